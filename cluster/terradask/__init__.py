@@ -1,0 +1,1 @@
+"""Dask clusters in your own AWS account, as Terraform you can review."""

@@ -1,0 +1,1 @@
+"""The program that each instance of a cluster runs."""

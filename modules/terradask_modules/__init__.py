@@ -1,0 +1,1 @@
+"""CDKTF constructs: typed settings in, Terraform resources out."""

@@ -1,0 +1,1 @@
+"""What a team deploys: settings, the network and cluster stacks, the CDKTF app, synthesis."""
