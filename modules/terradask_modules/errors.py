@@ -1,0 +1,83 @@
+"""The one base of every error that terradask raises.
+
+The tree continues in the packages that raise them; `terradask.errors` draws it whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class TerradaskError(Exception):
+    """Something that terradask can explain.
+
+    Parameters
+    ----------
+    problem
+        What went wrong, in one sentence.
+    given
+        What was given, where that is part of the story.
+    allowed
+        What would have been accepted.
+    advice
+        What to do now.
+
+    Notes
+    -----
+    Fields survive pickling, so that an error raised on a worker or in a subprocess arrives whole.
+    """
+
+    problem: str
+    given: Any
+    allowed: str | None
+    advice: str | None
+
+    #: Exit code of the command line for this class; see ``docs/cli.md``.
+    exit_code: int = 1
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        given: Any = None,
+        allowed: str | None = None,
+        advice: str | None = None,
+    ) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.given = given
+        self.allowed = allowed
+        self.advice = advice
+
+    def __str__(self) -> str:
+        """Return the problem with what was given, what is allowed and what to do."""
+        lines = [self.problem]
+        if self.given is not None:
+            lines.append(f"  given: {self.given}")
+        if self.allowed is not None:
+            lines.append(f"  allowed: {self.allowed}")
+        if self.advice is not None:
+            lines.append(f"  to do: {self.advice}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Rebuild from the fields: exceptions pickle only their positional arguments by themselves."""
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for ``--json`` output."""
+        own = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
+        return {"error": type(self).__name__, **own}
+
+
+def _rebuild(cls: type[TerradaskError], args: tuple[Any, ...], state: dict[str, Any]) -> TerradaskError:
+    error = cls.__new__(cls)
+    Exception.__init__(error, *args)
+    error.__dict__.update(state)
+    return error
+
+
+class InvalidInput(TerradaskError, ValueError):
+    """A value that was given can't be used."""
+
+    exit_code = 2
