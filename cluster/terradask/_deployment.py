@@ -1,0 +1,468 @@
+"""A deployed cluster: start it, stop it, see how it is.
+
+Deployed means stopped: Terraform made the groups with no instance and an empty secret. Starting makes keys and numbers, and needs no
+Terraform.
+"""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from terradask._dask_config import portable_config
+from terradask._documents import Descriptor, HostReport, Run, SchedulerAddress
+from terradask._groups import Groups
+from terradask._keys import KeySet, make_keys
+from terradask._objects import (
+    CLOSING,
+    DESCRIPTOR,
+    RUN,
+    SCHEDULER,
+    SOFTWARE,
+    ClusterObjects,
+    read_secret,
+    write_secret,
+)
+from terradask._scaling import Group
+from terradask._software import lock_software
+from terradask.errors import ClusterNotFound, ClusterStopped, HostFailed, InvalidInput, SchedulerMissing
+
+if TYPE_CHECKING:
+    from terradask._aws import Aws
+
+State = Literal["stopped", "starting", "running", "stopping", "closing", "failed"]
+
+DEFAULT_WORKERS = 4
+
+#: A start that has claimed the cluster but raised nothing after this time was interrupted, and another may take over.
+CLAIM_SECONDS = 60
+
+_POLL_SECONDS = 0.2
+_POLL_MAX_SECONDS = 2.0
+_POLL_GROWTH = 1.3
+
+#: Reports are looked at this often while waiting for a scheduler: they cost a listing and a read per host.
+_REPORT_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """What a client needs to talk to a running cluster."""
+
+    descriptor: Descriptor
+    run: Run
+    scheduler: SchedulerAddress
+    keys: KeySet
+
+    def address(self, *, public: bool) -> str:
+        """Return the address to dial: the scheduler's public or its private one."""
+        if not public:
+            return self.scheduler.private_address
+        if self.scheduler.public_address is None:
+            raise InvalidInput(
+                f"The scheduler of cluster {self.descriptor.cluster!r} has no public address.",
+                given="use_scheduler_public_ip=True",
+                allowed="use_scheduler_public_ip=False, from a network that reaches the VPC",
+                advice="pass use_scheduler_public_ip=False, or set it in [cluster]",
+            )
+        return self.scheduler.public_address
+
+
+@dataclass(frozen=True)
+class DeploymentStatus:
+    """How a cluster is, from any machine that may read the account."""
+
+    name: str
+    state: State
+    run_id: str | None
+    owner: str | None
+    started_at: str | None
+    scheduler_address: str | None
+    groups: Mapping[str, Mapping[str, int]]
+    hosts: tuple[HostReport, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the status for ``--json`` output."""
+        return {**asdict(self), "hosts": [asdict(h) for h in self.hosts]}
+
+
+class Deployment:
+    """A cluster that Terraform has deployed.
+
+    Parameters
+    ----------
+    aws
+        Session for the account and region.
+    bucket
+        The workspace bucket.
+    name
+        The cluster's name.
+
+    Notes
+    -----
+    Starting and stopping needs, for the cluster's own groups, secret and objects: ``autoscaling:SetDesiredCapacity``,
+    ``CreateOrUpdateTags``,
+    ``DescribeAutoScalingGroups``, ``SetInstanceProtection``; ``secretsmanager:PutSecretValue``, ``GetSecretValue``; ``s3:GetObject``,
+    ``PutObject``, ``DeleteObject``, ``ListBucket``. AWS also asks whoever raises a group for ``ec2:RunInstances`` and ``ec2:CreateTags``
+    on what its
+    launch template makes, and ``iam:PassRole`` on its roles.
+    """
+
+    def __init__(self, aws: Aws, bucket: str, name: str) -> None:
+        self._aws = aws
+        self._descriptor: Descriptor | None = None
+        self.bucket = bucket
+        self.name = name
+        self.objects = ClusterObjects(aws, bucket, name)
+
+    def __repr__(self) -> str:
+        return f"Deployment({self.name!r}, bucket={self.bucket!r})"
+
+    @property
+    def exists(self) -> bool:
+        """Whether Terraform has deployed the cluster, up to its last resource."""
+        try:
+            return self.descriptor is not None
+        except ClusterNotFound:
+            return False
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """The cluster's structure.
+
+        Raises
+        ------
+        ClusterNotFound
+            When no such cluster is deployed in this workspace.
+        """
+        if self._descriptor is None:
+            document = self.objects.read(DESCRIPTOR)
+            if document is None:
+                raise ClusterNotFound(
+                    f"There is no cluster {self.name!r} in this workspace.",
+                    given=self.name,
+                    allowed="a cluster that is deployed; `terradask list` shows them",
+                    advice=f"terradask apply {self.name}, or Cluster(name={self.name!r}) from Python",
+                )
+            self._descriptor = Descriptor.read(document)
+        return self._descriptor
+
+    @property
+    def groups(self) -> Groups:
+        """The cluster's Auto Scaling groups."""
+        return Groups(self._aws, self.descriptor.autoscaling_groups)
+
+    def run(self) -> Run | None:
+        """Return the current run, or None when the cluster is stopped."""
+        document = self.objects.read(RUN)
+        return None if document is None else Run.read(document)
+
+    def start(
+        self,
+        *,
+        n_workers: int | None = None,
+        environ: Mapping[str, str] | None = None,
+        software: list[str] | None = None,
+        send_dask_config: bool | None = None,
+    ) -> Run:
+        """Start the cluster: make keys, describe the run, raise the groups.
+
+        Runs no Terraform. Of several callers at once exactly one starts; the others get the run that it made.
+
+        Parameters
+        ----------
+        n_workers
+            Workers to start with; as the cluster's settings say where left out, and 4 where they say nothing.
+        environ
+            Environment variables for the scheduler and the workers; as in the settings where left out.
+        software
+            Packages for the hosts besides Dask; as in the settings where left out.
+        send_dask_config
+            Whether hosts get a frozen copy of the caller's Dask configuration; as in the settings where left out.
+
+        Returns
+        -------
+        Run
+            The run that was started, or the one that is going on.
+
+        Raises
+        ------
+        ClusterNotFound
+            When the cluster isn't deployed.
+        InvalidInput
+            When more workers are asked for than ``max_workers`` allows, or a package isn't installed here.
+        """
+        settings = self.descriptor.settings
+        n = _first(n_workers, settings.get("n_workers"), min(DEFAULT_WORKERS, self.descriptor.max_workers))
+        self.check_workers(n)
+        lock = lock_software(_first(software, settings["software"]))
+        run = Run(
+            run_id=_run_id(),
+            started_at=_now(),
+            owner=self._aws.caller_arn,
+            secret_version_id=str(uuid.uuid4()),
+            python=lock.python,
+            packages=dict(lock.packages),
+            n_workers=n,
+            environ=dict(_first(environ, settings["environ"])),
+            dask_config=portable_config() if _first(send_dask_config, settings["send_dask_config"]) else {},
+        )
+        if not self._claim(run):
+            current = self.run()
+            if current is not None:
+                return current
+            return self.start(n_workers=n_workers, environ=environ, software=software, send_dask_config=send_dask_config)
+        keys = make_keys(self.name, run.run_id)
+        tags = {
+            "terradask:run:id": run.run_id,
+            "terradask:run:owner": run.owner,
+            "terradask:run:started": run.started_at,
+        }
+        with ThreadPoolExecutor(3) as pool:
+            waits = [
+                pool.submit(
+                    write_secret,
+                    self._aws,
+                    self.descriptor.secret_id,
+                    keys.to_document(),
+                    version_id=run.secret_version_id,
+                ),
+                pool.submit(self.objects.write_text, SOFTWARE, lock.to_requirements()),
+                pool.submit(self.groups.tag, tags),
+            ]
+            for wait in waits:
+                wait.result()
+        self.groups.set_desired("scheduler", 1)
+        self.groups.set_desired("workers", n)
+        return run
+
+    def stop(self, *, wait_seconds: float = 0) -> None:
+        """Stop the cluster: no instance in any group, no keys, the deployment kept.
+
+        A stopped cluster costs only its secret. Stopping a stopped cluster changes nothing.
+
+        Parameters
+        ----------
+        wait_seconds
+            How long to wait for the groups to be empty, in seconds. By default not at all: AWS ends the instances by itself.
+        """
+        groups = self.groups
+        groups.zero()
+        deadline = time.monotonic() + wait_seconds
+        while wait_seconds and time.monotonic() < deadline:
+            if not any(group.members for group in groups.describe().values()):
+                break
+            time.sleep(_POLL_SECONDS)
+        self._void_keys()
+        self.objects.delete_run()
+
+    def mark_closing(self) -> None:
+        """Bring the groups to zero and note that the deployment shall go: what fits into the last seconds of a process."""
+        self.objects.write(CLOSING, {"format": 1, "at": _now()})
+        self.groups.zero()
+
+    @property
+    def marked_closing(self) -> bool:
+        """Whether somebody wanted this deployment gone and could not finish."""
+        return self.objects.read(CLOSING) is not None
+
+    def status(self) -> DeploymentStatus:
+        """Tell how the cluster is.
+
+        Returns
+        -------
+        DeploymentStatus
+
+        Raises
+        ------
+        ClusterNotFound
+            When the cluster isn't deployed.
+        """
+        descriptor = self.descriptor
+        with ThreadPoolExecutor(5) as pool:
+            groups_ = pool.submit(self.groups.describe)
+            run_ = pool.submit(self.run)
+            scheduler_ = pool.submit(self._scheduler)
+            reports_ = pool.submit(self.reports)
+            closing_ = pool.submit(lambda: self.marked_closing)
+            groups, run, scheduler = groups_.result(), run_.result(), scheduler_.result()
+            hosts = tuple(h for h in reports_.result() if run is not None and h.run_id == run.run_id)
+            closing = closing_.result()
+        if scheduler is not None and (run is None or scheduler.run_id != run.run_id):
+            scheduler = None
+        public = bool(descriptor.settings.get("use_scheduler_public_ip", True))
+        return DeploymentStatus(
+            name=self.name,
+            state=_state(groups, run, scheduler, hosts, closing=closing),
+            run_id=run.run_id if run else None,
+            owner=run.owner if run else None,
+            started_at=run.started_at if run else None,
+            scheduler_address=_address(scheduler, public=public),
+            groups={name: {"desired": g.desired, "instances": len(g.active_ids), "max_size": g.max_size} for name, g in groups.items()},
+            hosts=hosts,
+        )
+
+    def reports(self) -> list[HostReport]:
+        """Read what each host says of itself."""
+        return [HostReport.read(document) for document in self.objects.hosts()]
+
+    def attach(
+        self,
+        *,
+        timeout_seconds: float,
+        on_wait: Callable[[list[HostReport]], None] | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Attachment:
+        """Wait for the scheduler of the current run and return what a client needs.
+
+        Parameters
+        ----------
+        timeout_seconds
+            Longest wait, in seconds.
+        on_wait
+            Called every few seconds with what the hosts report.
+        cancelled
+            Asked between looks; when it says True the wait ends with `InterruptedError`.
+
+        Raises
+        ------
+        ClusterStopped
+            When nobody has started the cluster.
+        HostFailed
+            When the scheduler's host reports a failure, with its reason and the tail of its log.
+        SchedulerMissing
+            When the scheduler isn't up in time, with how far its host came.
+        """
+        run = self.run()
+        if run is None:
+            raise ClusterStopped(
+                f"Cluster {self.name!r} is stopped.",
+                advice=f"terradask start {self.name}, or Cluster(name={self.name!r}) from Python",
+            )
+        keys = KeySet.from_document(read_secret(self._aws, self.descriptor.secret_id, version_id=run.secret_version_id))
+        deadline = time.monotonic() + timeout_seconds
+        next_report = time.monotonic() + _REPORT_SECONDS
+        pause = _POLL_SECONDS
+        while True:
+            if cancelled():
+                raise InterruptedError(f"the wait for cluster {self.name!r} was cancelled")
+            scheduler = self._scheduler()
+            if scheduler is not None and scheduler.run_id == run.run_id:
+                return Attachment(self.descriptor, run, scheduler, keys)
+            late = time.monotonic() > deadline
+            if late or time.monotonic() > next_report:
+                reports = [r for r in self.reports() if r.run_id == run.run_id]
+                self._check_scheduler(reports, late=late, timeout_seconds=timeout_seconds)
+                if on_wait is not None:
+                    on_wait(reports)
+                next_report = time.monotonic() + _REPORT_SECONDS
+            time.sleep(pause)
+            pause = min(pause * _POLL_GROWTH, _POLL_MAX_SECONDS)
+
+    def check_workers(self, n: int) -> None:
+        """Refuse a number of workers that the group may not have, before any call.
+
+        Raises
+        ------
+        InvalidInput
+            Naming the setting to change.
+        """
+        if not 0 <= n <= self.descriptor.max_workers:
+            raise InvalidInput(
+                f"Cluster {self.name!r} can't have {n} workers.",
+                given=n,
+                allowed=f"0 to {self.descriptor.max_workers}, its max_workers",
+                advice=f"ask for fewer, or raise max_workers in [cluster] and run: terradask apply {self.name}",
+            )
+
+    def _claim(self, run: Run) -> bool:
+        if self.objects.claim(RUN, run.to_document()):
+            self.objects.delete([CLOSING])
+            return True
+        current = self.run()
+        if current is None:
+            return False
+        age = _age_seconds(current.started_at)
+        interrupted = age > CLAIM_SECONDS and not any(g.desired for g in self.groups.describe().values())
+        if interrupted:
+            self.stop()
+        return False
+
+    def _scheduler(self) -> SchedulerAddress | None:
+        document = self.objects.read(SCHEDULER)
+        return None if document is None else SchedulerAddress.read(document)
+
+    def _void_keys(self) -> None:
+        write_secret(self._aws, self.descriptor.secret_id, {"format": 1}, version_id=str(uuid.uuid4()))
+
+    def _check_scheduler(self, reports: list[HostReport], *, late: bool, timeout_seconds: float) -> None:
+        mine = [r for r in reports if r.role == "scheduler"]
+        failed = [r for r in mine if r.state == "failed"]
+        if failed:
+            last = failed[-1]
+            raise HostFailed(
+                f"The scheduler's host of cluster {self.name!r} failed.",
+                cluster=self.name,
+                instance_id=last.instance_id,
+                reason=last.reason,
+                log_tail=last.log_tail,
+                advice=f"mend the reason, then: terradask start {self.name}",
+            )
+        if late:
+            came = "; ".join(r.describe() for r in mine) or "its host has not reported yet"
+            raise SchedulerMissing(
+                f"The scheduler of cluster {self.name!r} was not up within {timeout_seconds:.0f} s.",
+                given=came,
+                advice=f"terradask status {self.name} shows every host; a longer `timeout` waits longer",
+            )
+
+
+def _first(*values: Any) -> Any:
+    return next((v for v in values if v is not None), None)
+
+
+def _address(scheduler: SchedulerAddress | None, *, public: bool) -> str | None:
+    if scheduler is None:
+        return None
+    return (scheduler.public_address if public else None) or scheduler.private_address
+
+
+def _state(
+    groups: Mapping[str, Group],
+    run: Run | None,
+    scheduler: SchedulerAddress | None,
+    hosts: tuple[HostReport, ...],
+    *,
+    closing: bool,
+) -> State:
+    raised = any(g.desired for g in groups.values())
+    if closing:
+        return "closing"
+    if any(h.role == "scheduler" and h.state == "failed" for h in hosts):
+        return "failed"
+    if raised:
+        return "running" if scheduler is not None else "starting"
+    if any(g.members for g in groups.values()):
+        return "stopping"
+    if run is not None and _age_seconds(run.started_at) < CLAIM_SECONDS:
+        return "starting"
+    return "stopped"
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _age_seconds(at: str) -> float:
+    return (datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(at)).total_seconds()
+
+
+def _run_id() -> str:
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+    return f"{stamp}-{secrets.token_hex(3)}"

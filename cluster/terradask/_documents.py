@@ -1,0 +1,152 @@
+"""What the objects of a cluster say, typed: its descriptor, its run, where its scheduler is, what its hosts report.
+
+Each document carries a format number. A client that meets another number says so, instead of guessing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from terradask.errors import TerradaskError
+
+FORMAT = 1
+
+
+class DocumentFormat(TerradaskError):
+    """An object in the bucket was written by a terradask of another format."""
+
+
+def check_format(document: Mapping[str, Any], what: str, advice: str) -> None:
+    """Refuse a document of another format.
+
+    Parameters
+    ----------
+    document
+        As read.
+    what
+        What it is, for the message.
+    advice
+        The command that helps.
+
+    Raises
+    ------
+    DocumentFormat
+    """
+    if document.get("format") != FORMAT:
+        raise DocumentFormat(
+            f"{what} has a format that this terradask doesn't know.",
+            given=f"format {document.get('format')!r}, written by terradask {document.get('terradask_version', '?')}",
+            allowed=f"format {FORMAT}",
+            advice=advice,
+        )
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A deployed cluster: structure, as ``cluster.json`` tells it."""
+
+    workspace: str
+    cluster: str
+    region: str
+    bucket: str
+    zone: str
+    autoscaling_groups: Mapping[str, str]
+    max_workers: int
+    secret_id: str
+    settings: Mapping[str, Any]
+    lock: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Descriptor:
+        """Read ``cluster.json``."""
+        name = document.get("cluster", "?")
+        check_format(document, f"Cluster {name!r}", f"terradask apply {name}, with the newer of the two versions")
+        groups = document["groups"]
+        return cls(
+            workspace=document["workspace"],
+            cluster=document["cluster"],
+            region=document["region"],
+            bucket=document["bucket"],
+            zone=document["zone"],
+            autoscaling_groups={name: group["autoscaling_group"] for name, group in groups.items()},
+            max_workers=int(groups["workers"]["max_size"]),
+            secret_id=document["secret_id"],
+            settings=document["settings"],
+            lock=document["lock"],
+        )
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a cluster, from start to stop, as ``run.json`` tells it."""
+
+    run_id: str
+    started_at: str
+    owner: str
+    secret_version_id: str
+    python: str
+    packages: Mapping[str, str]
+    n_workers: int
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    dask_config: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Run:
+        """Read ``run.json``."""
+        check_format(document, "The cluster's run", "stop the cluster with the version that started it")
+        return cls(**{k: v for k, v in document.items() if k in cls.__dataclass_fields__})
+
+    def to_document(self) -> dict[str, Any]:
+        """Return what ``run.json`` holds."""
+        return {"format": FORMAT, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class SchedulerAddress:
+    """Where the scheduler of a run is, as its host tells in ``scheduler.json``."""
+
+    run_id: str
+    instance_id: str
+    boot: int
+    private_address: str
+    public_address: str | None
+    dashboard_port: int
+    python: str
+    packages: Mapping[str, str]
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> SchedulerAddress:
+        """Read ``scheduler.json``."""
+        check_format(document, "The scheduler's address", "stop the cluster and start it again")
+        return cls(**{k: v for k, v in document.items() if k in cls.__dataclass_fields__})
+
+
+@dataclass(frozen=True)
+class HostReport:
+    """What one host says of itself."""
+
+    instance_id: str
+    role: str
+    group: str
+    state: str
+    reason: str | None
+    at: str
+    run_id: str
+    private_address: str | None = None
+    history: tuple[tuple[str, str], ...] = ()
+    log_tail: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> HostReport:
+        """Read ``hosts/<instance id>.json``."""
+        known = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
+        known["history"] = tuple((s, at) for s, at in known.get("history", ()))
+        known["log_tail"] = tuple(known.get("log_tail", ()))
+        return cls(**known)
+
+    def describe(self) -> str:
+        """Tell in a line how far the host came, and why not further."""
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{self.instance_id} ({self.role}) {self.state} since {self.at}{reason}"

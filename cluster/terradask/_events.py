@@ -1,0 +1,116 @@
+"""The events that ``terraform … -json`` prints, one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """An error or a warning of Terraform's.
+
+    Parameters
+    ----------
+    severity
+        ``error`` or ``warning``.
+    summary
+        What went wrong, in Terraform's words.
+    detail
+        The long form; often empty.
+    address
+        The resource or provider it is about.
+    filename, line
+        Where in the configuration it comes from.
+    """
+
+    severity: str
+    summary: str
+    detail: str = ""
+    address: str | None = None
+    filename: str | None = None
+    line: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Summary and detail in one."""
+        return f"{self.summary}\n{self.detail}".strip()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON output."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Diagnostic:
+        """Read the ``diagnostic`` of an event."""
+        place = document.get("range") or {}
+        return cls(
+            severity=str(document.get("severity", "error")),
+            summary=str(document.get("summary", "")).strip(),
+            detail=str(document.get("detail", "")).strip(),
+            address=document.get("address"),
+            filename=place.get("filename"),
+            line=(place.get("start") or {}).get("line"),
+        )
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event.
+
+    Parameters
+    ----------
+    type
+        Terraform's own name of it: ``planned_change``, ``apply_start``, ``apply_complete``, ``diagnostic``, …
+    message
+        What Terraform would have printed.
+    address
+        The resource it is about.
+    action
+        What happens to the resource: ``create``, ``update``, ``delete``, ``replace``, ``read``, …
+    elapsed_seconds
+        How long the resource has taken so far.
+    changes
+        The counts of a ``change_summary``.
+    diagnostic
+        What a ``diagnostic`` says.
+    """
+
+    type: str
+    message: str = ""
+    address: str | None = None
+    action: str | None = None
+    elapsed_seconds: float | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    diagnostic: Diagnostic | None = None
+
+
+def parse_event(line: str) -> Event | None:
+    """Read one line of ``-json`` output.
+
+    Returns
+    -------
+    Event or None
+        None for a line that is no event: Terraform prints some plain text among them.
+    """
+    if not line.startswith("{"):
+        return None
+    try:
+        document = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(document, dict) or "type" not in document:
+        return None
+    about = document.get("hook") or document.get("change") or {}
+    found = document.get("diagnostic")
+    return Event(
+        type=str(document["type"]),
+        message=str(document.get("@message", "")),
+        address=(about.get("resource") or {}).get("addr"),
+        action=about.get("action"),
+        elapsed_seconds=about.get("elapsed_seconds"),
+        changes=document.get("changes") or {},
+        diagnostic=Diagnostic.from_json(found) if found else None,
+    )

@@ -1,0 +1,128 @@
+"""One process at a time in one stack's folder."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from terradask.errors import FolderBusy
+
+_POLL_SECONDS = 0.1
+
+
+class FolderLock:
+    """A lock on a stack's folder, held by processes; the same thread may take it again.
+
+    Parameters
+    ----------
+    path
+        The lock's file. It stays; its content says who holds it.
+    limit_seconds
+        How long to wait for another process.
+    on_wait
+        Called once with the error that would be raised, when there is something to wait for.
+
+    Raises
+    ------
+    FolderBusy
+        On entering, after `limit_seconds`; names the other process.
+
+    Notes
+    -----
+    Commands that change something inherit the lock's descriptor: when this process is killed, the folder stays locked until the
+    Terraform that it left behind has finished.
+    """
+
+    def __init__(self, path: Path, *, limit_seconds: float, on_wait: Callable[[FolderBusy], None] | None = None) -> None:
+        self._path = path
+        self._limit_seconds = limit_seconds
+        self._on_wait = on_wait
+        self._thread_lock = threading.RLock()
+        self._depth = 0
+        self._file: IO[str] | None = None
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """The descriptor that keeps the lock, while it is held."""
+        return (self._file.fileno(),) if self._file is not None else ()
+
+    def note(self, command: str, pid: int | None = None) -> None:
+        """Write down what is being done, for others who wait."""
+        if self._file is None:
+            return
+        self._file.seek(0)
+        self._file.truncate()
+        json.dump({"pid": os.getpid(), "child": pid, "command": command}, self._file)
+        self._file.flush()
+
+    def __enter__(self) -> FolderLock:
+        """Take the lock."""
+        self._thread_lock.acquire()
+        try:
+            if self._depth == 0:
+                self._take()
+            self._depth += 1
+        except BaseException:
+            self._thread_lock.release()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Give it back."""
+        self._depth -= 1
+        if self._depth == 0 and self._file is not None:
+            # Closed, not unlocked: a Terraform that outlives us shares the lock and shall keep it.
+            self._file.close()
+            self._file = None
+        self._thread_lock.release()
+
+    def _take(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        stream = self._path.open("a+", encoding="utf-8")
+        started = time.monotonic()
+        told = False
+        try:
+            while True:
+                try:
+                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError as error:
+                    waited = time.monotonic() - started
+                    busy = self._busy(waited)
+                    if waited >= self._limit_seconds:
+                        raise busy from error
+                    if not told and self._on_wait is not None:
+                        self._on_wait(busy)
+                    told = True
+                    time.sleep(_POLL_SECONDS)
+        except BaseException:
+            stream.close()
+            raise
+        self._file = stream
+        self.note("terradask")
+
+    def _busy(self, waited: float) -> FolderBusy:
+        try:
+            holder = json.loads(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            holder = {}
+        # The process that started Terraform may be gone while Terraform still works.
+        pid = next((p for p in (holder.get("pid"), holder.get("child")) if p and _alive(p)), None)
+        return FolderBusy(str(self._path.parent), pid=pid, command=holder.get("command"), waited_seconds=waited)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

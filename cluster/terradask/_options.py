@@ -1,0 +1,127 @@
+"""The arguments of ``Cluster``: which settings they are, and which of them are not built yet.
+
+The signature is that of the documents terradask was made from, whole from the first day: what is not built raises, and nothing is ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from terradask.errors import InvalidInput, UnsupportedOption
+
+#: Arguments that describe structure: they are settings of the cluster's stack, by their setting's name.
+STRUCTURE = {
+    "max_workers": "max_workers",
+    "scheduler_vm_types": "scheduler_vm_types",
+    "worker_vm_types": "worker_vm_types",
+    "zone_name": "zone_name",
+    "scheduler_port": "scheduler_port",
+    "scheduler_class": "scheduler_class",
+    "scheduler_options": "scheduler_options",
+    "worker_class": "worker_class",
+    "worker_options": "worker_options",
+    "tags": "tags",
+}
+
+#: Arguments that describe a run or this client: settings too, which a deployed cluster needn't be changed for.
+RUN = {
+    "n_workers": "n_workers",
+    "environ": "environ",
+    "software": "software",
+    "send_dask_config": "send_dask_config",
+    "wait_for_workers": "wait_for_workers",
+    "timeout": "create_timeout_seconds",
+    "use_scheduler_public_ip": "use_scheduler_public_ip",
+}
+
+#: Arguments that are not built, with what stands for "not asked for" and what to do in the meantime.
+UNBUILT: dict[str, tuple[tuple[Any, ...], str]] = {
+    "container": ((None,), "use `software`, which gives hosts the versions that are installed here"),
+    "worker_cpu": ((None,), "name instance types with `worker_vm_types`"),
+    "worker_memory": ((None,), "name instance types with `worker_vm_types`"),
+    "worker_disk_size": ((None,), "set network.worker_disk_size_gib, for all clusters of the workspace"),
+    "worker_disk_throughput": ((None,), "leave it out: volumes are gp3 with 125 MB/s"),
+    "worker_gpu": ((None, 0, False), "leave it out"),
+    "worker_gpu_type": ((None,), "leave it out"),
+    "scheduler_cpu": ((None,), "name instance types with `scheduler_vm_types`"),
+    "scheduler_memory": ((None,), "name instance types with `scheduler_vm_types`"),
+    "scheduler_disk_size": ((None,), "set network.scheduler_disk_size_gib, for all clusters of the workspace"),
+    "scheduler_gpu": ((None, False), "leave it out"),
+    "cloud": ((None,), "leave it out: the AWS account is that of your credentials"),
+    "account": ((None,), "leave it out: the AWS account is that of your credentials (AWS_PROFILE chooses them)"),
+    "idle_timeout": ((None,), 'pass scheduler_options={"idle_timeout": "20 minutes"}'),
+    "use_dashboard_https": ((None,), "leave it out: `dashboard_link` goes through mutual TLS"),
+    "credentials": ((None,), "leave it out: hosts use their instance role; network.data_buckets says where it may read"),
+    "credentials_duration_seconds": ((None,), "leave it out: hosts use their instance role"),
+    "custom_widget": ((None,), "pass `progress`, a function that gets every event"),
+    "configure_logging": ((None,), "configure the logger named 'terradask'"),
+    "package_sync": ((None, False), "use `software`, which gives hosts the versions that are installed here"),
+    "package_sync_strict": ((None, False), "use `software`: its versions are exact"),
+    "package_sync_ignore": ((None,), "use `software`: it holds only what you name"),
+    "package_sync_fail_on": ((None, "critical-only"), "use `software`: a missing package is an error"),
+    "private_to_creator": ((None, False), "leave it out: who may read the cluster's secret may connect"),
+    "use_best_zone": ((None, True), "name the zone with `zone_name`; a cluster always lies in one zone"),
+    "compute_purchase_option": ((None, "on-demand"), "leave it out: instances are on-demand"),
+    "spot_policy": ((None, "on-demand"), "leave it out: instances are on-demand"),
+    "extra_worker_on_scheduler": ((None, False), "leave it out"),
+    "_n_worker_specs_per_host": ((None, 1), "leave it out: one Dask worker per host"),
+    "allow_ingress_from": ((None,), "set network.ingress and run: terradask apply network"),
+    "allow_ssh": ((None, False), "leave it out: hosts have no SSH; their logs are in CloudWatch"),
+    "jupyter": ((None, False), "leave it out"),
+    "arm": ((None, False), "leave it out: instances are x86-64"),
+}
+
+_BACKEND_OPTIONS = ("region_name", "zone_name")
+
+
+def refuse_unbuilt(arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that are not built yet.
+
+    Raises
+    ------
+    UnsupportedOption
+        Naming the first of them, what was given, and what to do in the meantime.
+    """
+    for name, (nothing, instead) in UNBUILT.items():
+        value = arguments.get(name, nothing[0])
+        if not any(value is n or value == n for n in nothing):
+            raise unsupported(name, value, instead)
+    n_workers = arguments.get("n_workers")
+    if isinstance(n_workers, (list, tuple)):
+        raise unsupported("n_workers=[minimum, maximum]", n_workers, "pass a number, then call cluster.adapt(...)")
+    for name in arguments.get("backend_options") or {}:
+        if name not in _BACKEND_OPTIONS:
+            raise unsupported(
+                f"backend_options[{name!r}]",
+                arguments["backend_options"][name],
+                f"use {' and '.join(_BACKEND_OPTIONS)} alone; who may connect is network.ingress",
+            )
+
+
+def unsupported(name: str, value: Any, instead: str) -> UnsupportedOption:
+    """Return the error for an argument or method that is not built yet."""
+    return UnsupportedOption(name, given=value, advice=instead)
+
+
+def given(arguments: Mapping[str, Any], table: Mapping[str, str]) -> dict[str, Any]:
+    """Return those arguments of `table` that were given, by their setting's name."""
+    return {setting: arguments[name] for name, setting in table.items() if arguments.get(name) is not None}
+
+
+def check_same_structure(cluster: str, wanted: Mapping[str, Any], deployed: Mapping[str, Any]) -> None:
+    """Refuse to use a deployed cluster under other structural arguments than it has.
+
+    Raises
+    ------
+    InvalidInput
+        Listing each argument with what was given and what is deployed.
+    """
+    other = {k: v for k, v in wanted.items() if k in deployed and deployed[k] != v}
+    if other:
+        raise InvalidInput(
+            f"Cluster {cluster!r} is deployed with other settings than were given.",
+            given="; ".join(f"{k}={v!r}" for k, v in other.items()),
+            allowed="; ".join(f"{k}={deployed[k]!r}" for k in other),
+            advice=f"leave them out to use the cluster as it is, choose another name, or destroy it first: terradask destroy {cluster}",
+        )

@@ -1,0 +1,210 @@
+"""Run one command: in a process group of its own, with stdin closed, followed line by line, and stopped in order."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+_POLL_SECONDS = 0.02
+
+#: How long a command may go on after a second interrupt.
+GRACE_SECONDS = 5.0
+
+_ERROR_TEXT_LIMIT = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that has ended.
+
+    Parameters
+    ----------
+    exit_code
+        Its exit code; negative: ended by that signal.
+    stdout
+        What it printed, where that was captured.
+    stderr
+        What it printed as errors; the end of it, when it is long.
+    cancelled
+        Whether it was asked to stop.
+    """
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    cancelled: bool = False
+
+
+def capture(command: Sequence[str], *, cwd: Path, environ: Mapping[str, str], pass_fds: Sequence[int] = ()) -> Completed:
+    """Run a command that only reads, and return all that it printed."""
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=dict(environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        pass_fds=tuple(pass_fds),
+    )
+    try:
+        stdout, stderr = process.communicate()
+    except BaseException:
+        _kill_group(process)
+        process.communicate()
+        raise
+    return Completed(process.returncode, _text(stdout), _text(stderr)[-_ERROR_TEXT_LIMIT:])
+
+
+def follow(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+    on_line: Callable[[str], None],
+    cancelled: threading.Event,
+    on_stopping: Callable[[], None],
+    pass_fds: Sequence[int] = (),
+    on_started: Callable[[int], None] | None = None,
+    grace_seconds: float = GRACE_SECONDS,
+) -> Completed:
+    """Run a command that changes something, and hand over its lines as they come.
+
+    Parameters
+    ----------
+    command
+        Program and arguments.
+    cwd, environ
+        Where it runs, and with what environment.
+    on_line
+        Called in this thread with every line of its output, without the line's end.
+    cancelled
+        When set, the command is asked to stop, as by a first Ctrl-C.
+    on_stopping
+        Called once when the command has been asked to stop.
+    pass_fds
+        File descriptors that the command shall inherit.
+    on_started
+        Called with the process id.
+    grace_seconds
+        How long the command may go on after a second interrupt, before it is killed.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        When interrupted; the command has ended then.
+
+    Notes
+    -----
+    The output goes to unlinked files rather than to pipes: were this process killed, a pipe would break, and Terraform would die at its
+    next line, with its state unwritten and locked. With a file it finishes what it has begun. Nobody has to drain a file, either.
+    """
+    with _output_file() as (out, lines_of_out), _output_file() as (err, lines_of_err):
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+            pass_fds=tuple(pass_fds),
+        )
+        reader = _Lines(lines_of_out)
+        asked = False
+        try:
+            if on_started is not None:
+                on_started(process.pid)
+            while True:
+                # Asked before reading, so that what is printed last is read as well.
+                ended = process.poll() is not None
+                for line in reader.read(rest=ended):
+                    on_line(line)
+                if ended:
+                    break
+                if cancelled.is_set() and not asked:
+                    asked = True
+                    on_stopping()
+                    _signal(process, signal.SIGINT)
+                time.sleep(_POLL_SECONDS)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                on_stopping()
+            _stop_in_order(process, grace_seconds, already_asked=asked)
+            with contextlib.suppress(Exception):
+                for line in reader.read(rest=True):
+                    on_line(line)
+            raise
+        return Completed(process.returncode, "", _text(lines_of_err.read())[-_ERROR_TEXT_LIMIT:], asked)
+
+
+def _stop_in_order(process: subprocess.Popen[bytes], grace_seconds: float, *, already_asked: bool) -> None:
+    """Ask once; after a second interrupt wait for the grace alone, then kill."""
+    if not already_asked:
+        _signal(process, signal.SIGINT)
+    deadline: float | None = None
+    while process.poll() is None:
+        try:
+            if deadline is not None and time.monotonic() > deadline:
+                _kill_group(process)
+                process.wait()
+                return
+            time.sleep(_POLL_SECONDS)
+        except KeyboardInterrupt:
+            # A third one doesn't wait for the grace.
+            deadline = time.monotonic() + grace_seconds if deadline is None else time.monotonic()
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Signal the command alone: what it has started, it stops by itself."""
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(number)
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _output_file() -> Iterator[tuple[int, IO[bytes]]]:
+    """Give a descriptor to write to and a file to read from, with offsets of their own, gone from the disk at once."""
+    descriptor, name = tempfile.mkstemp(prefix="terradask-")
+    try:
+        reader = Path(name).open("rb")  # noqa: SIM115  closed below; the name must go first
+    finally:
+        Path(name).unlink()
+    try:
+        yield descriptor, reader
+    finally:
+        os.close(descriptor)
+        reader.close()
+
+
+class _Lines:
+    """Complete lines of a file that grows."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._rest = b""
+
+    def read(self, *, rest: bool) -> list[str]:
+        """Return the lines that have become complete; with `rest`, an unfinished one as well."""
+        *lines, self._rest = (self._rest + self._stream.read()).split(b"\n")
+        if rest and self._rest:
+            lines.append(self._rest)
+            self._rest = b""
+        return [_text(line).rstrip("\r") for line in lines]
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")

@@ -1,0 +1,231 @@
+"""Where Terraform gets the AWS provider: the registry, or an unpacked copy that lies on this machine.
+
+Nothing here asks the registry. A copy that is found is used; Terraform checks it against the lock file's checksums.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+VARIABLE = "TF_CLI_CONFIG_FILE"
+
+_HOST = "registry.terraform.io"
+_PROVIDER = "hashicorp/aws"
+PROVIDER_VERSION = "5.100.0"
+
+#: Never looked into: no place for a mirror, endless, or slow.
+_SKIPPED = frozenset({
+    "proc", "sys", "dev", "run", "boot", "lost+found", "node_modules", "site-packages", "dist-packages", "__pycache__",
+    ".git", ".cache", ".venv", "venv", ".npm", ".cargo", ".rustup", ".conda", "Caches", ".terraform",
+})  # fmt: skip
+
+_SEARCH_SECONDS = 5.0
+_SEARCH_DEPTH = 6
+
+
+@dataclass(frozen=True)
+class ProviderSource:
+    """Where Terraform gets the provider from.
+
+    Parameters
+    ----------
+    kind
+        ``registry``, ``mirror`` (one that terradask found) or ``user`` (the user's own configuration says).
+    cli_config
+        The configuration file that ``TF_CLI_CONFIG_FILE`` shall name; None: none.
+    mirror
+        The mirror's folder, where it is one that terradask found.
+    """
+
+    kind: str
+    cli_config: Path | None = None
+    mirror: Path | None = None
+
+    def __str__(self) -> str:
+        """Say it in words."""
+        if self.kind == "mirror":
+            return f"the mirror at {self.mirror}"
+        if self.kind == "user":
+            return f"what {self.cli_config} says"
+        return _HOST
+
+
+def this_platform() -> str:
+    """Return this machine's operating system and processor as Terraform writes them."""
+    machine = platform.machine().lower()
+    architecture = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}.get(machine, machine)
+    return f"{platform.system().lower()}_{architecture}"
+
+
+def holds_provider(mirror: Path, version: str = PROVIDER_VERSION) -> bool:
+    """Tell whether a folder is a filesystem mirror with the provider for this platform, unpacked."""
+    folder = mirror / _HOST / _PROVIDER / version / this_platform()
+    try:
+        return any(
+            entry.name.startswith("terraform-provider-aws") and entry.is_file() and os.access(entry.path, os.X_OK)
+            for entry in os.scandir(folder)
+        )
+    except OSError:
+        return False
+
+
+def find_mirror(
+    roots: Sequence[Path] | None = None,
+    *,
+    version: str = PROVIDER_VERSION,
+    limit_seconds: float = _SEARCH_SECONDS,
+    depth: int = _SEARCH_DEPTH,
+) -> Path | None:
+    """Find an unpacked filesystem mirror of the AWS provider on this machine.
+
+    Parameters
+    ----------
+    roots
+        Where to look. Unset: Terraform's own folders first, then this file system from ``/``.
+    version
+        The provider's version.
+    limit_seconds
+        Longest time to look.
+    depth
+        How many folders deep to look.
+
+    Returns
+    -------
+    Path or None
+        The folder that holds ``registry.terraform.io``, or None.
+    """
+    if roots is None:
+        for folder in implied_mirrors(os.environ):
+            if holds_provider(folder, version):
+                return folder
+        roots = [Path("/")]
+    deadline = time.monotonic() + limit_seconds
+    for root in roots:
+        for folder in _folders(root, depth, deadline):
+            if folder.name == _HOST and holds_provider(folder.parent, version):
+                return folder.parent
+    return None
+
+
+def implied_mirrors(environ: Mapping[str, str]) -> list[Path]:
+    """Return the folders that Terraform itself looks into when it has no configuration, and its plugin cache."""
+    home = Path(environ.get("HOME") or "~").expanduser()
+    data = Path(environ.get("XDG_DATA_HOME") or home / ".local/share")
+    data_dirs = [Path(p) for p in (environ.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share").split(":") if p]
+    folders = [home / ".terraform.d/plugins", *(d / "terraform/plugins" for d in [data, *data_dirs])]
+    cache = environ.get("TF_PLUGIN_CACHE_DIR")
+    return [*folders, *([Path(cache)] if cache else []), home / ".terraform.d/plugin-cache"]
+
+
+def _folders(root: Path, depth: int, deadline: float) -> Iterator[Path]:
+    """Walk folders on one file system, level by level: a mirror rarely lies deep."""
+    try:
+        device = root.stat().st_dev
+    except OSError:
+        return
+    level = [root]
+    for _ in range(depth):
+        below: list[Path] = []
+        for folder in level:
+            if time.monotonic() > deadline:
+                return
+            for child in _children(folder, device):
+                yield child
+                below.append(child)
+        level = below
+
+
+def _children(folder: Path, device: int) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return [
+                Path(entry.path)
+                for entry in entries
+                if entry.name not in _SKIPPED and entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_dev == device
+            ]
+    except OSError:
+        return []
+
+
+def own_cli_config() -> Path:
+    """Return where terradask keeps the configuration that it writes for Terraform."""
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("terradask")) / "terraform.rc"
+
+
+def write_cli_config(mirror: Path, path: Path | None = None) -> Path:
+    """Write a configuration for Terraform that takes every provider from a mirror.
+
+    Parameters
+    ----------
+    mirror
+        The folder that holds ``registry.terraform.io``.
+    path
+        Where to write it. Unset: in the user's cache folder of terradask, from where it is used from now on.
+    """
+    path = path or own_cli_config()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    quoted = str(mirror).replace("\\", "\\\\").replace('"', '\\"').replace("${", "$${").replace("%{", "%%{")
+    text = (
+        "# Written by `terradask doctor --fix`. Terraform takes providers from this folder instead of the registry.\n"
+        "provider_installation {\n"
+        "  filesystem_mirror {\n"
+        f'    path    = "{quoted}"\n'
+        f'    include = ["{_HOST}/*/*"]\n'
+        "  }\n"
+        "  direct {\n"
+        f'    exclude = ["{_HOST}/*/*"]\n'
+        "  }\n"
+        "}\n"
+        "disable_checkpoint = true\n"
+    )
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".terraform.rc.")
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    Path(temporary).replace(path)
+    return path
+
+
+def cli_config_in_use(environ: Mapping[str, str]) -> ProviderSource:
+    """Tell where Terraform will get the provider from.
+
+    Parameters
+    ----------
+    environ
+        ``TF_CLI_CONFIG_FILE`` that names a file is the user's own, as is ``~/.terraformrc``; both are always honoured. Where the variable
+        is
+        unset or names a missing file, the configuration that `write_cli_config` wrote is used, if its mirror is still there.
+    """
+    named = environ.get(VARIABLE)
+    if named and Path(named).is_file():
+        own = own_cli_config()
+        if Path(named).resolve() != own.resolve():
+            return ProviderSource("user", Path(named))
+    default = Path(environ.get("HOME") or "~").expanduser() / ".terraformrc"
+    if not named and default.is_file():
+        return ProviderSource("user", default)
+    own = own_cli_config()
+    mirror = _mirror_in(own)
+    if mirror is not None and holds_provider(mirror):
+        return ProviderSource("mirror", own, mirror)
+    return ProviderSource("registry")
+
+
+def _mirror_in(path: Path) -> Path | None:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        key, separator, value = line.partition("=")
+        if separator and key.strip() == "path":
+            text = value.strip().strip('"')
+            return Path(text.replace("$${", "${").replace("%%{", "%{").replace('\\"', '"').replace("\\\\", "\\"))
+    return None

@@ -1,0 +1,247 @@
+"""From a request to a cluster that a client can talk to: find or make the deployment, start it, wait for its scheduler.
+
+Everything here blocks; it runs in the caller's thread, where Ctrl-C arrives, or in a worker thread under asyncio.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from terradask._deployment import Attachment, Deployment
+from terradask._documents import HostReport
+from terradask._options import check_same_structure
+from terradask._progress import Message, Progress, phase
+from terradask._software import python_version
+from terradask.errors import ClusterNotFound, ClusterStopped, InvalidInput, NoIngress, VersionMismatch
+
+if TYPE_CHECKING:
+    from terradask._workspace import Workspace
+
+logger = logging.getLogger("terradask")
+
+#: ``created``: deployed and started here; ``started``: deployed before, started here; ``attached``: was running.
+Origin = Literal["created", "started", "attached"]
+
+#: What client and cluster must share: functions and results travel pickled, and Dask's protocol has no versions of its own.
+SAME_VERSION = ("dask", "distributed")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a caller of ``Cluster`` wants."""
+
+    name: str
+    structure: Mapping[str, Any] = field(default_factory=dict)
+    run: Mapping[str, Any] = field(default_factory=dict)
+    workspace: Mapping[str, Any] = field(default_factory=dict)
+    path: Path | None = None
+    attach_only: bool = False
+
+
+@dataclass(frozen=True)
+class Provisioned:
+    """A running cluster, how it came to run, and the settings in force."""
+
+    workspace: Workspace
+    deployment: Deployment
+    attachment: Attachment
+    origin: Origin
+    settings: Mapping[str, Any]
+
+
+class Provisioner:
+    """Make a request come true, or leave things as they were.
+
+    Parameters
+    ----------
+    request
+        What is wanted.
+    progress
+        Gets every event.
+    """
+
+    def __init__(self, request: Request, progress: Progress) -> None:
+        self._request = request
+        self._progress = progress
+        self._cancelled = threading.Event()
+        self._workspace: Workspace | None = None
+        self._deployment: Deployment | None = None
+        self._origin: Origin = "attached"
+
+    def cancel(self) -> None:
+        """Make `run`, in another thread, end soon, with what it had made undone."""
+        self._cancelled.set()
+
+    def run(self) -> Provisioned:
+        """Find or make the cluster and wait for its scheduler.
+
+        Raises
+        ------
+        TerradaskError
+            Whatever went wrong; what was made here is then gone again.
+        """
+        try:
+            return self._run()
+        except BaseException:
+            self.undo()
+            raise
+
+    def undo(self) -> None:
+        """Take back what this request made: destroy what it deployed, stop what it started."""
+        workspace, deployment, origin = self._workspace, self._deployment, self._origin
+        self._origin = "attached"
+        if workspace is None or deployment is None or origin == "attached":
+            return
+        self._progress(Message(f"taking back cluster {deployment.name!r}"))
+        end_cluster(workspace, deployment, origin)
+
+    def _run(self) -> Provisioned:
+        from terradask._workspace import Workspace
+
+        request = self._request
+        workspace = Workspace.load(request.path, progress=self._progress, **self._overrides())
+        deployment = Deployment(workspace.aws, workspace.bucket, request.name)
+        self._workspace, self._deployment = workspace, deployment
+        if deployment.marked_closing:
+            with phase(self._progress, "destroy", request.name):
+                workspace.destroy_cluster(request.name)
+            deployment = self._deployment = Deployment(workspace.aws, workspace.bucket, request.name)
+        asked = workspace.settings.cluster.model_dump(mode="json")
+        if deployment.exists:
+            wanted = {name: asked[name] for name in request.structure}
+            check_same_structure(request.name, wanted, deployment.descriptor.settings)
+        elif request.attach_only:
+            raise ClusterNotFound(
+                f"There is no cluster {request.name!r} in workspace {workspace.settings.workspace.name!r}.",
+                cluster=request.name,
+                advice="terradask list shows those there are",
+            )
+        else:
+            self._deploy(workspace)
+        settings = {**deployment.descriptor.settings, **{name: asked[name] for name in request.run}}
+        self._start(deployment, settings, workspace)
+        attachment = self._attach(deployment, settings)
+        return Provisioned(workspace, deployment, attachment, self._origin, settings)
+
+    def _overrides(self) -> dict[str, Any]:
+        overrides: dict[str, Any] = {}
+        if self._request.workspace:
+            overrides["workspace"] = dict(self._request.workspace)
+        cluster = {**self._request.structure, **self._request.run}
+        if cluster:
+            overrides["cluster"] = cluster
+        return overrides
+
+    def _deploy(self, workspace: Workspace) -> None:
+        self._check_ingress(workspace)
+        plan = workspace.plan_cluster(self._request.name)
+        self._check_cancelled()
+        # From here on something may exist, however far Terraform comes.
+        self._origin = "created"
+        workspace.apply(plan)
+
+    def _start(self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace) -> None:
+        self._check_cancelled()
+        if self._origin != "created" and deployment.run() is not None:
+            return
+        if self._request.attach_only:
+            raise ClusterStopped(
+                f"Cluster {deployment.name!r} is stopped.",
+                cluster=deployment.name,
+                advice=f"terradask start {deployment.name}, or Cluster(name={deployment.name!r})",
+            )
+        self._check_ingress(workspace)
+        if self._origin != "created":
+            self._origin = "started"
+        with phase(self._progress, "start", deployment.name):
+            deployment.start(
+                n_workers=settings.get("n_workers"),
+                environ=settings["environ"],
+                software=settings["software"],
+                send_dask_config=settings["send_dask_config"],
+            )
+
+    def _attach(self, deployment: Deployment, settings: Mapping[str, Any]) -> Attachment:
+        with phase(self._progress, "attach", deployment.name):
+            attachment = deployment.attach(
+                timeout_seconds=settings["create_timeout_seconds"],
+                on_wait=self._tell_hosts,
+                cancelled=self._cancelled.is_set,
+            )
+        check_versions(deployment.name, attachment)
+        return attachment
+
+    def _check_ingress(self, workspace: Workspace) -> None:
+        cluster = workspace.settings.cluster
+        if cluster.use_scheduler_public_ip and not workspace.baseline().ingress:
+            raise NoIngress(
+                "Nobody could reach the cluster's scheduler: the network lets no address in.",
+                given="network.ingress = []",
+                allowed="rules of ports and CIDR blocks, such as your own address",
+                advice='add [[network.ingress]] with cidr = "YOUR.ADDRESS/32" to terradask.toml and run: terradask apply network; '
+                "or, inside the VPC, set use_scheduler_public_ip = false",
+            )
+
+    def _check_cancelled(self) -> None:
+        if self._cancelled.is_set():
+            raise InterruptedError(f"making cluster {self._request.name!r} was cancelled")
+
+    def _tell_hosts(self, reports: list[HostReport]) -> None:
+        for report in reports:
+            if report.role == "scheduler":
+                self._progress(Message(f"scheduler: {report.describe()}"))
+
+
+def end_cluster(workspace: Workspace, deployment: Deployment, origin: Origin) -> None:
+    """End a cluster as it began: destroy it if it was made here, stop it if it was deployed before."""
+    if origin == "created":
+        workspace.destroy_cluster(deployment.name)
+    else:
+        deployment.stop()
+
+
+def check_versions(cluster: str, attachment: Attachment) -> None:
+    """Refuse to talk to a cluster of other versions.
+
+    Raises
+    ------
+    VersionMismatch
+        With both lists.
+    """
+    import importlib.metadata
+
+    here = {"python": python_version(), **{p: importlib.metadata.version(p) for p in SAME_VERSION}}
+    there = {"python": attachment.scheduler.python, **attachment.scheduler.packages}
+    there = {name: ".".join(v.split(".")[:2]) if name == "python" else v for name, v in there.items()}
+    if any(there.get(name) != version for name, version in here.items()):
+        raise VersionMismatch(
+            f"Client and cluster {cluster!r} run different versions.",
+            cluster=cluster,
+            client=here,
+            hosts={name: there.get(name, "none") for name in here},
+            advice=f"use the cluster's versions here, or stop and start it from here: terradask stop {cluster}",
+        )
+
+
+def parse_name(name: str | None) -> str:
+    """Return the cluster's name, made up where none is given.
+
+    Raises
+    ------
+    InvalidInput
+        When AWS would refuse what is named after it.
+    """
+    import secrets
+
+    from terradask_stacks.settings import validate_cluster_name
+
+    if name is None:
+        return f"dask-{secrets.token_hex(4)}"
+    if not isinstance(name, str):
+        raise InvalidInput("A cluster's name is text.", given=name, allowed="such as 'etl'", advice="pass a string")
+    return validate_cluster_name(name)

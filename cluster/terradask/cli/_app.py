@@ -1,0 +1,94 @@
+"""The root command, and the groups that load their commands when they are named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module, metadata
+from typing import Any, TypeVar, cast
+
+import click
+
+from terradask.cli._invocation import Invocation, of
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is asked for.
+
+    Parameters
+    ----------
+    lazy
+        Names of commands in the order of the help, each with ``module:attribute``.
+    """
+
+    def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lazy = dict(lazy or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order in which a newcomer meets them."""
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command."""
+        target = self.lazy.get(cmd_name)
+        if target is None:
+            return None
+        module, _, attribute = target.partition(":")
+        return cast("click.Command", getattr(import_module(module), attribute))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is meant; where there is none, name the nearest one."""
+        if args and args[0] not in self.lazy and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], self.lazy, 1)
+            meant = f" Did you mean {near[0]!r}?" if near else f" There are {', '.join(self.lazy)}."
+            raise click.UsageError(f"No such command {args[0]!r}.{meant}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(f"terradask {metadata.version('terradask')}")
+        ctx.exit()
+
+
+def _debug(ctx: click.Context, _parameter: click.Parameter, value: bool) -> bool:
+    of(ctx).debug = of(ctx).debug or value
+    return value
+
+
+@click.group(
+    name="terradask",
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    lazy={
+        "init": "terradask.cli._infrastructure:init",
+        "doctor": "terradask.cli._doctor:doctor",
+        "synth": "terradask.cli._infrastructure:synth",
+        "plan": "terradask.cli._infrastructure:plan",
+        "apply": "terradask.cli._infrastructure:apply",
+        "destroy": "terradask.cli._infrastructure:destroy",
+        "list": "terradask.cli._deployments:list_deployments",
+        "status": "terradask.cli._deployments:status",
+        "start": "terradask.cli._deployments:start",
+        "stop": "terradask.cli._deployments:stop",
+        "sim": "terradask.cli._sim:sim",
+        "demo": "terradask.cli._demo:demo",
+        "completion": "terradask.cli._completion:completion",
+    },
+    epilog="Results go to standard output, progress and errors to standard error. "
+    "Exit codes: 0 done, 1 failed, 2 bad input; docs/cli.md lists them all.",
+)
+@click.option("--debug", is_flag=True, expose_value=False, callback=_debug, help="Show a traceback with an error.")
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version and exit."
+)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Dask clusters in your own AWS account, as Terraform you can review."""
+    ctx.ensure_object(Invocation)

@@ -1,0 +1,34 @@
+"""``terradask completion``: the script that makes the shell complete commands, options, clusters and stacks."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+
+@click.command(short_help="Print the shell's completion script")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print a script that completes commands and options in SHELL.
+
+    bash and zsh: eval "$(terradask completion bash)" in the shell's start file; fish: terradask completion fish | source.
+    """
+    from terradask.cli._app import command
+
+    kind = get_completion_class(shell)
+    if kind is None:  # pragma: no branch
+        raise click.BadParameter(f"no completion for {shell}")
+    click.echo(kind(command, {}, "terradask", "_TERRADASK_COMPLETE").source())
+
+
+def complete_stack(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a stack from what was synthesised here: no call of AWS at a key press."""
+    from pathlib import Path
+
+    names = {"network"} | {path.name for path in Path("cdktf.out/stacks").glob("*") if path.is_dir()}
+    return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+
+
+def complete_cluster(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a cluster, as :func:`complete_stack` does."""
+    return [item for item in complete_stack(ctx, parameter, incomplete) if item.value != "network"]

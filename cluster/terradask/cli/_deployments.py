@@ -1,0 +1,145 @@
+"""Clusters that are deployed: list them, look at one, start it, stop it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from terradask.cli._completion import complete_cluster
+from terradask.cli._invocation import interruption, json_option
+from terradask.cli._output import ago, result, result_json, say, table
+
+if TYPE_CHECKING:
+    from terradask._deployment import DeploymentStatus
+
+NAME = click.argument("name", shell_complete=complete_cluster)
+
+#: AWS ends an instance in a minute or two; whoever waits wants to see the end of it.
+_STOP_SECONDS = 300
+
+
+@click.command("list", short_help="List the deployed clusters")
+@json_option
+def list_deployments(as_json: bool) -> None:
+    """List the deployed clusters of the workspace.
+
+    Stopped clusters are listed too: they cost a secret and nothing else.
+    """
+    from terradask._workspace import Workspace
+
+    statuses = [deployment.status() for deployment in Workspace.load().deployments()]
+    if as_json:
+        result_json([status.as_dict() for status in statuses])
+    elif not statuses:
+        say("no clusters; `terradask apply NAME` deploys one, and so does Cluster(name=...) in Python")
+    else:
+        result(table(["name", "state", "workers", "max", "since", "owner", "scheduler"], [_row(s) for s in statuses]))
+
+
+def _row(status: DeploymentStatus) -> list[object]:
+    workers = status.groups.get("workers", {})
+    return [
+        status.name,
+        status.state,
+        f"{workers.get('instances', 0)}/{workers.get('desired', 0)}",
+        workers.get("max_size"),
+        ago(status.started_at),
+        _short(status.owner),
+        status.scheduler_address,
+    ]
+
+
+def _short(owner: str | None) -> str | None:
+    """Return what names the caller in an ARN: the user, or the role with its session."""
+    return None if owner is None else owner.rpartition(":")[2].partition("/")[2] or owner
+
+
+@click.command(short_help="Show one cluster: groups, hosts, failures")
+@NAME
+@json_option
+def status(name: str, as_json: bool) -> None:
+    """Show how the cluster NAME is: its groups, its hosts, and why one failed."""
+    from terradask._workspace import Workspace
+
+    found = Workspace.load().deployment(name).status()
+    if as_json:
+        result_json(found.as_dict())
+    else:
+        result(_story(found))
+
+
+def _story(status: DeploymentStatus) -> str:
+    facts = [
+        ("cluster", status.name),
+        ("state", status.state),
+        ("since", None if status.started_at is None else f"{status.started_at} ({ago(status.started_at)})"),
+        ("owner", status.owner),
+        ("scheduler", status.scheduler_address),
+        ("run", status.run_id),
+    ]
+    parts = ["\n".join(f"{label:<10} {value}" for label, value in facts if value is not None)]
+    groups = [[name, g["desired"], g["instances"], g["max_size"]] for name, g in status.groups.items()]
+    parts.append(table(["group", "desired", "instances", "max"], groups))
+    if status.hosts:
+        hosts = [[h.instance_id, h.role, h.state, ago(h.at), h.reason] for h in status.hosts]
+        parts.append(table(["host", "role", "state", "for", "reason"], hosts))
+    parts += [
+        "\n".join([f"the end of the log of {host.instance_id}:", *(f"  {line}" for line in host.log_tail)])
+        for host in status.hosts
+        if host.state == "failed" and host.log_tail
+    ]
+    return "\n\n".join(parts)
+
+
+@click.command(short_help="Start a deployed cluster, without Terraform")
+@NAME
+@click.option("--workers", type=click.IntRange(min=0), help="Workers to start with; by default what the settings say.")
+@click.option("--no-wait", is_flag=True, help="Return as soon as the hosts are asked for.")
+@json_option
+def start(name: str, workers: int | None, no_wait: bool, as_json: bool) -> None:
+    """Start the cluster NAME: make keys, raise its groups, wait for the scheduler.
+
+    No Terraform runs. A cluster that runs already stays as it is.
+    """
+    from terradask._workspace import Workspace
+
+    deployment = Workspace.load().deployment(name)
+    with interruption(f"terradask stop {name} ends what was started"):
+        run = deployment.start(n_workers=workers)
+        say(f"{name}: started as {run.run_id} with {run.n_workers} workers")
+        document: dict[str, Any] = {"name": name, "run_id": run.run_id, "n_workers": run.n_workers}
+        if not no_wait:
+            seconds = deployment.descriptor.settings["create_timeout_seconds"]
+            attachment = deployment.attach(timeout_seconds=seconds, on_wait=_hosts_so_far)
+            public = bool(deployment.descriptor.settings.get("use_scheduler_public_ip", True))
+            document["scheduler_address"] = attachment.address(public=public)
+    if as_json:
+        result_json(document)
+    else:
+        result(document.get("scheduler_address", run.run_id))
+
+
+def _hosts_so_far(reports: list[Any]) -> None:
+    for report in reports:
+        say(f"  {report.describe()}")
+
+
+@click.command(short_help="Stop a cluster, keep it deployed")
+@NAME
+@click.option("--no-wait", is_flag=True, help="Return as soon as AWS is asked; the instances end by themselves.")
+@json_option
+def stop(name: str, no_wait: bool, as_json: bool) -> None:
+    """Stop the cluster NAME: no instance left, keys void, the deployment kept.
+
+    Results that only its workers hold are lost. `terradask start NAME` starts it again; `terradask destroy NAME` removes it.
+    """
+    from terradask._workspace import Workspace
+
+    deployment = Workspace.load().deployment(name)
+    with interruption(f"terradask stop {name} finishes"):
+        deployment.stop(wait_seconds=0 if no_wait else _STOP_SECONDS)
+    if as_json:
+        result_json(deployment.status().as_dict())
+    else:
+        say(f"{name}: stopped")

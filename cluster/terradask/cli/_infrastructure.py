@@ -1,0 +1,214 @@
+"""From settings to structure: write them, synthesise, plan, apply, destroy."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from terradask.cli._completion import complete_stack
+from terradask.cli._invocation import interruption, json_option, yes_option
+from terradask.cli._output import result, result_json, say
+from terradask.cli._story import telling
+
+if TYPE_CHECKING:
+    from terradask._workspace import Plan, Workspace
+    from terradask_modules.errors import TerradaskError
+
+NETWORK = "network"
+
+STACK = click.argument("stack", default=NETWORK, shell_complete=complete_stack)
+
+
+@click.command(short_help="Write a commented terradask.toml")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    help="Folder to write it into; by default the working directory.",
+)
+@click.option("--force", is_flag=True, help="Overwrite a file that is there.")
+@json_option
+def init(out: Path, force: bool, as_json: bool) -> None:
+    """Write a commented terradask.toml: every setting, its default and what it does."""
+    from terradask_modules.errors import InvalidInput
+    from terradask_stacks.loading import FILE_NAME
+    from terradask_stacks.reference import starter_toml
+
+    path = out / FILE_NAME
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        with path.open("w" if force else "x", encoding="utf-8") as stream:
+            stream.write(starter_toml())
+    except FileExistsError as error:
+        raise InvalidInput(
+            f"there is a {FILE_NAME} already", given=path.absolute(), advice="edit it, or overwrite it with --force"
+        ) from error
+    if as_json:
+        result_json({"path": str(path.absolute())})
+    else:
+        result(str(path))
+        say("next: terradask doctor, then terradask plan")
+
+
+@click.command(short_help="Write the Terraform JSON of stacks")
+@click.argument("stacks", nargs=-1, shell_complete=complete_stack)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the Terraform JSON; by default cdktf.out beside terradask.toml.",
+)
+@json_option
+def synth(stacks: tuple[str, ...], out: Path | None, as_json: bool) -> None:
+    """Write the Terraform JSON of STACKS: network, or names of clusters; by default network.
+
+    The same settings and the same locked answers always give the same bytes.
+    """
+    from terradask._workspace import Workspace
+
+    with telling() as story:
+        folders = Workspace.load(progress=story).synth(list(stacks or [NETWORK]), out)
+    if as_json:
+        result_json({name: str(folder) for name, folder in folders.items()})
+    else:
+        result("\n".join(str(folder / "cdk.tf.json") for folder in folders.values()))
+
+
+@click.command(short_help="Show what applying a stack would change")
+@STACK
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to save the plan into, for `terradask apply --plan`.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["terminal", "markdown", "json"]),
+    default="terminal",
+    show_default=True,
+    help="How to show it; markdown is for a pull request.",
+)
+@click.option("--destroy", is_flag=True, help="Plan to destroy the stack.")
+@json_option
+def plan(stack: str, out: Path | None, form: str, destroy: bool, as_json: bool) -> None:
+    """Show what applying STACK would change, and change nothing.
+
+    STACK is network, or the name of a cluster with the settings of [cluster].
+    """
+    from terradask._workspace import Workspace
+
+    with telling() as story:
+        planned = _plan(Workspace.load(progress=story), stack, destroy=destroy)
+    if out is not None:
+        planned.save(out)
+        say(f"saved; apply exactly this: terradask apply --plan {out}")
+    if as_json or form == "json":
+        result_json(_render_json(planned))
+    else:
+        result(_render(planned, form, color=sys.stdout.isatty()))
+
+
+@click.command(short_help="Apply a plan after showing it")
+@click.argument("stack", required=False, shell_complete=complete_stack)
+@click.option(
+    "--plan",
+    "saved",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Apply the plan that `terradask plan --out` saved here.",
+)
+@yes_option
+@json_option
+def apply(stack: str | None, saved: Path | None, yes: bool, as_json: bool) -> None:
+    """Show the plan of STACK, ask, and apply exactly that plan.
+
+    STACK is network (the default), or the name of a cluster with the settings of [cluster]. A cluster is deployed stopped: `terradask start NAME`
+    starts it.
+    """
+    from terradask._workspace import Workspace
+
+    if stack is not None and saved is not None:
+        raise click.UsageError("STACK and --plan exclude each other: a saved plan knows its stack.")
+    _check_answerable(yes, "apply")
+    with telling() as story:
+        workspace = Workspace.load(progress=story)
+        planned = workspace.load_plan(saved) if saved else _plan(workspace, stack or NETWORK)
+    say(_render(planned, "terminal", color=sys.stderr.isatty()))
+    if not planned.summary.has_changes:
+        say(f"{planned.stack}: nothing to do")
+    elif yes or click.confirm(f"Apply this plan to {planned.stack}?", err=True):
+        again = f"terradask apply {planned.stack} goes on, terradask destroy {planned.stack} removes what was made"
+        with telling() as story, interruption(again):
+            workspace.with_progress(story).apply(planned)
+        say(f"{planned.stack}: deployed")
+    else:
+        raise _declined("nothing was changed")
+    if as_json:
+        result_json(_render_json(planned))
+
+
+@click.command(short_help="Remove a stack and what is in it")
+@click.argument("stack", shell_complete=complete_stack)
+@yes_option
+@json_option
+def destroy(stack: str, yes: bool, as_json: bool) -> None:
+    """Remove STACK: network, or the name of a cluster, running or not.
+
+    A cluster's groups go to zero first. The network is refused while clusters stand on it; its bucket goes with everything in it.
+    """
+    from terradask._workspace import Workspace
+
+    _check_answerable(yes, "destroy")
+    with telling() as story:
+        workspace = Workspace.load(progress=story)
+    where = f"workspace {workspace.settings.workspace.name!r}, {workspace.settings.workspace.region}"
+    if not yes and not click.confirm(f"Destroy {stack} ({where}) and everything in it?", err=True):
+        raise _declined("nothing was changed")
+    with telling() as story, interruption(f"terradask destroy {stack} finishes"):
+        workspace = workspace.with_progress(story)
+        if stack == NETWORK:
+            workspace.destroy_network()
+        else:
+            workspace.destroy_cluster(stack)
+    if as_json:
+        result_json({"stack": stack, "destroyed": True})
+    else:
+        say(f"{stack}: destroyed")
+
+
+def _plan(workspace: Workspace, stack: str, *, destroy: bool = False) -> Plan:
+    if stack == NETWORK:
+        return workspace.plan_network(destroy=destroy)
+    return workspace.plan_cluster(stack, destroy=destroy)
+
+
+def _render(planned: Plan, form: str, *, color: bool) -> str:
+    from terradask import _render as render
+
+    return render.markdown(planned) if form == "markdown" else render.terminal(planned, color=color)
+
+
+def _render_json(planned: Plan) -> object:
+    from terradask import _render as render
+
+    return render.as_json(planned)
+
+
+def _check_answerable(yes: bool, verb: str) -> None:
+    """Refuse before the work, where nobody could answer the question after it."""
+    from terradask_modules.errors import InvalidInput
+
+    if not yes and not sys.stdin.isatty():
+        raise InvalidInput(
+            f"{verb} asks before it changes anything, and standard input is no terminal",
+            allowed="a terminal, or --yes",
+            advice=f"look at `terradask plan`, then run terradask {verb} with --yes",
+        )
+
+
+def _declined(problem: str) -> TerradaskError:
+    from terradask_modules.errors import TerradaskError
+
+    return TerradaskError(problem, given="no")

@@ -1,0 +1,68 @@
+"""What one call of the command line knows about itself: how to speak, and what an interruption leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import click
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass
+class Invocation:
+    """One call of the command line.
+
+    Parameters
+    ----------
+    debug
+        Show tracebacks.
+    as_json
+        The result, or the error, is one JSON document.
+    after_interrupt
+        What to do about whatever is left when the user interrupts now; None where nothing is.
+    """
+
+    debug: bool = False
+    as_json: bool = False
+    after_interrupt: str | None = None
+
+
+def of(ctx: click.Context) -> Invocation:
+    """Return the invocation that a click context belongs to."""
+    return cast("Invocation", ctx.ensure_object(Invocation))
+
+
+def current() -> Invocation:
+    """Return the invocation that is running."""
+    return of(click.get_current_context())
+
+
+def _json(ctx: click.Context, _parameter: click.Parameter, value: bool) -> bool:
+    of(ctx).as_json = value
+    return value
+
+
+def json_option(function: Function) -> Function:
+    """Add ``--json``; an error of the command is then JSON too."""
+    return click.option(
+        "--json", "as_json", is_flag=True, is_eager=True, callback=_json, help="Print one JSON document."
+    )(function)
+
+
+def yes_option(function: Function) -> Function:
+    """Add ``--yes``."""
+    return click.option("--yes", "-y", is_flag=True, help="Don't ask.")(function)
+
+
+@contextlib.contextmanager
+def interruption(advice: str) -> Iterator[None]:
+    """Say what to do about what is left, should the user interrupt inside of this block."""
+    invocation = current()
+    before, invocation.after_interrupt = invocation.after_interrupt, advice
+    yield
+    # Not in a `finally`: the advice has to outlive the interruption that it is about.
+    invocation.after_interrupt = before

@@ -1,0 +1,81 @@
+"""The generated parts of ``docs/cli.md``: commands with their options, and exit codes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import click
+
+from terradask.cli._app import command as root
+
+# What the classes of errors mean when a script sees their exit code; 2, 128 + n and 130 are click's and the shell's too.
+_MEANINGS = {
+    0: "done",
+    1: "failed",
+    2: "bad input: a command, option or setting that can't be used",
+    3: "something is missing: Terraform, the provider, credentials, permissions, an endpoint",
+    4: "Terraform failed; its diagnostics are in the error",
+    5: "in conflict with something else: a lock, a plan that is stale, deployments that stand on the network",
+    6: "not there: no network, no such cluster, or a stopped one",
+    7: "not in time: hosts or workers that didn't come",
+    130: "interrupted (Ctrl-C); 128 + n for another signal n",
+}
+
+
+def commands() -> Iterator[tuple[click.Context, click.Command]]:
+    """Walk through every command that runs something, with its context."""
+    yield from _below(click.Context(root, info_name="terradask"))
+
+
+def _below(ctx: click.Context) -> Iterator[tuple[click.Context, click.Command]]:
+    command = ctx.command
+    if not isinstance(command, click.Group):
+        yield ctx, command
+        return
+    for name in command.list_commands(ctx):
+        child = command.get_command(ctx, name)
+        if child is not None:
+            yield from _below(click.Context(child, info_name=name, parent=ctx))
+
+
+def commands_markdown() -> str:
+    """Return the reference of every command."""
+    parts = []
+    for ctx, command in commands():
+        usage = " ".join([ctx.command_path, *command.collect_usage_pieces(ctx)])
+        parts.append(f"### `{ctx.command_path}`\n\n```\n{usage}\n```\n\n{inspect.cleandoc(command.help or '')}")
+        rows = [row for row in (_row(ctx, parameter) for parameter in command.params) if row]
+        if rows:
+            parts.append("\n".join(["| option | |", "| --- | --- |", *rows]))
+    return "\n\n".join(parts)
+
+
+def _row(ctx: click.Context, parameter: click.Parameter) -> str | None:
+    if not isinstance(parameter, click.Option):
+        return None
+    record = parameter.get_help_record(ctx)
+    if record is None:
+        return None
+    names, text = record
+    return f"| `{names}` | {text} |"
+
+
+def exit_codes() -> dict[int, list[str]]:
+    """Return the names of the error classes by exit code; classes that only inherit their code are left out."""
+    from terradask import errors
+
+    found: dict[int, list[str]] = {code: [] for code in _MEANINGS}
+    for name in errors.__all__:
+        kind = getattr(errors, name)
+        if kind is errors.TerradaskError or kind.exit_code != kind.__mro__[1].exit_code:
+            found.setdefault(kind.exit_code, []).append(name)
+    return dict(sorted(found.items()))
+
+
+def exit_codes_markdown() -> str:
+    """Return the table of exit codes."""
+    rows = ["| code | meaning | errors, and those derived from them |", "| --- | --- | --- |"]
+    for code, names in exit_codes().items():
+        rows.append(f"| {code} | {_MEANINGS[code]} | {', '.join(f'`{name}`' for name in names)} |")
+    return "\n".join(rows)

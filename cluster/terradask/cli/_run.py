@@ -1,0 +1,119 @@
+"""One call of the command line: errors become a text and an exit code, never a traceback unless asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+import click
+
+from terradask.cli._app import command
+from terradask.cli._invocation import Invocation
+
+INTERRUPTED = 128 + signal.SIGINT
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP, handled like Ctrl-C: what is running is cancelled in order."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal_number)
+        self.exit_code = 128 + signal_number
+
+
+def _terminate(signal_number: int, _frame: FrameType | None) -> None:
+    raise _Terminated(signal_number)
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP unwind the stack, so that Terraform is cancelled and not orphaned."""
+    numbers = [signal.SIGTERM, signal.SIGHUP]
+    # Whoever starts us with SIGHUP ignored (nohup) means it.
+    numbers = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    before = {number: signal.signal(number, _terminate) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _is_ours(error: BaseException) -> bool:
+    # Imported only when something failed: the class lives with the constructs.
+    from terradask_modules.errors import TerradaskError
+
+    return isinstance(error, TerradaskError)
+
+
+def _report(invocation: Invocation, document: dict[str, Any], text: str) -> None:
+    if invocation.as_json:
+        click.echo(json.dumps(document, default=str), err=True)
+    else:
+        click.echo(click.style("error: ", fg="red", bold=True) + text, err=True)
+
+
+def _failed(invocation: Invocation, error: Exception) -> int:
+    if invocation.debug:
+        traceback.print_exception(error, file=sys.stderr)
+    if _is_ours(error):
+        _report(invocation, error.as_dict(), str(error))  # type: ignore[attr-defined]  # _is_ours has said so
+        return int(error.exit_code)  # type: ignore[attr-defined]  # as above
+    problem = f"{type(error).__name__}: {error}"
+    advice = "this is a defect in terradask: run the command with --debug and report what it prints"
+    _report(invocation, {"error": "Unexpected", "problem": problem, "advice": advice}, f"{problem}\n  to do: {advice}")
+    return 1
+
+
+def _interrupted(invocation: Invocation, error: BaseException) -> int:
+    left = invocation.after_interrupt
+    document = {"error": "Interrupted", "problem": "interrupted", "advice": left}
+    _report(invocation, document, "interrupted" + (f"\n  to do: {left}" if left else ""))
+    return int(getattr(error, "exit_code", INTERRUPTED))
+
+
+def _wrong_usage(invocation: Invocation, error: click.ClickException) -> int:
+    if invocation.as_json:
+        _report(invocation, {"error": "Usage", "problem": error.format_message()}, "")
+    else:
+        error.show()
+    return error.exit_code
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments
+        What stands behind ``terradask``.
+
+    Returns
+    -------
+    int
+        The exit code; ``docs/cli.md`` lists them.
+    """
+    invocation = Invocation()
+    try:
+        with _signals():
+            code = command.main(list(arguments), prog_name="terradask", standalone_mode=False, obj=invocation)
+    except click.exceptions.Abort:  # click's name for Ctrl-C, and for a question nobody answers
+        return _interrupted(invocation, KeyboardInterrupt())
+    except KeyboardInterrupt as error:
+        return _interrupted(invocation, error)
+    except click.ClickException as error:
+        return _wrong_usage(invocation, error)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; nothing may be written to it any more, at exit neither.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except Exception as error:  # noqa: BLE001  # the one place where every error becomes a text
+        return _failed(invocation, error)
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,79 @@
+"""Progress on standard error: a moving line on a terminal, one line per finished phase elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from terradask.cli._output import say
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from terradask._progress import ProgressEvent
+
+#: Without a terminal, say at most this often how far an apply is: logs of CI end a job that is silent for long.
+_HEARTBEAT_SECONDS = 10.0
+
+
+class Story:
+    """Tells progress events.
+
+    Parameters
+    ----------
+    status
+        The moving line, where there is a terminal for it.
+    """
+
+    def __init__(self, status: Status | None = None) -> None:
+        self._status = status
+        self._spoke_at = time.monotonic()
+
+    def __call__(self, event: ProgressEvent) -> None:
+        """Tell one event."""
+        from terradask._progress import Message, PhaseFinished, PhaseStarted, ResourceChanged
+
+        match event:
+            case PhaseStarted(phase, subject):
+                self._now(f"{subject}: {phase}")
+            case PhaseFinished(phase, subject, seconds, failed):
+                mark = click.style("failed", fg="red") if failed else click.style("done", fg="green")
+                self._line(f"{subject}: {phase:<11} {mark}  {seconds:5.1f} s")
+            case ResourceChanged(subject, address, action, "failed"):
+                self._line(f"{subject}: {action} {address} {click.style('failed', fg='red')}")
+            case ResourceChanged(subject, address, action, _, done, total):
+                self._now(f"{subject}: {done}/{total} {action} {address}")
+            case Message(text):
+                self._line(text)
+
+    def _line(self, text: str) -> None:
+        if self._status is not None:
+            from rich.text import Text
+
+            self._status.console.print(Text.from_ansi(f"  {text}"), soft_wrap=True)
+        else:
+            say(f"  {text}")
+        self._spoke_at = time.monotonic()
+
+    def _now(self, text: str) -> None:
+        if self._status is not None:
+            self._status.update(text)
+        elif time.monotonic() - self._spoke_at > _HEARTBEAT_SECONDS:
+            self._line(f"{text} ...")
+
+
+@contextlib.contextmanager
+def telling() -> Iterator[Story]:
+    """Tell progress events for as long as the block runs."""
+    if not sys.stderr.isatty():
+        yield Story()
+        return
+    from rich.console import Console
+
+    with Console(stderr=True, highlight=False).status("", spinner="dots") as status:
+        yield Story(status)

@@ -1,0 +1,89 @@
+"""Write the generated parts of ``docs/`` again, or check that they are fresh.
+
+``make docs`` runs it; ``python docs/generate.py --check`` changes nothing and fails when a page is stale.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+
+# The dark twin of each colour in docs/images/*.svg; colours that are not here serve both.
+_DARK = {
+    "#1f2328": "#e6edf3",
+    "#59636e": "#9da7b3",
+    "#6e7781": "#848d97",
+    "#f6f8fa": "#161b22",
+    "#d0d7de": "#3d444d",
+    "#f3ebfb": "#271c3a",
+    "#7b42bc": "#a371f7",
+    "#5a2d91": "#d2b8ff",
+    "#fffaf3": "#1b1712",
+    "#c4560c": "#db6d28",
+    "#a04100": "#f0a35e",
+    'rx="10" fill="#ffffff"': 'rx="10" fill="#0d1117"',
+    'rx="8" fill="#ffffff"': 'rx="8" fill="#161b22"',
+    "#eaf3ff": "#0f2440",
+    "#1f6feb": "#388bfd",
+    "#0b4fb3": "#79c0ff",
+}
+
+
+def _settings(_old: str) -> str:
+    from terradask_stacks.reference import settings_markdown
+
+    return settings_markdown()
+
+
+def _cli(old: str) -> str:
+    from terradask.cli._reference import commands_markdown, exit_codes_markdown
+
+    page = _between(old, "exit codes", exit_codes_markdown())
+    return _between(page, "commands", commands_markdown())
+
+
+def _dark_picture(_old: str) -> str:
+    picture = (DOCS / "images/overview.svg").read_text(encoding="utf-8")
+    for light, dark in _DARK.items():
+        picture = picture.replace(light, dark)
+    return picture
+
+
+PAGES: dict[str, Callable[[str], str]] = {
+    "settings.md": _settings,
+    "cli.md": _cli,
+    "images/overview-dark.svg": _dark_picture,
+}
+
+
+def _between(page: str, name: str, content: str) -> str:
+    """Replace what stands between a page's markers."""
+    start, end = f"<!-- generated: {name} -->", "<!-- end of generated -->"
+    before, marker, rest = page.partition(start)
+    if not marker:
+        raise SystemExit(f"no marker {start}")
+    return f"{before}{start}\n\n{content.strip()}\n\n{end}{rest.partition(end)[2]}"
+
+
+def main(arguments: list[str]) -> int:
+    """Write, or check, and return the exit code."""
+    stale = []
+    for name, make in PAGES.items():
+        path = DOCS / name
+        old = path.read_text(encoding="utf-8") if path.exists() else ""
+        new = make(old)
+        if new == old:
+            continue
+        stale.append(name)
+        if "--check" not in arguments:
+            path.write_text(new, encoding="utf-8")
+    verb = "stale, run make docs" if "--check" in arguments else "written"
+    print("\n".join(f"docs/{name}: {verb}" for name in stale) or "docs: fresh")
+    return 1 if stale and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

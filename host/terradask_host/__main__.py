@@ -1,0 +1,10 @@
+"""``python -m terradask_host``: what the instance's systemd unit starts."""
+
+from __future__ import annotations
+
+import sys
+
+from terradask_host.agent import main
+
+if __name__ == "__main__":
+    sys.exit(main())

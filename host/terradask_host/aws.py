@@ -1,0 +1,64 @@
+"""Clients of AWS, made when first used: a host that does not need one never pays for it."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from terradask_host import __version__
+
+if TYPE_CHECKING:
+    from botocore.session import Session
+
+
+class Aws:
+    """Clients that share one session; safe to use from several threads.
+
+    Parameters
+    ----------
+    region
+        Of the cluster. Credentials are the instance profile's, found by botocore.
+    """
+
+    def __init__(self, region: str) -> None:
+        self.region = region
+        self._lock = threading.Lock()
+        self._session: Session | None = None
+        self._clients: dict[str, Any] = {}
+
+    def client(self, service: str) -> Any:
+        """Return the client of a service, for instance ``s3``."""
+        with self._lock:
+            if service not in self._clients:
+                self._clients[service] = self._create(service)
+            return self._clients[service]
+
+    def _create(self, service: str) -> Any:
+        # botocore alone: boto3's resources and transfer manager would cost a third more at boot.
+        from botocore.config import Config  # noqa: PLC0415 - loaded while the Dask process loads distributed
+        from botocore.session import get_session  # noqa: PLC0415
+
+        if self._session is None:
+            self._session = get_session()
+        config = Config(
+            connect_timeout=5,
+            read_timeout=15,
+            retries={"mode": "standard", "max_attempts": 4},
+            user_agent_extra=f"terradask-host/{__version__}",
+        )
+        return self._session.create_client(service, region_name=self.region, config=config)
+
+
+def is_aws_error(error: Exception) -> bool:
+    """Return whether an exception comes from botocore: AWS refused, or could not be reached."""
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+
+    return isinstance(error, BotoCoreError | ClientError)
+
+
+def error_code(error: Exception) -> str:
+    """Return AWS's error code, or the exception's class where AWS was not reached."""
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):
+        return str(response.get("Error", {}).get("Code", type(error).__name__))
+    return type(error).__name__

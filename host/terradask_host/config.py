@@ -1,0 +1,182 @@
+"""What a host knows before it asks anybody: ``host.json``, its paths, and the machine's size."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from terradask_host.errors import ConfigInvalid
+from terradask_host.timing import Timing
+
+#: The format of every document that hosts read and write.
+FORMAT = 1
+
+ROOT_VARIABLE = "TERRADASK_HOST_ROOT"
+PYTHON_VARIABLE = "TERRADASK_HOST_PYTHON"
+CPU_VARIABLE = "TERRADASK_HOST_CPU_COUNT"
+MEMORY_VARIABLE = "TERRADASK_HOST_MEMORY_BYTES"
+METADATA_VARIABLE = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Where a host keeps its files; every path lies below the root (``/`` on an instance)."""
+
+    root: Path
+
+    @property
+    def host_json(self) -> Path:
+        """``/etc/terradask/host.json``, written by cloud-init."""
+        return self.root / "etc" / "terradask" / "host.json"
+
+    @property
+    def keys(self) -> Path:
+        """``/run/terradask``: memory-backed on an instance."""
+        return self.root / "run" / "terradask"
+
+    @property
+    def state(self) -> Path:
+        """``/var/lib/terradask``: the unit's state directory and the home of its user."""
+        return self.root / "var" / "lib" / "terradask"
+
+    @property
+    def environments(self) -> Path:
+        """Where software environments are built."""
+        return self.state / "environments"
+
+    @property
+    def scratch(self) -> Path:
+        """Dask's local directory, where workers spill."""
+        return self.state / "scratch"
+
+
+@dataclass(frozen=True)
+class HostConfig:
+    """``host.json`` with the environment's overrides.
+
+    Parameters
+    ----------
+    workspace, region, bucket, log_group
+        As in ``host.json``.
+    paths
+        Where files lie.
+    timing
+        Time constants.
+    python
+        A Python that already has the environment; nothing is installed then. Default: none.
+    metadata_endpoint
+        Where the instance metadata service answers.
+    cpu_count
+        Processors of the machine.
+    memory_bytes
+        Memory of the machine.
+    """
+
+    workspace: str
+    region: str
+    bucket: str
+    log_group: str
+    paths: Paths
+    timing: Timing
+    python: Path | None
+    metadata_endpoint: str
+    cpu_count: int
+    memory_bytes: int
+
+
+def load_config(environ: Mapping[str, str]) -> HostConfig:
+    """Read ``host.json`` below the root that the environment names.
+
+    Raises
+    ------
+    ConfigInvalid
+        When the file is missing, no JSON, of another format, or lacks a name.
+    """
+    paths = Paths(Path(environ.get(ROOT_VARIABLE) or "/"))
+    document = parse_document(_read(paths.host_json), str(paths.host_json))
+    python = environ.get(PYTHON_VARIABLE)
+    return HostConfig(
+        workspace=_text(document, "workspace"),
+        region=_text(document, "region"),
+        bucket=_text(document, "bucket"),
+        log_group=_text(document, "log_group"),
+        paths=paths,
+        timing=Timing.from_environ(environ),
+        python=Path(python) if python else None,
+        metadata_endpoint=environ.get(METADATA_VARIABLE) or "http://169.254.169.254",
+        cpu_count=_positive(environ, CPU_VARIABLE) or _cpu_count(),
+        memory_bytes=_positive(environ, MEMORY_VARIABLE) or _memory_bytes(),
+    )
+
+
+def parse_document(text: str | bytes, source: str) -> dict[str, Any]:
+    """Return a JSON document of format 1.
+
+    Parameters
+    ----------
+    text
+        What was read.
+    source
+        Where it came from, for the error's text.
+
+    Raises
+    ------
+    ConfigInvalid
+        When it is no JSON object or of another format. The text itself is never part of the error.
+    """
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise ConfigInvalid(f"{source} is no JSON: {type(error).__name__}.") from None
+    if not isinstance(document, dict):
+        raise ConfigInvalid(f"{source} is no JSON object.", given=type(document).__name__)
+    if document.get("format") != FORMAT:
+        raise ConfigInvalid(
+            f"{source} has a format that this host program does not know.",
+            given=document.get("format"),
+            allowed=str(FORMAT),
+            advice="Deploy the network and start the cluster with the same version of terradask.",
+        )
+    return document
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigInvalid(
+            f"{path} can't be read: {error.strerror}.",
+            advice="cloud-init writes it from the instance's user data; see /var/log/cloud-init-output.log.",
+        ) from error
+
+
+def _text(document: Mapping[str, Any], name: str) -> str:
+    value = document.get(name)
+    if not isinstance(value, str) or not value:
+        raise ConfigInvalid(f"host.json: {name} is no text.", given=value)
+    return value
+
+
+def _positive(environ: Mapping[str, str], name: str) -> int | None:
+    text = environ.get(name)
+    if not text:
+        return None
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise ConfigInvalid(f"{name} is no positive whole number.", given=text)
+    return value
+
+
+def _cpu_count() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,76 @@
+"""Errors of the host program.
+
+```
+HostError
+├── ConfigInvalid          host.json, an environment variable or an object is not what it should be
+├── MetadataUnavailable    the instance metadata service does not answer, or lacks a tag
+├── RunMissing             no run.json (or secret) of this instance's run appeared in time
+├── EnvironmentFailed      the software environment could not be built
+├── VersionsDiffer         Python, dask or distributed differ between worker and scheduler
+└── DaskFailed             the Dask process could not start, or died too often
+```
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class HostError(Exception):
+    """Something that the host can explain; its text becomes the reason in the host's report.
+
+    Parameters
+    ----------
+    problem
+        What went wrong, in one sentence.
+    given
+        What was given, where that is part of the story.
+    allowed
+        What would have been accepted.
+    advice
+        What to do now.
+    """
+
+    def __init__(
+        self, problem: str, *, given: Any = None, allowed: str | None = None, advice: str | None = None
+    ) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.given = given
+        self.allowed = allowed
+        self.advice = advice
+
+    def __str__(self) -> str:
+        """Return the problem with what was given, what is allowed and what to do."""
+        lines = [self.problem]
+        if self.given is not None:
+            lines.append(f"  given: {self.given}")
+        if self.allowed is not None:
+            lines.append(f"  allowed: {self.allowed}")
+        if self.advice is not None:
+            lines.append(f"  to do: {self.advice}")
+        return "\n".join(lines)
+
+
+class ConfigInvalid(HostError, ValueError):
+    """``host.json``, an environment variable or an object of the bucket is not what it should be."""
+
+
+class MetadataUnavailable(HostError):
+    """The instance metadata service does not answer, or lacks what a host must know."""
+
+
+class RunMissing(HostError, TimeoutError):
+    """No ``run.json`` or secret of this instance's run appeared in time."""
+
+
+class EnvironmentFailed(HostError):
+    """The software environment could not be built."""
+
+
+class VersionsDiffer(HostError):
+    """Python, dask or distributed differ between this worker and its scheduler."""
+
+
+class DaskFailed(HostError):
+    """The Dask process could not start, or died too often."""

@@ -1,0 +1,100 @@
+"""A host's narrow rights on its cluster's groups: leave with decrement, end the cluster, the dead man's switch."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from terradask_host.aws import Aws, error_code
+
+
+def dead_man_action_name(autoscaling_group: str) -> str:
+    """Return the name of a group's scheduled action "desired 0"."""
+    return f"{autoscaling_group}-dead-man"
+
+
+class ClusterGroups:
+    """The Auto Scaling groups of one cluster.
+
+    Permissions: ``autoscaling:TerminateInstanceInAutoScalingGroup`` on the host's own group; for a scheduler's host also
+    ``autoscaling:SetDesiredCapacity`` and ``autoscaling:PutScheduledUpdateGroupAction`` on the cluster's groups.
+
+    Parameters
+    ----------
+    aws
+        Clients.
+    cluster
+        The document ``cluster.json``.
+    say
+        Takes a log line.
+    """
+
+    def __init__(self, aws: Aws, cluster: Mapping[str, Any], say: Callable[[str], None]) -> None:
+        self._aws = aws
+        self._say = say
+        groups = cluster["groups"]
+        # Schedulers last: who zeroes the groups is in one of them.
+        self.names: list[str] = [
+            groups[name]["autoscaling_group"]
+            for name in sorted(groups, key=lambda name: groups[name]["role"] == "scheduler")
+        ]
+
+    def leave(self, instance_id: str) -> bool:
+        """End this instance and lower its group's desired capacity, so that no other takes its place.
+
+        Returns
+        -------
+        bool
+            Whether AWS agreed. If not, the instance still powers off, and the group decides about another.
+        """
+        try:
+            self._aws.client("autoscaling").terminate_instance_in_auto_scaling_group(
+                InstanceId=instance_id, ShouldDecrementDesiredCapacity=True
+            )
+        except Exception as error:  # noqa: BLE001 - leaving goes on without AWS's consent
+            self._say(f"leaving with decrement was refused: {error_code(error)}: {error}")
+            return False
+        return True
+
+    def zero(self) -> bool:
+        """Set the desired capacity of each group to 0, workers first: the cluster is over.
+
+        Returns
+        -------
+        bool
+            Whether all groups took it.
+        """
+        done = True
+        for name in self.names:
+            try:
+                self._aws.client("autoscaling").set_desired_capacity(
+                    AutoScalingGroupName=name, DesiredCapacity=0, HonorCooldown=False
+                )
+            except Exception as error:  # noqa: BLE001 - the other groups still need their zero
+                self._say(f"{name} did not take desired capacity 0: {error_code(error)}: {error}")
+                done = False
+        return done
+
+    def move_dead_man(self, ahead_seconds: float) -> bool:
+        """Put each group's scheduled action "desired 0" so far ahead; minimum and maximum stay.
+
+        Returns
+        -------
+        bool
+            Whether all groups took it.
+        """
+        start = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=ahead_seconds)
+        done = True
+        for name in self.names:
+            try:
+                self._aws.client("autoscaling").put_scheduled_update_group_action(
+                    AutoScalingGroupName=name,
+                    ScheduledActionName=dead_man_action_name(name),
+                    StartTime=start,
+                    DesiredCapacity=0,
+                )
+            except Exception as error:  # noqa: BLE001 - the other groups still need their switch
+                self._say(f"{name}: the dead man's switch did not move: {error_code(error)}: {error}")
+                done = False
+        return done

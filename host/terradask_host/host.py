@@ -1,0 +1,109 @@
+"""What both roles share: facts, doors to AWS, and the Dask process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from terradask_host.child import DaskChild, child_environ
+from terradask_host.config import HostConfig
+from terradask_host.errors import DaskFailed
+from terradask_host.groups import ClusterGroups
+from terradask_host.keys import KeyFiles
+from terradask_host.launch_documents import prepare_document
+from terradask_host.logs import LogBook
+from terradask_host.mailbox import ChildEnded, ChildSaid, Mailbox, Stop
+from terradask_host.metadata import Identity
+from terradask_host.objects import ClusterObjects
+from terradask_host.policy import Exit
+from terradask_host.report import Reporter
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host that knows who it is and what it runs.
+
+    Parameters
+    ----------
+    config, identity
+        What the machine says.
+    cluster, run
+        The documents ``cluster.json`` and ``run.json``.
+    keys
+        The host's key files.
+    python
+        The Python of the cluster's environment.
+    objects, groups
+        Doors to AWS.
+    reporter, book, mailbox
+        Where states and lines go, and where events come from.
+    """
+
+    config: HostConfig
+    identity: Identity
+    cluster: Mapping[str, Any]
+    run: Mapping[str, Any]
+    keys: KeyFiles
+    python: Path
+    objects: ClusterObjects
+    groups: ClusterGroups
+    reporter: Reporter
+    book: LogBook
+    mailbox: Mailbox
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return str(self.run["run_id"])
+
+    def spawn(self) -> DaskChild:
+        """Start a Dask process; it imports distributed at once and then waits to be told where.
+
+        Raises
+        ------
+        DaskFailed
+            When the Python can't be run.
+        """
+        self.config.paths.scratch.mkdir(parents=True, exist_ok=True)
+        environ = child_environ(
+            os.environ,
+            home=self.config.paths.state,
+            region=self.config.region,
+            run_environ=self.run.get("environ") or {},
+        )
+        try:
+            child = DaskChild(
+                self.python,
+                environ=environ,
+                folder=self.config.paths.scratch,
+                mailbox=self.mailbox,
+                log=self.book.write,
+            )
+        except OSError as error:
+            raise DaskFailed(f"The environment's Python can't be run: {error}.", given=str(self.python)) from error
+        child.send(prepare_document(self.identity.role, self.run, self.keys))
+        return child
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What :func:`hear` waited for: an event of the process, its end, a request to stop, or nothing in time."""
+
+    said: ChildSaid | None = None
+    ended: Exit | None = None
+    stop: Stop | None = None
+
+
+def hear(host: Host, child: DaskChild, timeout_seconds: float) -> Heard:
+    """Wait for the next thing that concerns this Dask process; what earlier ones left behind is dropped."""
+    event = host.mailbox.next(timeout_seconds)
+    if isinstance(event, Stop):
+        return Heard(stop=event)
+    if isinstance(event, ChildSaid) and event.child == child.number:
+        return Heard(said=event)
+    if isinstance(event, ChildEnded) and event.child == child.number:
+        return Heard(ended=event.end)
+    return Heard()

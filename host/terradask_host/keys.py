@@ -1,0 +1,65 @@
+"""The host's keys: files that only its user can read, on a memory-backed path."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from terradask_host.errors import ConfigInvalid
+
+
+@dataclass(frozen=True)
+class KeyFiles:
+    """Where the authority's certificate and this host's bundle lie."""
+
+    ca: Path
+    cert: Path
+    key: Path
+
+
+def write_keys(secret: Mapping[str, Any], role: str, folder: Path) -> KeyFiles:
+    """Write the authority's certificate and the role's bundle.
+
+    Files are 0600 in a folder that is 0700; each appears whole. The bundles of other roles are never written.
+
+    Parameters
+    ----------
+    secret
+        The secret's document.
+    role
+        Whose bundle to write.
+    folder
+        Where to.
+
+    Raises
+    ------
+    ConfigInvalid
+        When the secret lacks a part; what it holds is never part of the error.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    bundle = secret.get(role)
+    parts = {"ca.pem": secret.get("ca")}
+    if isinstance(bundle, Mapping):
+        parts |= {f"{role}.pem": bundle.get("cert"), f"{role}.key": bundle.get("key")}
+    for name in ("ca.pem", f"{role}.pem", f"{role}.key"):
+        text = parts.get(name)
+        if not isinstance(text, str) or "-----BEGIN" not in text:
+            raise ConfigInvalid(
+                f"The cluster's secret has no PEM text for {name}.",
+                advice="Start the cluster again: start writes the keys.",
+            )
+        _write(folder / name, text)
+    return KeyFiles(ca=folder / "ca.pem", cert=folder / f"{role}.pem", key=folder / f"{role}.key")
+
+
+def _write(path: Path, text: str) -> None:
+    fresh = path.with_name(path.name + ".new")
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    fresh.replace(path)

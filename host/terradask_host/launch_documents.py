@@ -1,0 +1,133 @@
+"""What the Dask process is told: one JSON line before it imports distributed, one when it may start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from terradask_host.config import HostConfig
+from terradask_host.errors import ConfigInvalid
+from terradask_host.keys import KeyFiles
+from terradask_host.metadata import Identity
+from terradask_host.policy import worker_memory_limit_bytes
+
+#: TLS versions below this are refused, though Dask would take 1.2.
+TLS_MIN_VERSION = 1.3
+
+#: Options that the host sets: they decide where Dask listens and whom it trusts, or carry the host's name.
+RESERVED_OPTIONS = {
+    "scheduler": frozenset({"security", "protocol", "host", "port", "interface", "dashboard_address"}),
+    "worker": frozenset(
+        {
+            "security",
+            "protocol",
+            "host",
+            "interface",
+            "name",
+            "dashboard_address",
+            "scheduler_ip",
+            "scheduler_port",
+            "scheduler_file",
+        }
+    ),
+}
+
+
+def prepare_document(role: str, run: Mapping[str, Any], keys: KeyFiles) -> dict[str, Any]:
+    """Return what must be known before distributed is imported: the role and Dask's configuration.
+
+    The configuration is the caller's with the host's TLS on top, so that what tasks open (``get_client``, a ``Security()`` of their
+    own) speaks TLS with this host's certificate too.
+    """
+    bundle = {"cert": str(keys.cert), "key": str(keys.key)}
+    tls = {
+        "ca-file": str(keys.ca),
+        "min-version": TLS_MIN_VERSION,
+        "scheduler": dict(bundle),
+        "worker": dict(bundle),
+        "client": dict(bundle),
+    }
+    return {
+        "role": role,
+        "dask_config": run.get("dask_config") or {},
+        "host_config": {"distributed": {"comm": {"require-encryption": True, "tls": tls}}},
+    }
+
+
+def security_arguments(role: str, keys: KeyFiles) -> dict[str, Any]:
+    """Return the arguments of ``distributed.Security`` for a role."""
+    return {
+        "require_encryption": True,
+        "tls_ca_file": str(keys.ca),
+        f"tls_{role}_cert": str(keys.cert),
+        f"tls_{role}_key": str(keys.key),
+        "tls_client_cert": str(keys.cert),
+        "tls_client_key": str(keys.key),
+    }
+
+
+def scheduler_document(
+    identity: Identity, cluster: Mapping[str, Any], keys: KeyFiles, *, leave_seconds: float
+) -> dict[str, Any]:
+    """Return how to start the scheduler: on the private address, its dashboard on loopback behind the forward."""
+    wanted = cluster["scheduler"]
+    _refuse_reserved("scheduler", wanted["options"])
+    return {
+        "class": wanted["class"],
+        "security": security_arguments("scheduler", keys),
+        "arguments": {
+            "host": identity.private_address,
+            "port": wanted["port"],
+            "protocol": "tls",
+            "dashboard_address": "127.0.0.1:0",
+            **wanted["options"],
+        },
+        "forward": {
+            "host": identity.private_address,
+            "port": wanted["dashboard_port"],
+            "ca": str(keys.ca),
+            "cert": str(keys.cert),
+            "key": str(keys.key),
+        },
+        "leave_seconds": leave_seconds,
+    }
+
+
+def worker_document(
+    config: HostConfig,
+    identity: Identity,
+    cluster: Mapping[str, Any],
+    scheduler: Mapping[str, Any],
+    keys: KeyFiles,
+) -> dict[str, Any]:
+    """Return how to start the worker: named like its instance, as large as the machine unless options say otherwise."""
+    wanted = cluster["worker"]
+    _refuse_reserved("worker", wanted["options"])
+    return {
+        "class": wanted["class"],
+        "security": security_arguments("worker", keys),
+        "scheduler": scheduler["private_address"],
+        "arguments": {
+            "name": identity.instance_id,
+            "host": identity.private_address,
+            "protocol": "tls",
+            "nthreads": config.cpu_count,
+            "memory_limit": worker_memory_limit_bytes(config.memory_bytes),
+            "local_directory": str(config.paths.scratch),
+            # A worker's HTTP server has no authentication either.
+            "dashboard_address": "127.0.0.1:0",
+            **wanted["options"],
+        },
+        "leave_seconds": config.timing.leave_seconds,
+    }
+
+
+def _refuse_reserved(role: str, options: Mapping[str, Any]) -> None:
+    reserved = sorted(RESERVED_OPTIONS[role] & options.keys())
+    if reserved:
+        raise ConfigInvalid(
+            f"{role}_options sets what the host sets.",
+            given=", ".join(reserved),
+            allowed=f"any option of the {role} class but {', '.join(sorted(RESERVED_OPTIONS[role]))}",
+            advice="Remove it; ports are settings of the cluster.",
+        )

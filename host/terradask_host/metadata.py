@@ -1,0 +1,136 @@
+"""The instance metadata service, version 2: who this host is."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from terradask_host.errors import MetadataUnavailable
+
+#: The longest life that the service grants to a token.
+TOKEN_SECONDS = 21_600
+
+ROLES = ("scheduler", "worker")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who this instance is: its addresses, its place, and the tags that name its cluster."""
+
+    instance_id: str
+    private_address: str
+    public_address: str | None
+    zone: str
+    cluster: str
+    role: str
+    group: str
+
+
+class InstanceMetadata:
+    """A client of the instance metadata service that speaks version 2 alone.
+
+    Parameters
+    ----------
+    endpoint
+        ``http://host[:port]``.
+    timeout_seconds
+        For each request; 2 s by default, since the service is a hop away.
+    """
+
+    def __init__(self, endpoint: str, *, timeout_seconds: float = 2.0) -> None:
+        parts = urlsplit(endpoint)
+        if parts.scheme != "http" or not parts.hostname:
+            raise MetadataUnavailable(
+                "The metadata service's endpoint is no http address.", given=endpoint, allowed="http://…"
+            )
+        self.endpoint = endpoint
+        self._host = parts.hostname
+        self._port = parts.port or 80
+        self._prefix = parts.path.rstrip("/")
+        self._timeout = timeout_seconds
+        self._token: str | None = None
+
+    def get(self, path: str) -> str | None:
+        """Return ``/latest/<path>``, or None where the service has nothing there.
+
+        Raises
+        ------
+        MetadataUnavailable
+            When the service does not answer, or with an error.
+        """
+        for _ in range(2):
+            if self._token is None:
+                self._token = self._new_token()
+            status, body = self._request("GET", path, {"X-aws-ec2-metadata-token": self._token})
+            if status != http.client.UNAUTHORIZED:
+                break
+            self._token = None
+        if status == http.client.NOT_FOUND:
+            return None
+        if status != http.client.OK:
+            raise MetadataUnavailable(f"The metadata service answered {status} to {path}.", given=self.endpoint)
+        return body
+
+    def identity(self) -> Identity:
+        """Return who this instance is.
+
+        Raises
+        ------
+        MetadataUnavailable
+            When a fact or a tag is missing, for instance since the launch template does not serve tags.
+        """
+        role = self._need("meta-data/tags/instance/terradask:role")
+        if role not in ROLES:
+            raise MetadataUnavailable(
+                "The tag terradask:role names no role of a host.", given=role, allowed=" or ".join(ROLES)
+            )
+        return Identity(
+            instance_id=self._need("meta-data/instance-id"),
+            private_address=self._need("meta-data/local-ipv4"),
+            public_address=self.get("meta-data/public-ipv4") or None,
+            zone=self._need("meta-data/placement/availability-zone"),
+            cluster=self._need("meta-data/tags/instance/terradask:cluster"),
+            role=role,
+            group=self._need("meta-data/tags/instance/terradask:group"),
+        )
+
+    def run_id(self) -> str | None:
+        """Return the tag ``terradask:run:id``, or None while the instance does not carry it."""
+        return self.get("meta-data/tags/instance/terradask:run:id") or None
+
+    def _need(self, path: str) -> str:
+        value = self.get(path)
+        if not value:
+            raise MetadataUnavailable(
+                f"The metadata service has no {path}.",
+                given=self.endpoint,
+                advice="The launch template must serve tags in the metadata, the group must propagate its tags.",
+            )
+        return value
+
+    def _new_token(self) -> str:
+        header = {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)}
+        status, body = self._request("PUT", "api/token", header)
+        if status != http.client.OK:
+            raise MetadataUnavailable(f"The metadata service gave no token: {status}.", given=self.endpoint)
+        return body
+
+    def _request(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+        try:
+            connection.request(method, f"{self._prefix}/latest/{path}", headers=headers)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        except (OSError, http.client.HTTPException, UnicodeDecodeError) as error:
+            raise MetadataUnavailable(
+                f"The metadata service does not answer: {type(error).__name__}: {error}", given=self.endpoint
+            ) from error
+        finally:
+            connection.close()
+
+
+def describe(identity: Identity) -> str:
+    """Return one line for the log."""
+    return json.dumps(identity.__dict__)

@@ -1,0 +1,213 @@
+"""What a host decides, as pure functions: no AWS, no Dask, no clock of their own."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from terradask_host.timing import Timing
+
+MIB = 2**20
+
+#: Why a Dask worker says it closed when it was the connection that went, not the worker that was asked to go.
+LOST_REASONS = frozenset(
+    {
+        "worker-handle-scheduler-connection-broken",
+        "worker-heartbeat-error",
+        "nanny-unregister-failed",
+        "scheduler-close",
+    }
+)
+
+#: The scheduler forgot the worker. A heartbeat may overtake the order to close, so this alone says nothing.
+FORGOTTEN_REASONS = frozenset({"worker-heartbeat-missing"})
+
+
+class Run(enum.Enum):
+    """What to do about the ``run.json`` that was read."""
+
+    USE = "use"
+    WAIT = "wait"
+
+
+class Next(enum.Enum):
+    """What follows the end of the Dask process."""
+
+    #: Look for the scheduler and join it.
+    SEEK = "seek"
+    #: The same, once the client had time to end the instance.
+    SEEK_LATER = "seek later"
+    #: Retired: wait for the client to end the instance, then leave.
+    RETIRED = "retired"
+    #: A crash: start it again.
+    RESTART = "restart"
+    #: A crash too many.
+    FAIL = "fail"
+    #: The scheduler ended itself: the cluster is over.
+    OVER = "over"
+
+
+class Seek(enum.Enum):
+    """What a worker without a scheduler does."""
+
+    JOIN = "join"
+    WAIT = "wait"
+    LEAVE = "leave"
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How the Dask process ended.
+
+    Parameters
+    ----------
+    code
+        Exit code; negative for a signal.
+    reason
+        Why Dask says it closed, or the error that kept it from starting. Default: it said nothing.
+    ran
+        Whether it had said that it runs.
+    """
+
+    code: int
+    reason: str | None = None
+    ran: bool = False
+
+    def describe(self) -> str:
+        """Return one line for the report."""
+        how = f"signal {-self.code}" if self.code < 0 else f"exit code {self.code}"
+        return f"{how}: {self.reason}" if self.reason else how
+
+
+def judge_run(
+    tag_run_id: str | None, run: Mapping[str, Any] | None, waited_seconds: float, timing: Timing
+) -> Run:
+    """Decide whether the ``run.json`` that was read is this instance's.
+
+    Parameters
+    ----------
+    tag_run_id
+        The instance's tag ``terradask:run:id``, which may lag behind its launch; None while it is not there.
+    run
+        What the bucket holds; None while there is nothing.
+    waited_seconds
+        How long this host has been asking.
+    timing
+        Gives the tag's grace.
+    """
+    if run is None:
+        return Run.WAIT
+    if tag_run_id is None:
+        return Run.USE if waited_seconds >= timing.run_tag_grace_seconds else Run.WAIT
+    return Run.USE if run.get("run_id") == tag_run_id else Run.WAIT
+
+
+def after_worker_exit(end: Exit, *, crashes: int, scheduler_answers: bool, timing: Timing) -> Next:
+    """Decide what a worker's host does when its Dask process has ended by itself.
+
+    Parameters
+    ----------
+    end
+        How it ended.
+    crashes
+        Crashes before this one.
+    scheduler_answers
+        Whether the scheduler it was joined to answers now.
+    timing
+        Gives the number of restarts.
+    """
+    if end.reason in LOST_REASONS:
+        return Next.SEEK
+    if end.reason in FORGOTTEN_REASONS:
+        return Next.SEEK_LATER
+    if end.code == 0:
+        return Next.RETIRED
+    if not scheduler_answers:
+        return Next.SEEK
+    return Next.RESTART if crashes < timing.dask_restarts else Next.FAIL
+
+
+def after_scheduler_exit(end: Exit, *, crashes: int, timing: Timing) -> Next:
+    """Decide what a scheduler's host does when its Dask process has ended by itself."""
+    if end.code == 0:
+        return Next.OVER
+    return Next.RESTART if crashes < timing.dask_restarts else Next.FAIL
+
+
+def seek(
+    scheduler: Mapping[str, Any] | None,
+    *,
+    run_id: str,
+    lost_boot: int | None,
+    lost_boot_answers: bool,
+    silent_seconds: float,
+    timing: Timing,
+) -> Seek:
+    """Decide what a worker without a scheduler does.
+
+    Parameters
+    ----------
+    scheduler
+        ``scheduler.json``; None while there is none.
+    run_id
+        This host's run. A document of another run is ignored.
+    lost_boot
+        The boot that this worker was joined to; None when it never was.
+    lost_boot_answers
+        Whether that one answers again.
+    silent_seconds
+        Since when there has been no scheduler.
+    timing
+        Gives the limits.
+    """
+    if scheduler is not None and scheduler.get("run_id") == run_id:
+        if lost_boot is None or scheduler.get("boot") != lost_boot or lost_boot_answers:
+            return Seek.JOIN
+    limit = timing.scheduler_first_wait_seconds if lost_boot is None else timing.scheduler_silent_seconds
+    return Seek.LEAVE if silent_seconds >= limit else Seek.WAIT
+
+
+def seek_pause_seconds(waited_seconds: float) -> float:
+    """Return how long to wait before ``scheduler.json`` is read again: eager at first, patient later."""
+    if waited_seconds < 10:
+        return 0.25
+    return 1.0 if waited_seconds < 120 else 5.0
+
+
+def next_boot(previous: Mapping[str, Any] | None, run_id: str) -> int:
+    """Return the boot number of a scheduler that comes up now."""
+    if previous is None or previous.get("run_id") != run_id:
+        return 1
+    boot = previous.get("boot")
+    return boot + 1 if isinstance(boot, int) else 1
+
+
+def version_differences(
+    own: Mapping[str, Any], scheduler: Mapping[str, Any]
+) -> dict[str, tuple[str | None, str | None]]:
+    """Return what differs between worker and scheduler: name -> (worker's, scheduler's).
+
+    Parameters
+    ----------
+    own, scheduler
+        Documents with ``python`` (``"3.11"``) and ``packages`` (with ``dask`` and ``distributed``).
+    """
+    pairs = {"python": (_minor(own.get("python")), _minor(scheduler.get("python")))}
+    for name in ("dask", "distributed"):
+        pairs[name] = (own.get("packages", {}).get(name), scheduler.get("packages", {}).get(name))
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def worker_memory_limit_bytes(machine_bytes: int) -> int:
+    """Return what a worker may use of the machine's memory.
+
+    The host program and the operating system keep 3 %, at least 256 MiB; a worker always gets half.
+    """
+    reserve = max(256 * MIB, machine_bytes * 3 // 100)
+    return max(machine_bytes - reserve, machine_bytes // 2)
+
+
+def _minor(version: Any) -> str | None:
+    return ".".join(version.split(".")[:2]) if isinstance(version, str) else None

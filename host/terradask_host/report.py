@@ -1,0 +1,158 @@
+"""What a host tells about itself: ``hosts/<instance id>.json``."""
+
+from __future__ import annotations
+
+import datetime
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from terradask_host import states
+from terradask_host.config import FORMAT
+from terradask_host.metadata import Identity
+
+#: Log lines that go with a failure.
+TAIL_LINES = 40
+
+
+def now_text() -> str:
+    """Return the time as documents carry it: UTC, seconds, ``Z``."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def build_report(
+    identity: Identity,
+    *,
+    run_id: str | None,
+    history: Sequence[tuple[str, str]],
+    reason: str | None,
+    log_tail: Sequence[str],
+) -> dict[str, Any]:
+    """Return the document of ``hosts/<instance id>.json``.
+
+    Parameters
+    ----------
+    identity
+        Who reports.
+    run_id
+        The run; None before it is known.
+    history
+        States and when they began; the last is the present one.
+    reason
+        Why the host is in this state, where that needs saying.
+    log_tail
+        The last log lines; only told with a failure.
+    """
+    state, at = history[-1]
+    return {
+        "format": FORMAT,
+        "run_id": run_id,
+        "instance_id": identity.instance_id,
+        "role": identity.role,
+        "group": identity.group,
+        "state": state,
+        "reason": reason,
+        "at": at,
+        "history": [list(entry) for entry in history],
+        "private_address": identity.private_address,
+        "log_tail": list(log_tail)[-TAIL_LINES:] if state == states.FAILED else [],
+    }
+
+
+class Reporter:
+    """Keeps the history of states and writes the report behind the host's back.
+
+    Writing happens on a thread: a slow bucket delays no state. Where several states wait to be written, only the newest is.
+
+    Parameters
+    ----------
+    write
+        Puts a report where it belongs; may raise, is tried again.
+    identity
+        Who reports.
+    tail
+        Returns the last log lines.
+    complain
+        Takes a line about a report that could not be written.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[dict[str, Any]], None],
+        identity: Identity,
+        *,
+        tail: Callable[[], Sequence[str]],
+        complain: Callable[[str], None],
+    ) -> None:
+        self._write = write
+        self._identity = identity
+        self._tail = tail
+        self._complain = complain
+        self._history: list[tuple[str, str]] = []
+        self._reports: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._write_all, name="reporter", daemon=True)
+        self._thread.start()
+        self.run_id: str | None = None
+
+    @property
+    def state(self) -> str | None:
+        """The present state; None before the first."""
+        return self._history[-1][0] if self._history else None
+
+    def enter(self, state: str, reason: str | None = None) -> None:
+        """Enter a state; staying in a state other than ``starting`` is no news.
+
+        Raises
+        ------
+        HostError
+            When it can't follow the present one.
+        """
+        if state == self.state and state != states.STARTING:
+            return
+        states.check_transition(self.state, state)
+        self._history.append((state, now_text()))
+        self._reports.put(
+            build_report(
+                self._identity,
+                run_id=self.run_id,
+                history=self._history,
+                reason=reason,
+                log_tail=self._tail(),
+            )
+        )
+
+    def close(self, timeout_seconds: float = 10.0) -> None:
+        """Write what is left, for at most so long."""
+        self._reports.put(None)
+        self._thread.join(timeout_seconds)
+
+    def _write_all(self) -> None:
+        last = False
+        while not last:
+            newest: dict[str, Any] | None = None
+            item = self._reports.get()
+            while True:
+                if item is None:
+                    last = True
+                else:
+                    newest = item
+                try:
+                    item = self._reports.get_nowait()
+                except queue.Empty:
+                    break
+            if newest is not None:
+                self._write_one(newest)
+
+    def _write_one(self, report: dict[str, Any]) -> None:
+        for attempt in range(3):
+            try:
+                self._write(report)
+            except Exception as error:  # noqa: BLE001 - a report that can't be written must not end the host
+                self._complain(f"report {report['state']} not written: {type(error).__name__}: {error}")
+                time.sleep(0.5 * 2**attempt)
+                if not self._reports.empty():
+                    return
+            else:
+                return

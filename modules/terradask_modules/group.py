@@ -1,0 +1,85 @@
+"""An Auto Scaling group: a cluster's schedulers or workers, none of them running yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from terradask_modules.aws import AutoscalingGroup, Construct, TerraformResourceLifecycle, at
+
+
+class InstanceGroup(Construct):
+    """A group at zero. Terraform owns what it is; how many run is the runtime's.
+
+    Resources created: an Auto Scaling group. It costs nothing while nothing runs.
+
+    Permissions needed: ``autoscaling:CreateAutoScalingGroup``, ``UpdateAutoScalingGroup``, ``SuspendProcesses``,
+    ``CreateOrUpdateTags``, ``DescribeAutoScalingGroups``, ``DescribeScalingActivities``, ``DeleteAutoScalingGroup``;
+    ``ec2:RunInstances`` and ``iam:PassRole`` on the hosts' roles, which AWS checks when the group is made.
+
+    Parameters
+    ----------
+    scope
+        The stack.
+    group
+        ``scheduler`` or ``workers``: the name in the resource's address.
+    name
+        The group's name.
+    max_size
+        Most instances that it may ever have.
+    subnet_id
+        The one subnet in which it launches.
+    template_id, template_version
+        Launch template and its number; never ``$Latest``, so that upgrading the network replaces no running host.
+    instance_types
+        Types in order of preference.
+    tags
+        Tags of the group and of its instances.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        group: str,
+        name: str,
+        max_size: int,
+        subnet_id: str,
+        template_id: str,
+        template_version: str,
+        instance_types: Sequence[str],
+        tags: Mapping[str, str],
+    ) -> None:
+        super().__init__(scope, f"group-{group}")
+        self.name = name
+        resource = AutoscalingGroup(
+            self,
+            "group",
+            name=name,
+            # AWS refuses zero, and leaving with decrement, below a minimum.
+            min_size=0,
+            max_size=max_size,
+            vpc_zone_identifier=[subnet_id],
+            mixed_instances_policy={
+                "instances_distribution": {
+                    "on_demand_base_capacity": 0,
+                    "on_demand_percentage_above_base_capacity": 100,
+                    "on_demand_allocation_strategy": "prioritized",
+                },
+                "launch_template": {
+                    "launch_template_specification": {
+                        "launch_template_id": template_id,
+                        "version": template_version,
+                    },
+                    "override": [{"instanceType": instance_type} for instance_type in instance_types],
+                },
+            },
+            # The group lies in one zone: there is nothing to balance, and balancing would take hosts away.
+            suspended_processes=["AZRebalance"],
+            force_delete=True,
+            wait_for_capacity_timeout="0",
+            lifecycle=TerraformResourceLifecycle(ignore_changes=["desired_capacity"]),
+            tag=[
+                {"key": key, "value": value, "propagateAtLaunch": True} for key, value in sorted(tags.items())
+            ],
+        )
+        at(group, resource)

@@ -1,0 +1,39 @@
+"""Where hosts' logs go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from terradask_modules.aws import CloudwatchLogGroup, Construct, at
+from terradask_modules.names import log_group_name
+
+
+class Logs(Construct):
+    """The workspace's log group; each host writes a stream of its own.
+
+    Resources created: a CloudWatch log group. It costs by what is written and kept.
+
+    Permissions needed: ``logs:CreateLogGroup``, ``PutRetentionPolicy``, ``TagResource``, ``DescribeLogGroups``,
+    ``DeleteLogGroup``.
+
+    Parameters
+    ----------
+    scope
+        The stack.
+    workspace
+        Name of the workspace.
+    retention_days
+        Days that CloudWatch keeps the logs.
+    tags
+        Tags of the group.
+    """
+
+    def __init__(
+        self, scope: Construct, *, workspace: str, retention_days: int, tags: Mapping[str, str]
+    ) -> None:
+        super().__init__(scope, "logs")
+        self.group_name = log_group_name(workspace)
+        group = CloudwatchLogGroup(
+            self, "hosts", name=self.group_name, retention_in_days=retention_days, tags=dict(tags)
+        )
+        at("hosts", group)

@@ -1,0 +1,178 @@
+"""The network: a VPC with a public and a private subnet in each zone, and the ways out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from terradask_modules.aws import (
+    Construct,
+    DefaultSecurityGroup,
+    Eip,
+    InternetGateway,
+    NatGateway,
+    Route,
+    RouteTable,
+    RouteTableAssociation,
+    Subnet,
+    Vpc,
+    VpcEndpoint,
+    at,
+)
+from terradask_modules.cidr import ZoneCidrs
+from terradask_modules.names import resource_name
+
+ANYWHERE = "0.0.0.0/0"
+
+
+class Network(Construct):
+    """A VPC whose subnets are keyed by zone name, so that adding a zone touches no other.
+
+    Resources created: VPC, internet gateway, its default security group emptied, a gateway endpoint for S3; per zone a
+    public and a private subnet and a private route table; NAT gateways with their addresses. NAT gateways cost by the hour.
+
+    Permissions needed: ``ec2:*Vpc*``, ``*Subnet*``, ``*Route*``, ``*InternetGateway*``, ``*NatGateway*``, ``*Address*``,
+    ``*VpcEndpoint*``, ``*SecurityGroup*`` and ``CreateTags``.
+
+    Parameters
+    ----------
+    scope
+        The stack.
+    workspace
+        Name of the workspace.
+    region
+        AWS region.
+    cidr
+        The VPC's block.
+    zones
+        Zone name -> its subnets' blocks.
+    nat_zones
+        Zones whose public subnet gets a NAT gateway: none, one, or all. A zone without one uses the first.
+    tags
+        Tags of every resource.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        workspace: str,
+        region: str,
+        cidr: str,
+        zones: Mapping[str, ZoneCidrs],
+        nat_zones: Sequence[str],
+        tags: Mapping[str, str],
+    ) -> None:
+        super().__init__(scope, "network")
+        self._workspace = workspace
+        self._tags = dict(tags)
+        self._vpc = Vpc(
+            self,
+            "vpc",
+            cidr_block=cidr,
+            enable_dns_support=True,
+            enable_dns_hostnames=True,
+            tags=self._named(),
+        )
+        at("this", self._vpc)
+        # Without rules it denies all: whatever is launched without naming a group talks to nobody.
+        default = DefaultSecurityGroup(self, "default", vpc_id=self._vpc.id, tags=self._named("default"))
+        at("this", default)
+        self.vpc_id: str = self._vpc.id
+        self.cidr = cidr
+        self.public_subnet_ids: dict[str, str] = {}
+        self.private_subnet_ids: dict[str, str] = {}
+        self._internet = InternetGateway(self, "igw", vpc_id=self.vpc_id, tags=self._named())
+        at("this", self._internet)
+        self._public_table = self._public_routes()
+        self._private_tables: dict[str, Any] = {}
+        for zone, blocks in sorted(zones.items()):
+            self._add_zone(zone, blocks)
+        self._add_nat(nat_zones)
+        self.s3_prefix_list_id = self._s3_endpoint(region)
+
+    def _named(self, *parts: str) -> dict[str, str]:
+        return {**self._tags, "Name": resource_name(self._workspace, *parts)}
+
+    def _public_routes(self) -> Any:
+        table = RouteTable(self, "public", vpc_id=self.vpc_id, tags=self._named("public"))
+        at("public", table)
+        route = Route(
+            self,
+            "public-internet",
+            route_table_id=table.id,
+            destination_cidr_block=ANYWHERE,
+            gateway_id=self._internet.id,
+        )
+        at("public", route)
+        return table
+
+    def _add_zone(self, zone: str, blocks: ZoneCidrs) -> None:
+        private_table = RouteTable(
+            self, f"private-{zone}", vpc_id=self.vpc_id, tags=self._named("private", zone)
+        )
+        at(f"private-{zone}", private_table)
+        self._private_tables[zone] = private_table
+        for kind, block, table, ids in (
+            ("public", blocks.public, self._public_table, self.public_subnet_ids),
+            ("private", blocks.private, private_table, self.private_subnet_ids),
+        ):
+            subnet = Subnet(
+                self,
+                f"{kind}-subnet-{zone}",
+                vpc_id=self.vpc_id,
+                availability_zone=zone,
+                cidr_block=block,
+                # Public addresses are the launch templates' choice; AWS also takes ten seconds longer over the attribute.
+                map_public_ip_on_launch=False,
+                tags=self._named(kind, zone),
+            )
+            at(f"{kind}-{zone}", subnet)
+            ids[zone] = subnet.id
+            association = RouteTableAssociation(
+                self, f"{kind}-association-{zone}", subnet_id=subnet.id, route_table_id=table.id
+            )
+            at(f"{kind}-{zone}", association)
+
+    def _add_nat(self, nat_zones: Sequence[str]) -> None:
+        gateways: dict[str, str] = {}
+        for zone in nat_zones:
+            address = Eip(self, f"nat-address-{zone}", domain="vpc", tags=self._named("nat", zone))
+            at(f"nat-{zone}", address)
+            gateway = NatGateway(
+                self,
+                f"nat-{zone}",
+                allocation_id=address.id,
+                subnet_id=self.public_subnet_ids[zone],
+                tags=self._named("nat", zone),
+                depends_on=[self._internet],
+            )
+            at(f"nat-{zone}", gateway)
+            gateways[zone] = gateway.id
+        if not gateways:
+            return
+        shared = gateways[nat_zones[0]]
+        for zone, table in self._private_tables.items():
+            route = Route(
+                self,
+                f"private-nat-{zone}",
+                route_table_id=table.id,
+                destination_cidr_block=ANYWHERE,
+                nat_gateway_id=gateways.get(zone, shared),
+            )
+            at(f"private-{zone}", route)
+
+    def _s3_endpoint(self, region: str) -> str:
+        tables = [self._public_table, *self._private_tables.values()]
+        endpoint = VpcEndpoint(
+            self,
+            "s3",
+            vpc_id=self.vpc_id,
+            service_name=f"com.amazonaws.{region}.s3",
+            vpc_endpoint_type="Gateway",
+            route_table_ids=[table.id for table in tables],
+            tags=self._named("s3"),
+        )
+        at("s3", endpoint)
+        prefix_list_id: str = endpoint.prefix_list_id
+        return prefix_list_id

@@ -1,0 +1,136 @@
+"""The workspace's bucket: descriptors, clusters' states, the host program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from terradask_modules.aws import (
+    Construct,
+    S3Bucket,
+    S3BucketLifecycleConfiguration,
+    S3BucketOwnershipControls,
+    S3BucketPolicy,
+    S3BucketPublicAccessBlock,
+    S3BucketServerSideEncryptionConfigurationA,
+    S3BucketVersioningA,
+    S3Object,
+    at,
+)
+from terradask_modules.names import TAG_WORKSPACE
+from terradask_modules.policies import bucket_policy
+
+#: How long an overwritten or deleted version stays, so that a state can be brought back.
+NONCURRENT_DAYS = 30
+
+
+class Storage(Construct):
+    """A private, encrypted, versioned bucket that answers over TLS only.
+
+    Resources created: an S3 bucket with its public access block, ownership, encryption, versioning, lifecycle and policy.
+    Destroying it deletes what is in it.
+
+    Permissions needed: ``s3:CreateBucket``, ``DeleteBucket``, ``PutBucket*``, ``GetBucket*``, ``PutEncryptionConfiguration``,
+    ``PutLifecycleConfiguration``, and to empty it ``ListBucketVersions`` and ``DeleteObjectVersion``.
+
+    Parameters
+    ----------
+    scope
+        The stack.
+    name
+        The bucket's name.
+    partition
+        ``aws``, ``aws-cn`` or ``aws-us-gov``.
+    tags
+        Tags of the bucket, the workspace's among them.
+    """
+
+    def __init__(self, scope: Construct, *, name: str, partition: str, tags: Mapping[str, str]) -> None:
+        super().__init__(scope, "storage")
+        self.name = name
+        self._tags = dict(tags)
+        self._bucket = S3Bucket(self, "bucket", bucket=name, force_destroy=True, tags=self._tags)
+        at("workspace", self._bucket)
+        private = self._keep_private()
+        self._encrypt_and_version()
+        policy = S3BucketPolicy(
+            self,
+            "policy",
+            bucket=self._bucket.id,
+            policy=bucket_policy(f"arn:{partition}:s3:::{name}"),
+            # Both change the bucket's policy document; at the same time AWS refuses one of them.
+            depends_on=[private],
+        )
+        at("workspace", policy)
+        self._guards = [private, policy]
+
+    def put(self, name: str, *, key: str, **content: Any) -> Any:
+        """Put an object into the bucket, once the bucket is closed to everybody else.
+
+        Parameters
+        ----------
+        name
+            The resource's name in its address.
+        key
+            The object's key.
+        content
+            ``content`` and ``content_type``, or ``source`` and ``source_hash``.
+        """
+        item = S3Object(
+            self,
+            f"object-{name}",
+            bucket=self._bucket.id,
+            key=key,
+            # S3 takes ten tags an object: only the one by which terradask finds it.
+            tags={TAG_WORKSPACE: self._tags[TAG_WORKSPACE]},
+            depends_on=self._guards,
+            **content,
+        )
+        at(name, item)
+        return item
+
+    def _keep_private(self) -> Any:
+        block = S3BucketPublicAccessBlock(
+            self,
+            "public-access",
+            bucket=self._bucket.id,
+            block_public_acls=True,
+            block_public_policy=True,
+            ignore_public_acls=True,
+            restrict_public_buckets=True,
+        )
+        at("workspace", block)
+        ownership = S3BucketOwnershipControls(
+            self, "ownership", bucket=self._bucket.id, rule={"object_ownership": "BucketOwnerEnforced"}
+        )
+        at("workspace", ownership)
+        return block
+
+    def _encrypt_and_version(self) -> None:
+        encryption = S3BucketServerSideEncryptionConfigurationA(
+            self,
+            "encryption",
+            bucket=self._bucket.id,
+            rule=[{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}}],
+        )
+        at("workspace", encryption)
+        versioning = S3BucketVersioningA(
+            self, "versioning", bucket=self._bucket.id, versioning_configuration={"status": "Enabled"}
+        )
+        at("workspace", versioning)
+        lifecycle = S3BucketLifecycleConfiguration(
+            self,
+            "lifecycle",
+            bucket=self._bucket.id,
+            rule=[
+                {
+                    "id": "old-versions",
+                    "status": "Enabled",
+                    "filter": [{"prefix": ""}],
+                    "noncurrentVersionExpiration": [{"noncurrentDays": NONCURRENT_DAYS}],
+                    "abortIncompleteMultipartUpload": [{"daysAfterInitiation": 7}],
+                }
+            ],
+            depends_on=[versioning],
+        )
+        at("workspace", lifecycle)

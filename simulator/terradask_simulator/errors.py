@@ -1,0 +1,88 @@
+"""What can go wrong with the embedded AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from terradask_modules.errors import TerradaskError
+
+__all__ = [
+    "AlreadyStarted",
+    "BaselineFailed",
+    "LeftRunning",
+    "NoFreeRange",
+    "NotStarted",
+    "PlatformUnsupported",
+    "PortTaken",
+    "SimulatorError",
+    "SimulatorGone",
+]
+
+
+class SimulatorError(TerradaskError):
+    """The embedded AWS could not do what was asked."""
+
+
+class PlatformUnsupported(SimulatorError):
+    """This machine can't run the embedded AWS."""
+
+
+class PortTaken(SimulatorError):
+    """Another program listens on the chosen port."""
+
+    port: int
+
+    def __init__(self, port: int) -> None:
+        super().__init__(
+            "The port for the embedded AWS is taken by another program",
+            given=port,
+            allowed="a free port on 127.0.0.1, or 0 for any",
+            advice="choose another port, or end the program that listens there",
+        )
+        self.port = port
+
+
+class NoFreeRange(SimulatorError):
+    """Every address range of the loopback network is in use by another simulator."""
+
+
+class SimulatorGone(SimulatorError):
+    """The embedded AWS ended, or does not answer."""
+
+
+class AlreadyStarted(SimulatorError):
+    """A started simulator is already there."""
+
+
+class NotStarted(SimulatorError):
+    """No started simulator is there."""
+
+
+class BaselineFailed(SimulatorError):
+    """The network baseline could not be deployed on the embedded AWS."""
+
+
+class LeftRunning(SimulatorError):
+    """A command ended and left instances or deployments behind.
+
+    Parameters
+    ----------
+    left
+        What was left, one thing each, readable.
+    returncode
+        The exit code of the command.
+    """
+
+    left: list[str]
+    returncode: int
+
+    exit_code = 3
+
+    def __init__(self, left: Sequence[str], *, returncode: int) -> None:
+        super().__init__(
+            f"The command ended with code {returncode} and left {len(left)} thing(s) running:\n  "
+            + "\n  ".join(left),
+            advice="close clusters before the command ends; the embedded AWS was stopped and everything on it is gone",
+        )
+        self.left = list(left)
+        self.returncode = returncode

@@ -1,0 +1,40 @@
+"""Where moto is looser than AWS, or lacks something: one file for each, with the reason.
+
+Each module has ``install()``, which replaces moto's functions in place. moto's classes carry no types that mypy
+follows here, so they are patched rather than subclassed.
+"""
+
+from __future__ import annotations
+
+__all__ = ["install_all"]
+
+
+def install_all(*, public_cidr: str) -> None:
+    """Replace everything that needs to be replaced.
+
+    Parameters
+    ----------
+    public_cidr
+        The range that public addresses come from.
+    """
+    from . import (  # noqa: PLC0415  (moto loads in the daemon alone)
+        addresses,
+        group_api,
+        group_capacity,
+        group_limits,
+        group_schedules,
+        instance_index,
+        launch_templates,
+        launches,
+        metadata_tags,
+    )
+
+    addresses.install(public_cidr)
+    instance_index.install()
+    launch_templates.install()
+    launches.install()
+    metadata_tags.install()
+    group_capacity.install()
+    group_limits.install()
+    group_schedules.install()
+    group_api.install()

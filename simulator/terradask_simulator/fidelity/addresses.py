@@ -1,0 +1,90 @@
+"""Private addresses are unique and not reused soon; public ones lie in the simulator's own range.
+
+moto hands a freed address to the very next instance, while the process that stands for the old one may still hold
+its ports; draws the addresses of interfaces that no instance owns at random, so that they can collide; raises
+``StopIteration`` (an HTTP 500) when a subnet is full; and draws public addresses from Amazon's real ranges.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["install", "public_address_source"]
+
+
+def public_address_source(cidr: str) -> Callable[[], str]:
+    """Return a function that gives another address of a range each time, and starts again at its end.
+
+    Parameters
+    ----------
+    cidr
+        The range.
+    """
+    network = ipaddress.IPv4Network(cidr)
+    # The first and the last 256 are left free: guards and people's own experiments lie there.
+    first, count = int(network.network_address) + 256, network.num_addresses - 512
+    given = 0
+
+    def another() -> str:
+        nonlocal given
+        address = ipaddress.IPv4Address(first + given % count)
+        given += 1
+        return str(address)
+
+    return another
+
+
+def install(public_cidr: str) -> None:
+    """Replace moto's address functions.
+
+    Parameters
+    ----------
+    public_cidr
+        The range that public addresses come from.
+    """
+    from moto.ec2.models import elastic_ip_addresses, elastic_network_interfaces, subnets  # noqa: PLC0415
+
+    another = public_address_source(public_cidr)
+    elastic_network_interfaces.random_public_ip = another
+    elastic_ip_addresses.random_ip = another
+
+    subnets.Subnet.get_available_subnet_ip = _available_address
+
+    create = elastic_network_interfaces.NetworkInterfaceBackend.create_network_interface
+
+    def create_network_interface(backend: Any, subnet: Any, private_ip_address: Any, *args: Any, **kwargs: Any) -> Any:
+        if not private_ip_address and not (args and args[0]) and not kwargs.get("private_ip_addresses"):
+            holder = backend.get_subnet(subnet) if isinstance(subnet, str) else subnet
+            if holder is not None and holder.cidr_block:
+                private_ip_address = holder.get_available_subnet_ip(None)
+        return create(backend, subnet, private_ip_address, *args, **kwargs)
+
+    elastic_network_interfaces.NetworkInterfaceBackend.create_network_interface = create_network_interface
+
+
+def _available_address(subnet: Any, instance: Any) -> str:
+    from moto.ec2.exceptions import EC2ClientError  # noqa: PLC0415
+
+    freed: dict[str, None] = subnet.__dict__.setdefault("_terradask_freed", {})
+    freed.update(dict.fromkeys(sorted(subnet._unused_ips - freed.keys())))
+    for address in list(freed):
+        if address not in subnet._unused_ips:
+            del freed[address]
+    for candidate in subnet._subnet_ip_generator:
+        address = str(candidate)
+        if address not in subnet._subnet_ips and candidate != subnet.cidr.broadcast_address:
+            break
+    else:
+        if not freed:
+            raise EC2ClientError(
+                "InsufficientFreeAddressesInSubnet",
+                f"There are not enough free addresses in subnet '{subnet.id}' to satisfy the requested number of "
+                "instances.",
+            )
+        address = next(iter(freed))
+        del freed[address]
+        subnet._unused_ips.discard(address)
+    subnet._subnet_ips[address] = instance
+    return address

@@ -1,0 +1,44 @@
+"""A launch template's own tags stay out of its data, and every version's user data is read.
+
+moto copies the tags of CreateLaunchTemplate into the template's data, where the Terraform provider sees a
+``tag_specifications`` block that nobody wrote: a plan that never becomes empty. It decodes user data for the first
+version only; an instance of the second version then fails to launch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["install"]
+
+
+def install() -> None:
+    """Replace moto's launch template functions."""
+    from moto.core.types import Base64EncodedString  # noqa: PLC0415
+    from moto.ec2.models.launch_templates import LaunchTemplate, LaunchTemplateBackend  # noqa: PLC0415
+    from moto.ec2.utils import parse_user_data  # noqa: PLC0415
+
+    create_template = LaunchTemplateBackend.create_launch_template
+    create_version = LaunchTemplate.create_version
+
+    def create_launch_template(
+        backend: Any, name: str, description: str, template_data: dict[str, Any], tag_spec: dict[str, Any]
+    ) -> Any:
+        wanted = [
+            spec
+            for spec in template_data.get("TagSpecifications", [])
+            if spec.get("ResourceType") != "launch-template"
+        ]
+        data = {key: value for key, value in template_data.items() if key != "TagSpecifications"}
+        if wanted:
+            data["TagSpecifications"] = wanted
+        return create_template(backend, name, description, data, tag_spec)
+
+    def create_launch_template_version(template: Any, data: dict[str, Any], description: str) -> Any:
+        user_data = data.get("UserData")
+        if user_data is not None and not isinstance(user_data, Base64EncodedString):
+            data = {**data, "UserData": parse_user_data(user_data)}
+        return create_version(template, data, description)
+
+    LaunchTemplateBackend.create_launch_template = create_launch_template
+    LaunchTemplate.create_version = create_launch_template_version

@@ -1,0 +1,53 @@
+"""What both stacks share: the provider, versions, tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+
+from terradask_modules.aws import (
+    PROVIDER_SOURCE,
+    PROVIDER_VERSION,
+    REQUIRED_TERRAFORM,
+    AwsProvider,
+    TerraformStack,
+)
+from terradask_modules.names import TAG_RUN_PREFIX, TAG_WORKSPACE
+
+from terradask_stacks.settings import WorkspaceSettings
+
+
+def terradask_version() -> str:
+    """Return the version of the installed distribution."""
+    try:
+        return version("terradask")
+    except PackageNotFoundError:
+        return "0.0.0"
+
+
+def workspace_tags(workspace: WorkspaceSettings) -> dict[str, str]:
+    """Return the tags of every resource of a workspace; terradask's own win."""
+    return {**workspace.tags, TAG_WORKSPACE: workspace.name}
+
+
+def configure(stack: TerraformStack, *, region: str) -> None:
+    """Add the provider and the versions that a stack runs with.
+
+    Tags are given to each resource rather than by ``default_tags``: a group's instances and a template's volumes wouldn't get
+    those, and a reviewer sees in the plan what is tagged how.
+    """
+    AwsProvider(
+        stack, "aws", region=region, ignore_tags=[{"keyPrefixes": [TAG_RUN_PREFIX]}]
+    )
+    stack.add_override(
+        "terraform.required_providers.aws", {"source": PROVIDER_SOURCE, "version": PROVIDER_VERSION}
+    )
+    stack.add_override("terraform.required_version", REQUIRED_TERRAFORM)
+
+
+def merged(*layers: Mapping[str, str]) -> dict[str, str]:
+    """Lay tags over each other, later ones first in rank, sorted by key."""
+    result: dict[str, str] = {}
+    for layer in layers:
+        result.update(layer)
+    return dict(sorted(result.items()))

@@ -1,0 +1,89 @@
+"""Checks that need more than one setting and belong to a moment: a network alone passes, clusters on it may not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from terradask_modules.cidr import AWS_RESERVED_ADDRESSES, usable_addresses
+from terradask_stacks.errors import Finding, SettingsError
+
+if TYPE_CHECKING:
+    from terradask_stacks.lock import NetworkLock
+    from terradask_stacks.settings import NetworkSettings
+
+#: The services that a host calls, besides S3, which always has a gateway endpoint.
+HOST_SERVICES = ("secretsmanager", "autoscaling", "ec2", "logs", "sts")
+
+
+def check_egress(network: NetworkSettings) -> None:
+    """Refuse clusters on a network in which hosts reach no AWS service.
+
+    Parameters
+    ----------
+    network
+        The network's settings. ``nat = "none"`` is legal for a network, but its clusters need interface endpoints for every
+        service that hosts call, or workers with public addresses.
+
+    Raises
+    ------
+    SettingsError
+        Naming the endpoints that are missing.
+    """
+    missing = [service for service in HOST_SERVICES if service not in network.interface_endpoints]
+    if network.nat != "none" or network.public_workers or not missing:
+        return
+    raise SettingsError(
+        [
+            Finding(
+                where="network.nat",
+                problem="workers would reach no AWS service: there is no NAT gateway and no interface endpoint for "
+                + ", ".join(missing),
+                given=network.nat,
+                allowed="'single', 'per_zone', or 'none' with all of network.interface_endpoints or with "
+                "network.public_workers",
+                advice='set network.nat = "single", or network.interface_endpoints = ['
+                + ", ".join(f'"{service}"' for service in HOST_SERVICES)
+                + "], or network.public_workers = true; then terradask apply network",
+            )
+        ]
+    )
+
+
+def check_capacity(network: NetworkSettings, lock: NetworkLock | None, max_workers: int) -> None:
+    """Refuse a cluster whose zone has fewer addresses than the cluster may have workers.
+
+    Parameters
+    ----------
+    network
+        The network's settings.
+    lock
+        The network's locked answers, where there are some: a network without zones holds no worker.
+    max_workers
+        Most workers that the cluster may have. A cluster lies in one zone, so one subnet has to hold them all.
+
+    Raises
+    ------
+    SettingsError
+        Naming the subnet's size and the maximum.
+    """
+    which = "public" if network.public_workers else "private"
+    setting = f"{which}_subnet_prefix_length"
+    length: int = getattr(network, setting)
+    # In a public subnet a scheduler and a NAT gateway need addresses too; in a private one each endpoint takes one.
+    others = 2 if network.public_workers else len(network.interface_endpoints)
+    room = usable_addresses(length) - others
+    if max_workers <= room and (lock is None or lock.zones):
+        return
+    needed = max_workers + others + AWS_RESERVED_ADDRESSES
+    longest = 32 - (needed - 1).bit_length()
+    raise SettingsError(
+        [
+            Finding(
+                where="cluster.max_workers",
+                problem=f"a {which} subnet of /{length} holds {max(room, 0)} workers, and a cluster lies in one zone's subnet",
+                given=max_workers,
+                allowed=f"{max(room, 0)} at most with network.{setting} = {length} (AWS keeps {AWS_RESERVED_ADDRESSES} addresses)",
+                advice=f"lower max_workers, or set network.{setting} to {longest} or less before the network is deployed",
+            )
+        ]
+    )

@@ -1,0 +1,224 @@
+"""A cluster, deployed and therefore stopped: two groups at zero, an empty secret, a descriptor."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from terradask_modules.aws import (
+    Construct,
+    DataAwsS3Object,
+    Fn,
+    Postcondition,
+    S3Backend,
+    S3Object,
+    SecretsmanagerSecret,
+    TerraformResourceLifecycle,
+    TerraformStack,
+    Token,
+    at,
+    literal,
+)
+from terradask_modules.group import InstanceGroup
+from terradask_modules.names import (
+    GROUPS,
+    ROLE_OF_GROUP,
+    TAG_CLUSTER,
+    TAG_GROUP,
+    TAG_ROLE,
+    TAG_WORKSPACE,
+    WORKSPACE_KEY,
+    bucket_name,
+    cluster_key,
+    group_name,
+    secret_id,
+)
+
+from terradask_stacks.base import configure, merged, terradask_version, workspace_tags
+from terradask_stacks.lock import ClusterLock
+from terradask_stacks.settings import ClusterSettings, WorkspaceSettings
+
+CLUSTER_FORMAT = 1
+WORKSPACE_FORMAT = 1
+
+
+class ClusterStack(TerraformStack):
+    """One cluster on a standing baseline.
+
+    It learns the baseline from ``workspace.json`` in the workspace's bucket when it is planned, and refers to launch templates
+    by their version numbers: upgrading the network replaces no running host.
+
+    Resources created: an Auto Scaling group for the scheduler and one for workers, both at zero; a secret without a value;
+    ``cluster.json`` in the bucket. A stopped cluster costs its secret alone.
+
+    Permissions needed: those of :class:`terradask_modules.group.InstanceGroup`; ``secretsmanager:CreateSecret``,
+    ``DescribeSecret``, ``GetResourcePolicy``, ``TagResource``, ``DeleteSecret``; ``s3:GetObject``, ``PutObject`` and
+    ``DeleteObject`` in the workspace's bucket.
+
+    If applying is interrupted, applying again finishes; destroying removes what was made. The state lies in the workspace's
+    bucket, so any machine can do either.
+
+    Parameters
+    ----------
+    scope
+        The CDKTF app.
+    name
+        Name of the cluster.
+    workspace
+        The workspace's settings.
+    cluster
+        The cluster's settings.
+    lock
+        The cluster's locked answers.
+    public_workers
+        Workers launch in the public subnet.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        name: str,
+        workspace: WorkspaceSettings,
+        cluster: ClusterSettings,
+        lock: ClusterLock,
+        public_workers: bool = False,
+    ) -> None:
+        super().__init__(scope, name)
+        self._name = name
+        self._workspace = workspace
+        self._cluster = cluster
+        self._lock = lock
+        self._bucket = bucket_name(workspace.name, lock.account, workspace.region)
+        self._tags = merged(workspace_tags(workspace), cluster.tags, {TAG_CLUSTER: name})
+        S3Backend(
+            self,
+            bucket=self._bucket,
+            key=cluster_key(name, "terraform.tfstate"),
+            region=workspace.region,
+            encrypt=True,
+        )
+        # The framework's backend knows no native locking.
+        self.add_override("terraform.backend.s3.use_lockfile", True)
+        configure(self, region=workspace.region)
+        baseline = self._baseline()
+        secret = SecretsmanagerSecret(
+            self,
+            "keys",
+            name=secret_id(workspace.name, name),
+            description=f"Keys of Dask cluster {name}; written when it starts",
+            # Without a recovery window, so that the name can be used again at once.
+            recovery_window_in_days=0,
+            tags=self._tags,
+        )
+        at("keys", secret)
+        for group in GROUPS:
+            self._group(group, baseline, public=group == "scheduler" or public_workers)
+        descriptor = S3Object(
+            self,
+            "descriptor",
+            bucket=self._bucket,
+            key=cluster_key(name, "cluster.json"),
+            content=literal(json.dumps(self._description(), indent=1, sort_keys=True)),
+            content_type="application/json",
+            # S3 takes ten tags an object: only those by which terradask finds it.
+            tags={TAG_WORKSPACE: workspace.name, TAG_CLUSTER: name},
+        )
+        at("descriptor", descriptor)
+
+    def _baseline(self) -> Any:
+        """Read ``workspace.json`` when planning, and refuse one that this version can't use."""
+        data = DataAwsS3Object(
+            self,
+            "baseline",
+            bucket=self._bucket,
+            key=WORKSPACE_KEY,
+            lifecycle=TerraformResourceLifecycle(
+                postcondition=[
+                    Postcondition(condition=condition, error_message=message)
+                    for condition, message in self._postconditions()
+                ]
+            ),
+        )
+        at("baseline", data)
+        return Fn.jsondecode(data.body)
+
+    def _postconditions(self) -> list[tuple[str, str]]:
+        zone, architecture, workspace = self._lock.zone, self._lock.architecture, self._workspace.name
+        return [
+            (
+                f"${{try(jsondecode(self.body).format, 0) == {WORKSPACE_FORMAT}}}",
+                f"The network of workspace {workspace} was deployed by another version of terradask: this one "
+                f"({terradask_version()}) reads workspace.json of format {WORKSPACE_FORMAT}. Run: terradask apply network "
+                "(it replaces no running host), or use the version that deployed it.",
+            ),
+            (
+                f'${{try(contains(keys(jsondecode(self.body).zones), "{zone}"), false)}}',
+                f"The network of workspace {workspace} has no subnets in zone {zone} (cluster.zone_name). Add it to "
+                "network.zones and run: terradask apply network; or choose another zone.",
+            ),
+            (
+                f'${{try(jsondecode(self.body).templates.worker["{architecture}"].id, "") != ""}}',
+                f"The network of workspace {workspace} has no launch templates for {architecture}. "
+                "Run: terradask apply network.",
+            ),
+        ]
+
+    def _group(self, group: str, baseline: Any, *, public: bool) -> None:
+        role = ROLE_OF_GROUP[group]
+        lock = self._lock
+        template = ["templates", role, lock.architecture]
+        subnet = "public_subnet_id" if public else "private_subnet_id"
+        InstanceGroup(
+            self,
+            group=group,
+            name=group_name(self._workspace.name, self._name, group),
+            max_size=self._max_size(group),
+            subnet_id=_text(baseline, ["zones", lock.zone, subnet]),
+            template_id=_text(baseline, [*template, "id"]),
+            template_version=_text(baseline, [*template, "version"]),
+            instance_types=self._instance_types(group),
+            tags=merged(self._tags, {TAG_ROLE: role, TAG_GROUP: group}),
+        )
+
+    def _max_size(self, group: str) -> int:
+        return 1 if group == "scheduler" else self._cluster.max_workers
+
+    def _instance_types(self, group: str) -> list[str]:
+        lock = self._lock
+        return lock.scheduler_instance_types if group == "scheduler" else lock.worker_instance_types
+
+    def _description(self) -> Mapping[str, Any]:
+        workspace, cluster, name = self._workspace, self._cluster, self._name
+        return {
+            "format": CLUSTER_FORMAT,
+            "terradask_version": terradask_version(),
+            "workspace": workspace.name,
+            "cluster": name,
+            "region": workspace.region,
+            "bucket": self._bucket,
+            "zone": self._lock.zone,
+            "groups": {
+                group: {
+                    "autoscaling_group": group_name(workspace.name, name, group),
+                    "role": ROLE_OF_GROUP[group],
+                    "max_size": self._max_size(group),
+                }
+                for group in GROUPS
+            },
+            "secret_id": secret_id(workspace.name, name),
+            "scheduler": {
+                "class": cluster.scheduler_class,
+                "options": cluster.scheduler_options,
+                "port": cluster.scheduler_port,
+                "dashboard_port": cluster.dashboard_port,
+            },
+            "worker": {"class": cluster.worker_class, "options": cluster.worker_options},
+            "settings": cluster.model_dump(mode="json"),
+            "lock": self._lock.model_dump(mode="json"),
+        }
+
+
+def _text(document: Any, path: list[str]) -> str:
+    return Token.as_string(Fn.lookup_nested(document, path))

@@ -1,0 +1,78 @@
+"""Errors of settings, locked answers and synthesis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from terradask_modules.errors import InvalidInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that is wrong with the settings.
+
+    Parameters
+    ----------
+    where
+        The setting and where its value came from, such as ``network.cidr in terradask.toml``.
+    problem
+        What is wrong with it.
+    given
+        The value that was given.
+    allowed
+        What would have been accepted.
+    advice
+        What to do now.
+    """
+
+    where: str
+    problem: str
+    given: Any = None
+    allowed: str | None = None
+    advice: str | None = None
+
+    def __str__(self) -> str:
+        """Return the finding as an indented block."""
+        lines = [f"{self.where}: {self.problem}"]
+        if self.given is not None:
+            lines.append(f"  given: {self.given!r}")
+        if self.allowed is not None:
+            lines.append(f"  allowed: {self.allowed}")
+        if self.advice is not None:
+            lines.append(f"  to do: {self.advice}")
+        return "\n".join(lines)
+
+
+class SettingsError(InvalidInput):
+    """Settings can't be used; every finding is listed, not the first alone.
+
+    Parameters
+    ----------
+    findings
+        What is wrong, each with its place.
+    """
+
+    findings: tuple[Finding, ...]
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        count = len(findings)
+        super().__init__("1 setting can't be used" if count == 1 else f"{count} settings can't be used")
+        self.findings = tuple(findings)
+
+    def __str__(self) -> str:
+        """Return every finding."""
+        return "\n".join([f"{self.problem}:", *(str(finding) for finding in self.findings)])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for ``--json`` output."""
+        return {**super().as_dict(), "findings": [asdict(finding) for finding in self.findings]}
+
+
+class LockError(InvalidInput):
+    """The file of locked answers can't be read, or lacks an answer."""
+
+
+class SynthesisError(InvalidInput):
+    """A stack can't be made from these settings and locked answers."""

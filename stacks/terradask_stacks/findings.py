@@ -1,0 +1,136 @@
+"""From pydantic's errors to findings that a user can act on."""
+
+from __future__ import annotations
+
+import difflib
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from terradask_stacks.errors import Finding
+
+_TYPE_WORDS = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "list_type": "a list",
+    "dict_type": "a table",
+    "missing": "this key is needed",
+}
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the valid name that was probably meant."""
+    plain = name.lower().replace("-", "_")
+    candidates = {candidate.lower(): candidate for candidate in known}
+    match = difflib.get_close_matches(plain, candidates, n=1, cutoff=0.6)
+    return candidates[match[0]] if match else None
+
+
+def findings_of(
+    error: ValidationError,
+    *,
+    model: type[BaseModel],
+    origins: Mapping[str, str] | None = None,
+    prefix: str = "",
+) -> list[Finding]:
+    """Turn a validation error into findings, one for each place.
+
+    Parameters
+    ----------
+    error
+        What pydantic raised.
+    model
+        The model that was validated: its fields are what an unknown key is compared with.
+    origins
+        ``section.key`` -> where the value came from.
+    prefix
+        What to put in front of names, such as ``cluster.``, where ``model`` is one section.
+    """
+    found: dict[str, Finding] = {}
+    for detail in error.errors(include_url=False):
+        finding = _finding(detail, model, origins or {}, prefix)
+        found.setdefault(finding.where, finding)
+    return list(found.values())
+
+
+def _finding(
+    detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str, str], prefix: str
+) -> Finding:
+    context = detail.get("ctx", {})
+    where = _where(detail["loc"], origins, prefix)
+    kind = detail["type"]
+    if kind == "terradask":
+        return Finding(
+            where=where,
+            problem=context["problem"],
+            # A model's rule names its values itself; the whole section would bury them.
+            given=None if isinstance(detail["input"], (dict, BaseModel)) else detail["input"],
+            allowed=context["allowed"],
+            advice=context["advice"] or None,
+        )
+    if kind == "extra_forbidden":
+        known = _keys_at(model, detail["loc"][:-1])
+        near = nearest(str(detail["loc"][-1]), known)
+        return Finding(
+            where=where,
+            problem="there is no such setting",
+            given=detail["input"],
+            allowed=", ".join(known),
+            advice=f"did you mean {near}?" if near else "remove it",
+        )
+    return Finding(
+        where=where,
+        problem=detail["msg"],
+        given=None if kind == "missing" else detail["input"],
+        allowed=_TYPE_WORDS.get(kind) or _limits(context),
+    )
+
+
+def _where(location: Sequence[int | str], origins: Mapping[str, str], prefix: str) -> str:
+    if not location:
+        return "settings"
+    names = [str(part) for part in location if part != "[key]"]
+    for length in range(len(names), 0, -1):
+        origin = origins.get(prefix + ".".join(names[:length]))
+        if origin is not None:
+            rest = ".".join(names[length:])
+            return f"{origin}, at {rest}" if rest else origin
+    return prefix + ".".join(names)
+
+
+def _limits(context: Mapping[str, Any]) -> str | None:
+    words = {
+        "ge": "{} or more",
+        "gt": "more than {}",
+        "le": "{} or less",
+        "lt": "less than {}",
+        "expected": "{}",
+        "min_length": "at least {}",
+        "pattern": "what matches {}",
+    }
+    parts = [text.format(context[name]) for name, text in words.items() if name in context]
+    return ", ".join(parts) or None
+
+
+def _keys_at(model: type[BaseModel], location: Sequence[int | str]) -> list[str]:
+    current: type[BaseModel] = model
+    for part in location:
+        field = current.model_fields.get(str(part))
+        inner = _model_in(field.annotation) if field is not None else None
+        current = inner or current
+    return list(current.model_fields)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in typing.get_args(annotation) if (found := _model_in(part))), None)

@@ -1,0 +1,153 @@
+"""Answers that depend on time, caller or account: found once, written down, and used until they are asked for again.
+
+``terradask.lock.json`` makes a laptop and a CI job plan the same. Nothing here asks AWS; the runtime does and fills these models.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from terradask_stacks.errors import LockError
+
+LOCK_FORMAT = 1
+LOCK_NAME = "terradask.lock.json"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class NetworkLock(_Model):
+    """What the network's stack was made from, beside its settings."""
+
+    account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
+    partition: str = Field(
+        default="aws", description="aws, aws-cn or aws-us-gov: the first part of every ARN."
+    )
+    zones: dict[str, int] = Field(
+        description="Zone name -> slot in the network's block. A zone keeps its slot."
+    )
+    image_ids: dict[str, str] = Field(description="Architecture -> image id.")
+
+
+class ClusterLock(_Model):
+    """What a cluster's stack was made from, beside its settings."""
+
+    account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
+    partition: str = Field(
+        default="aws", description="aws, aws-cn or aws-us-gov: the first part of every ARN."
+    )
+    zone: str = Field(description="The zone in which the cluster lies.")
+    architecture: str = Field(default="x86_64", description="Processor architecture of all hosts.")
+    scheduler_instance_types: list[str] = Field(
+        min_length=1, description="Types of the scheduler's group, in order."
+    )
+    worker_instance_types: list[str] = Field(
+        min_length=1, description="Types of the workers' group, in order."
+    )
+
+
+class LockFile(_Model):
+    """The file of locked answers."""
+
+    format: Literal[1] = 1
+    network: NetworkLock | None = None
+    clusters: dict[str, ClusterLock] = {}
+
+    def with_network(self, network: NetworkLock) -> LockFile:
+        """Return a copy with the network's answers."""
+        return self.model_copy(update={"network": network})
+
+    def with_cluster(self, name: str, cluster: ClusterLock) -> LockFile:
+        """Return a copy with one cluster's answers."""
+        return self.model_copy(update={"clusters": {**self.clusters, name: cluster}})
+
+
+def assign_slots(existing: Mapping[str, int], zones: Iterable[str]) -> dict[str, int]:
+    """Give each zone a slot in the network's block.
+
+    Parameters
+    ----------
+    existing
+        Zone -> slot as locked before. These never change.
+    zones
+        The zones that are wanted now.
+
+    Returns
+    -------
+    dict
+        A slot for each wanted zone: the one it had, else the lowest that no wanted or earlier zone holds.
+    """
+    wanted = sorted(set(zones))
+    taken = set(existing.values())
+    free = (slot for slot in range(len(wanted) + len(taken)) if slot not in taken)
+    return {zone: existing[zone] if zone in existing else next(free) for zone in wanted}
+
+
+def read_lock(path: Path) -> LockFile:
+    """Read the locked answers; an absent file has none.
+
+    Raises
+    ------
+    LockError
+        If the file is no JSON, of another format, or its content isn't what a lock holds.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return LockFile()
+    except (OSError, UnicodeDecodeError) as error:
+        raise LockError(f"{path} can't be read: {error}", advice="make the file readable") from error
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise LockError(
+            f"{path} is no JSON: {error}",
+            advice="restore it from version control, or delete it and plan again",
+        ) from error
+    found = document.get("format") if isinstance(document, dict) else None
+    if found != LOCK_FORMAT:
+        raise LockError(
+            f"{path} has another format",
+            given=found,
+            allowed=f"format {LOCK_FORMAT}",
+            advice="use the version of terradask that wrote it, or delete it and plan again",
+        )
+    try:
+        return LockFile.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise LockError(
+            f"{path} has a wrong answer at {'.'.join(map(str, first['loc']))}: {first['msg']}",
+            given=first["input"],
+            advice="restore it from version control, or delete it and plan again",
+        ) from error
+
+
+def dump_lock(lock: LockFile) -> str:
+    """Return the file's text: the same answers always give the same bytes."""
+    return json.dumps(lock.model_dump(mode="json"), indent=2, sort_keys=True) + "\n"
+
+
+def write_lock(path: Path, lock: LockFile) -> None:
+    """Write the locked answers, whole or not at all; an unchanged file keeps its time."""
+    text = dump_lock(lock)
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

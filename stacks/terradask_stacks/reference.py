@@ -1,0 +1,148 @@
+"""What users read about settings, made from the models: a starter ``terradask.toml`` and ``docs/settings.md``.
+
+``python -m terradask_stacks.reference > docs/settings.md``
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from terradask_stacks.settings import IngressRule, Settings
+
+_EXAMPLES: dict[str, str] = {
+    "workspace.tags": '{ team = "research" }',
+    "network.zones": '["us-east-1a", "us-east-1b"]',
+    "network.ingress": '[{ ports = ["8786-8787"], cidr = "203.0.113.7/32", description = "office" }]',
+    "network.data_buckets": '["my-bucket", "other-bucket/results"]',
+    "network.image": '"ami-0123456789abcdef0"',
+    "cluster.n_workers": "4",
+    "cluster.zone_name": '"us-east-1a"',
+    "cluster.worker_options": "{ nthreads = 4 }",
+    "cluster.scheduler_options": "{ idle_timeout = '1 hour' }",
+    "cluster.software": '["pandas==3.0.1"]',
+    "cluster.environ": '{ OMP_NUM_THREADS = "1" }',
+    "cluster.tags": '{ project = "forecast" }',
+}
+
+_HEADER = """\
+# Settings of terradask. Each is shown with its default, or with an example where the default is empty;
+# remove the # in front of a setting to change it. Dask's configuration (terradask:), TERRADASK_<SECTION>__<KEY>
+# variables and arguments override this file.
+"""
+
+_INTRODUCTION = """\
+# Settings
+
+<!-- Made from the models by `python -m terradask_stacks.reference > docs/settings.md`; a test compares them. -->
+
+Settings come from, each overriding the one before:
+
+1. their defaults,
+2. `terradask.toml`, found from the working directory upwards (`terradask init` writes one),
+3. Dask's configuration, under `terradask:` (`~/.config/dask/*.yaml`, `DASK_TERRADASK__CLUSTER__N_WORKERS=4`); keys may be written with `-` or `_`,
+4. `TERRADASK_<SECTION>__<KEY>` variables, such as `TERRADASK_CLUSTER__N_WORKERS=4`; values are JSON where they parse as JSON, else text,
+5. arguments of the call.
+
+Tables (`tags`, `environ`, the options) are merged key by key; everything else is replaced. Unknown keys are refused.
+"""
+
+
+def starter_toml() -> str:
+    """Return a commented ``terradask.toml`` with every setting, its default and what it does."""
+    parts = [_HEADER]
+    for section, model in _sections():
+        parts.append(f"[{section}]")
+        for key, field in model.model_fields.items():
+            parts.extend(
+                textwrap.wrap(str(field.description), 110, initial_indent="# ", subsequent_indent="# ")
+            )
+            value = _EXAMPLES.get(f"{section}.{key}") or _toml(_default(field))
+            parts.append(f"#{key} = {value}\n")
+    return "\n".join(parts)
+
+
+def settings_markdown() -> str:
+    """Return ``docs/settings.md``."""
+    parts = [_INTRODUCTION]
+    for section, model in _sections():
+        parts.append(f"## `[{section}]`\n\n{_summary(model)}\n\n{_table(model)}")
+    parts.append(f"## A rule of `network.ingress`\n\n{_summary(IngressRule)}\n\n{_table(IngressRule)}")
+    return "\n".join(parts)
+
+
+def _sections() -> list[tuple[str, type[BaseModel]]]:
+    return [(name, _as_model(field.annotation)) for name, field in Settings.model_fields.items()]
+
+
+def _as_model(annotation: Any) -> type[BaseModel]:
+    if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        raise TypeError(f"{annotation!r} is no section")
+    return annotation
+
+
+def _summary(model: type[BaseModel]) -> str:
+    return str(model.__doc__).splitlines()[0].split(": ", 1)[-1].capitalize()
+
+
+def _table(model: type[BaseModel]) -> str:
+    rows = ["| setting | type | default | what it does |", "| --- | --- | --- | --- |"]
+    for key, field in model.model_fields.items():
+        default = "needed" if field.is_required() else f"`{_shown(_default(field))}`"
+        description = str(field.description).replace("|", "\\|")
+        rows.append(f"| `{key}` | {_type_words(field.annotation)} | {default} | {description} |")
+    return "\n".join(rows) + "\n"
+
+
+def _default(field: FieldInfo) -> Any:
+    return None if field.is_required() else field.get_default(call_default_factory=True)
+
+
+def _shown(value: Any) -> str:
+    return "unset" if value is None else _toml(value)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return (
+            "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+            if value
+            else "{}"
+        )
+    return json.dumps(value)
+
+
+_NAMES = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true/false",
+    Any: "anything",
+    type(None): "unset",
+}
+
+
+def _type_words(annotation: Any) -> str:
+    if annotation in _NAMES:
+        return _NAMES[annotation]
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return ", ".join(f"`{value}`" for value in arguments)
+    if origin is list:
+        return f"list of {_type_words(arguments[0])}"
+    if origin is dict:
+        return "table"
+    if annotation is IngressRule:
+        return "rules"
+    if hasattr(annotation, "__metadata__"):
+        return _type_words(annotation.__origin__)
+    return " or ".join(dict.fromkeys(_type_words(part) for part in arguments if part is not type(None)))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(settings_markdown())

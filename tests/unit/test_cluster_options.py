@@ -1,0 +1,101 @@
+"""The signature of Cluster: every parameter there, none ignored."""
+
+import inspect
+import pickle
+
+import pytest
+from terradask import Cluster
+from terradask._options import RUN, STRUCTURE, UNBUILT, check_same_structure, refuse_unbuilt
+from terradask.errors import InvalidInput, UnsupportedOption
+
+#: The signature in the documents that terradask was made from.
+SEED_PARAMETERS = """
+name software container n_workers worker_class worker_options worker_vm_types worker_cpu worker_memory worker_disk_size
+worker_disk_throughput worker_gpu worker_gpu_type scheduler_class scheduler_options scheduler_vm_types scheduler_cpu scheduler_memory
+scheduler_disk_size scheduler_gpu asynchronous cloud account shutdown_on_close idle_timeout use_scheduler_public_ip use_dashboard_https
+credentials credentials_duration_seconds timeout environ tags send_dask_config backend_options show_widget custom_widget
+configure_logging wait_for_workers package_sync package_sync_strict package_sync_ignore package_sync_fail_on private_to_creator
+use_best_zone compute_purchase_option spot_policy extra_worker_on_scheduler _n_worker_specs_per_host scheduler_port
+allow_ingress_from allow_ssh jupyter region arm
+""".split()
+
+#: Something that asks for the feature.
+ASKING = {
+    "scheduler_gpu": True,
+    "worker_gpu": 1,
+    "package_sync": True,
+    "package_sync_strict": True,
+    "package_sync_fail_on": "all",
+    "private_to_creator": True,
+    "use_best_zone": False,
+    "compute_purchase_option": "spot",
+    "spot_policy": "spot_with_fallback",
+    "extra_worker_on_scheduler": True,
+    "_n_worker_specs_per_host": 2,
+    "allow_ssh": True,
+    "jupyter": True,
+    "arm": True,
+    "credentials": "local",
+}
+
+
+def test_every_parameter_of_the_seeds_is_there():
+    assert set(SEED_PARAMETERS) <= set(inspect.signature(Cluster).parameters)
+
+
+def test_every_parameter_is_built_or_refused():
+    elsewhere = {
+        "self", "name", "asynchronous", "shutdown_on_close", "backend_options", "show_widget", "region", "settings", "progress",
+        "loop", "_attach_only",
+    }  # fmt: skip
+    parameters = set(inspect.signature(Cluster.__init__).parameters)
+    assert parameters == elsewhere | set(STRUCTURE) | set(RUN) | set(UNBUILT)
+
+
+@pytest.mark.parametrize("option", sorted(UNBUILT))
+def test_what_is_not_built_is_refused_by_name_before_anything_is_made(option):
+    with pytest.raises(UnsupportedOption) as caught:
+        Cluster(**{option: ASKING.get(option, "something")})
+    assert caught.value.option == option
+    assert caught.value.advice
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (again.option, again.given, str(again)) == (option, caught.value.given, str(caught.value))
+
+
+@pytest.mark.parametrize("option", sorted(UNBUILT))
+def test_not_asking_is_fine(option):
+    for nothing in UNBUILT[option][0]:
+        refuse_unbuilt({option: nothing})
+
+
+def test_defaults_ask_for_nothing():
+    signature = inspect.signature(Cluster.__init__).parameters
+    refuse_unbuilt({name: p.default for name, p in signature.items() if p.default is not p.empty})
+
+
+@pytest.mark.parametrize("backend_options", [{"firewall": {}}, {"ingress": []}, {"spot": True}])
+def test_unknown_backend_options_are_refused(backend_options):
+    with pytest.raises(UnsupportedOption, match="backend_options"):
+        Cluster(backend_options=backend_options)
+
+
+def test_a_range_of_workers_is_refused():
+    with pytest.raises(UnsupportedOption, match="n_workers"):
+        Cluster(n_workers=[1, 3])
+
+
+@pytest.mark.parametrize("name", ["Etl", "9lives", "a_b", "", "x" * 40, "network", "é"])
+def test_names_that_aws_would_refuse(name):
+    with pytest.raises(InvalidInput) as caught:
+        Cluster(name=name)
+    assert repr(name) in str(caught.value) or str(name) in str(caught.value)
+
+
+def test_another_structure_than_deployed_is_refused_with_both():
+    deployed = {"worker_vm_types": ["m6i.xlarge"], "scheduler_port": 8786}
+    check_same_structure("etl", {"scheduler_port": 8786}, deployed)
+    with pytest.raises(InvalidInput) as caught:
+        check_same_structure("etl", {"worker_vm_types": ["c6i.large"]}, deployed)
+    assert "c6i.large" in str(caught.value)
+    assert "m6i.xlarge" in str(caught.value)
+    assert "terradask destroy etl" in str(caught.value)

@@ -1,0 +1,119 @@
+"""The documentation and the repository keep their promises."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+
+
+def _tracked() -> list[Path]:
+    """Return the repository's text files: what git tracks or would track, or everything in an unpacked archive."""
+    done = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    names = done.stdout.split("\n") if done.returncode == 0 else [str(p) for p in ROOT.rglob("*")]
+    return [ROOT / name for name in names if name and (ROOT / name).is_file()]
+
+
+def _lines() -> list[tuple[str, int, str]]:
+    found = []
+    for path in _tracked():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        where = path.relative_to(ROOT).as_posix()
+        found += [(where, number, line) for number, line in enumerate(text.splitlines(), start=1)]
+    return found
+
+
+def _hits(pattern: str, *, except_in: tuple[str, ...] = ()) -> list[str]:
+    rule = re.compile(pattern)
+    return [
+        f"{where}:{number}: {line.strip()[:120]}"
+        for where, number, line in _lines()
+        if rule.search(line) and not where.startswith(except_in)
+    ]
+
+
+# Put together here, so that this file doesn't find itself.
+HOME = "/" + "home/[a-z]|/" + "root/|/" + "Users/[a-z]|/" + "work/"
+REGISTRIES = "py" + r"pi\.org|pythonhosted\.|npm" + r"js\.|registry\.yarn"
+UNFINISHED = "TO" + "DO|FIX" + "ME|NotImplemented" + "Error"
+
+
+def test_no_path_of_one_machine() -> None:
+    assert _hits(rf"(?<![\w$}}.])({HOME})") == []
+
+
+def test_no_package_registry_is_named() -> None:
+    assert _hits(REGISTRIES) == []
+
+
+def test_nothing_is_left_for_later() -> None:
+    assert _hits(UNFINISHED) == []
+
+
+def test_no_file_is_large() -> None:
+    large = [str(p.relative_to(ROOT)) for p in _tracked() if p.stat().st_size > 600_000]
+    assert large == []
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = []
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"", page.read_text()):
+            link = (target[0] or target[1]).partition("#")[0]
+            if link and "://" not in link and not (page.parent / link).exists():
+                broken.append(f"{page.relative_to(ROOT)} -> {link}")
+    assert broken == []
+
+
+def test_every_page_is_reachable_from_the_index() -> None:
+    index = (ROOT / "docs/index.md").read_text()
+    missing = [
+        str(page.relative_to(ROOT))
+        for page in sorted((ROOT / "docs").glob("**/*.md"))
+        if page.name != "index.md" and page.relative_to(ROOT / "docs").as_posix() not in index
+    ]
+    assert missing == []
+
+
+def test_decisions_have_one_shape() -> None:
+    decisions = sorted((ROOT / "docs/decisions").glob("[0-9]*.md"))
+    assert decisions
+    numbers = [path.name[:3] for path in decisions]
+    assert numbers == sorted(set(numbers))
+    for path in decisions:
+        headings = re.findall(r"^## (.+)$", path.read_text(), flags=re.MULTILINE)
+        assert headings == ["Context", "Decision", "What it costs"], path.name
+
+
+def test_generated_pages_are_fresh() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs/generate.py"), "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("verb", ["setup", "demo", "test", "lint", "docs"])
+def test_the_make_verbs_exist_and_are_documented(verb: str) -> None:
+    assert re.search(rf"^{verb}:.*## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    assert f"make {verb}" in (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def test_ci_runs_make_test() -> None:
+    script = ROOT / ".ci/run"
+    assert script.stat().st_mode & 0o111
+    assert script.read_text().rstrip().endswith("make test")

@@ -1,0 +1,121 @@
+"""The keys of a run: one authority, a bundle for each role, what each may do, and that nothing shows them."""
+
+import datetime
+import json
+import socket
+import ssl
+import threading
+
+import pytest
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
+from terradask._keys import KeySet, make_keys
+
+
+@pytest.fixture(scope="module")
+def keys():
+    return make_keys("etl", "20261120T051500Z-abc123")
+
+
+def _certificate(pem):
+    return x509.load_pem_x509_certificate(pem.encode())
+
+
+def _context(purpose, keys, bundle, folder):
+    (folder / "cert").write_text(bundle.cert)
+    (folder / "key").write_text(bundle.key)
+    context = ssl.create_default_context(purpose, cadata=keys.ca)
+    context.load_cert_chain(folder / "cert", folder / "key")
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.check_hostname = False
+    return context
+
+
+def _handshake(server, client):
+    """Shake hands over a socket pair; return the client's error, if any."""
+    ours, theirs = socket.socketpair()
+    failures = []
+
+    def serve():
+        try:
+            with server.wrap_socket(theirs, server_side=True) as tls:
+                tls.recv(1)
+        except OSError as error:
+            failures.append(error)
+            theirs.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        with client.wrap_socket(ours) as tls:
+            tls.sendall(b"x")
+            tls.settimeout(2)
+            tls.recv(1)
+    except OSError as error:
+        failures.append(error)
+    thread.join()
+    return failures
+
+
+@pytest.mark.parametrize("role", ["client", "worker"])
+def test_every_role_may_connect_to_the_scheduler(keys, role, tmp_path):
+    server = _context(ssl.Purpose.CLIENT_AUTH, keys, keys.scheduler, tmp_path)
+    client = _context(ssl.Purpose.SERVER_AUTH, keys, getattr(keys, role), tmp_path)
+    assert _handshake(server, client) == []
+
+
+def test_a_client_can_not_pose_as_a_server(keys, tmp_path):
+    server = _context(ssl.Purpose.CLIENT_AUTH, keys, keys.client, tmp_path)
+    client = _context(ssl.Purpose.SERVER_AUTH, keys, keys.worker, tmp_path)
+    assert _handshake(server, client)
+
+
+def test_keys_of_another_start_are_refused(keys, tmp_path):
+    other = make_keys("etl", "20261120T061500Z-def456")
+    server = _context(ssl.Purpose.CLIENT_AUTH, keys, keys.scheduler, tmp_path)
+    client = _context(ssl.Purpose.SERVER_AUTH, other, other.client, tmp_path)
+    assert _handshake(server, client)
+
+
+def test_the_authoritys_key_is_nowhere(keys):
+    authority = _certificate(keys.ca)
+    assert authority.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    document = json.dumps(keys.to_document())
+    assert document.count("PRIVATE KEY-----\\n") == 2 * 3
+    for bundle in (keys.scheduler, keys.worker, keys.client):
+        certificate = _certificate(bundle.cert)
+        assert not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        certificate.verify_directly_issued_by(authority)
+        assert certificate.public_key() != authority.public_key()
+
+
+def test_certificates_live_thirty_days_and_tolerate_clock_skew(keys):
+    certificate = _certificate(keys.worker.cert)
+    now = datetime.datetime.now(datetime.UTC)
+    assert certificate.not_valid_before_utc < now - datetime.timedelta(minutes=4)
+    life = certificate.not_valid_after_utc - now
+    assert datetime.timedelta(days=29) < life <= datetime.timedelta(days=30)
+
+
+def test_usages_by_role(keys):
+    def usages(bundle):
+        return set(_certificate(bundle.cert).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+
+    both = {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
+    assert usages(keys.scheduler) == usages(keys.worker) == both
+    assert usages(keys.client) == {ExtendedKeyUsageOID.CLIENT_AUTH}
+
+
+def test_a_document_comes_back_whole_and_a_repr_shows_nothing(keys):
+    assert KeySet.from_document(keys.to_document()) == keys
+    assert "BEGIN" not in f"{keys!r} {keys.client!r}"
+
+
+def test_the_clients_security_demands_encryption_and_tls_1_3(keys):
+    security = keys.client_security()
+    assert security.require_encryption
+    assert security.get_connection_args("client")["ssl_context"].minimum_version == ssl.TLSVersion.TLSv1_3
+
+
+def test_a_long_name_still_gets_certificates():
+    assert _certificate(make_keys("c" * 80, "run").ca)

@@ -1,0 +1,55 @@
+"""The exact versions that hosts install are those of the client."""
+
+import importlib.metadata
+import sys
+
+import pytest
+from terradask._software import SoftwareNotInstalled, lock_software
+from terradask_modules.errors import InvalidInput
+
+
+def test_dask_and_all_it_needs_in_the_versions_installed_here():
+    lock = lock_software()
+    assert lock.python == f"{sys.version_info.major}.{sys.version_info.minor}"
+    for name in ("dask", "distributed", "tornado", "msgpack", "cloudpickle"):
+        assert lock.packages[name] == importlib.metadata.version(name)
+    assert "cdktf" not in lock.packages
+
+
+def test_what_is_named_comes_with_what_it_needs():
+    lock = lock_software(["pandas", "s3fs>=2025"])
+    assert {"pandas", "numpy", "python-dateutil", "s3fs", "aiobotocore", "fsspec"} <= set(lock.packages)
+
+
+def test_extras_bring_their_needs():
+    assert set(lock_software(["moto[server]"]).packages) > set(lock_software(["moto"]).packages)
+
+
+def test_the_lock_is_a_requirements_file_in_order():
+    lines = lock_software().to_requirements().splitlines()
+    assert lines == sorted(lines)
+    assert f"dask=={importlib.metadata.version('dask')}" in lines
+
+
+def test_markers_of_other_systems_are_left_out():
+    # click needs colorama on Windows alone.
+    assert "colorama" not in lock_software(["click"]).packages
+
+
+@pytest.mark.parametrize("wanted", ["pandas==1.0.0", "no-such-package-anywhere"])
+def test_what_is_not_installed_here_is_refused(wanted):
+    with pytest.raises(SoftwareNotInstalled) as caught:
+        lock_software([wanted])
+    text = str(caught.value)
+    assert f"pip install '{wanted}'" in text
+    assert wanted.partition("=")[0] in text
+
+
+def test_a_second_demand_for_the_same_package_is_checked_too():
+    with pytest.raises(SoftwareNotInstalled):
+        lock_software(["dask==2020.1.0"])
+
+
+def test_what_is_no_requirement_is_refused():
+    with pytest.raises(InvalidInput, match="no requirement"):
+        lock_software(["pandas = 3"])
