@@ -1,0 +1,60 @@
+"""The demo's data: weather, hour by hour, as Parquet files in a bucket of the user's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FILES = 8
+ROWS_PER_FILE = 60_000
+STATIONS = 40
+
+
+def weather(seed: int) -> pd.DataFrame:
+    """Make all rows, reproducibly."""
+    import numpy as np
+    import pandas as pd
+
+    rows = FILES * ROWS_PER_FILE
+    random = np.random.default_rng(seed)
+    hours = np.arange(rows) // STATIONS
+    station = np.arange(rows) % STATIONS
+    names = np.array([f"station-{number:02d}" for number in range(STATIONS)])
+    season = np.sin(2 * np.pi * hours / 8_766)
+    return pd.DataFrame(
+        {
+            "station": names[station],
+            "time": pd.Timestamp("2020-01-01") + pd.to_timedelta(hours, unit="h"),
+            "temperature": 9 + 12 * season + random.normal(0, 4, rows) + station / 10,
+            "rain": random.gamma(0.2, 2.0, rows),
+        }
+    )
+
+
+def write(frame: pd.DataFrame, bucket: str) -> int:
+    """Write the rows as files into the bucket, with the caller's own credentials, and return their size in bytes."""
+    import io
+
+    import boto3
+
+    s3: Any = boto3.client("s3")
+    size = 0
+    for number in range(FILES):
+        buffer = io.BytesIO()
+        part = frame.iloc[number * ROWS_PER_FILE : (number + 1) * ROWS_PER_FILE]
+        part.to_parquet(buffer, index=False, row_group_size=ROWS_PER_FILE // 4)
+        s3.put_object(Bucket=bucket, Key=key(number), Body=buffer.getvalue())
+        size += buffer.tell()
+    return size
+
+
+def key(number: int) -> str:
+    """Return the key of a file."""
+    return f"weather/part-{number:02d}.parquet"
+
+
+def answer(frame: Any) -> Any:
+    """Return the question to the data, for a pandas and a Dask DataFrame alike: per station, how warm, how wet, how many hours."""
+    return frame.groupby("station").agg({"temperature": ["mean", "max"], "rain": "sum", "time": "count"})

@@ -1,0 +1,98 @@
+"""Telling a story in steps, with times, and failing when a promise isn't kept."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from terradask_modules.errors import TerradaskError
+
+from terradask._progress import Message, PhaseFinished, ProgressEvent
+
+
+class DemoFailed(TerradaskError):
+    """A step of the demo was not as promised.
+
+    Parameters
+    ----------
+    step
+        The step's title.
+    promised
+        What should have been true.
+    found
+        What was found instead.
+    """
+
+    def __init__(self, step: str, *, promised: str, found: Any) -> None:
+        super().__init__(
+            f"the demo's step {step!r} was not as promised: {promised}",
+            given=found,
+            advice="run it again with: terradask --debug demo",
+        )
+        self.step = step
+        self.promised = promised
+        self.found = found
+
+
+class Story:
+    """Tells the demo.
+
+    Parameters
+    ----------
+    write
+        Takes one line.
+    style
+        Takes a text and ``title``, ``good`` or ``dim``, and returns it as it shall look.
+    """
+
+    def __init__(self, write: Callable[[str], None], style: Callable[[str, str], str]) -> None:
+        self._write = write
+        self._style = style
+        self._began = time.monotonic()
+        self._number = 0
+        self._title = ""
+
+    @property
+    def seconds(self) -> float:
+        """How long the story has taken so far."""
+        return time.monotonic() - self._began
+
+    @contextlib.contextmanager
+    def step(self, title: str) -> Iterator[None]:
+        """Tell one step."""
+        self._number += 1
+        self._title = title
+        self._write("")
+        self._write(self._style(f"{self._number}. {title}", "title"))
+        began = time.monotonic()
+        yield
+        self._write(self._style(f"   {time.monotonic() - began:.1f} s; {self.seconds:.1f} s since the start", "dim"))
+
+    def tell(self, text: str) -> None:
+        """Tell something."""
+        for line in text.splitlines():
+            self._write(f"   {line}".rstrip())
+
+    def check(self, promise: str, kept: bool, found: Any = None) -> None:
+        """Tell that a promise is kept.
+
+        Raises
+        ------
+        DemoFailed
+            When it isn't.
+        """
+        if not kept:
+            raise DemoFailed(self._title, promised=promise, found=found)
+        self._write(f"   {self._style('ok', 'good')} {promise}")
+
+    def progress(self, event: ProgressEvent) -> None:
+        """Tell the progress of a long operation: its finished phases alone."""
+        match event:
+            case PhaseFinished(phase, subject, seconds, False):
+                self._write(self._style(f"   {subject}: {phase} {seconds:.1f} s", "dim"))
+            case Message(text):
+                self._write(self._style(f"   {text}", "dim"))
+            case _:
+                pass

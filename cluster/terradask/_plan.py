@@ -1,0 +1,235 @@
+"""A plan as typed, frozen data: what changes, from what to what, and what a reviewer must not miss.
+
+Pure: from the JSON of ``terraform show -json PLAN`` to `PlanSummary`. The JSON has secrets in plain text; the summary has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from terradask._plan_dangers import Danger, dangers_of
+from terradask._plan_values import AttributeChange, attribute_changes, without_empty
+
+SUMMARY_FORMAT = 1
+
+ACTIONS = ("create", "update", "replace", "delete", "forget", "read", "no-op")
+
+#: What the runtime owns: no drift, whatever it is.
+_RUNTIME_ATTRIBUTES = {"aws_autoscaling_group": frozenset({"desired_capacity"})}
+
+_REASONS = {
+    "replace_because_cannot_update": "the provider can't change it in place",
+    "replace_because_tainted": "it was made only in part",
+    "replace_by_request": "asked for",
+    "replace_by_triggers": "something it depends on is replaced",
+    "delete_because_no_resource_config": "it is no longer in the configuration",
+    "delete_because_no_module": "its module is no longer in the configuration",
+    "delete_because_each_key": "its key is no longer in the configuration",
+    "delete_because_count_index": "its number is no longer in the configuration",
+    "read_because_config_unknown": "it depends on what is known after the apply",
+    "read_because_dependency_pending": "something it depends on changes",
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """What happens to one resource.
+
+    Parameters
+    ----------
+    address
+        The resource, as Terraform names it.
+    type
+        Its type, such as ``aws_autoscaling_group``.
+    action
+        ``create``, ``update``, ``replace``, ``delete``, ``forget``, ``read`` or ``no-op``.
+    reason
+        Why, where Terraform says it.
+    attributes
+        The values that change.
+    """
+
+    address: str
+    type: str
+    action: str
+    reason: str | None = None
+    attributes: tuple[AttributeChange, ...] = ()
+
+    @property
+    def replaced_because_of(self) -> tuple[str, ...]:
+        """The paths of the values that force a replacement."""
+        return tuple(a.path for a in self.attributes if a.forces_replacement)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON output."""
+        return {
+            "address": self.address,
+            "type": self.type,
+            "action": self.action,
+            "reason": self.reason,
+            "replaced_because_of": list(self.replaced_because_of),
+            "attributes": [attribute.as_dict() for attribute in self.attributes],
+        }
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many resources change, by action. A replacement counts once."""
+
+    create: int = 0
+    update: int = 0
+    replace: int = 0
+    delete: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.create + self.update + self.replace + self.delete
+
+
+@dataclass(frozen=True)
+class PlanSummary:
+    """What a saved plan would do.
+
+    Parameters
+    ----------
+    stack
+        The stack: ``network``, or a cluster's name.
+    changes
+        What happens to each resource; resources that stay are left out.
+    drift
+        What was changed beside Terraform since it looked last.
+    dangers
+        What a reviewer must not miss.
+    plan_hash
+        SHA-256 of the plan's file.
+    created_at
+        When it was made, UTC, in ISO 8601.
+    terraform_version
+        The Terraform that made it.
+    providers
+        Version by provider.
+    """
+
+    stack: str
+    changes: tuple[Change, ...]
+    drift: tuple[Change, ...]
+    dangers: tuple[Danger, ...]
+    plan_hash: str
+    created_at: str
+    terraform_version: str
+    providers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> Counts:
+        """How many resources change."""
+        actions = [change.action for change in self.changes]
+        return Counts(*(actions.count(action) for action in ("create", "update", "replace", "delete")))
+
+    @property
+    def changed(self) -> bool:
+        """Whether applying the plan would change a resource."""
+        return self.counts.total > 0
+
+    @property
+    def headline(self) -> str:
+        """The counts in one line."""
+        counts = self.counts
+        if not counts.total:
+            return f"{self.stack}: no changes"
+        words = {"create": "to create", "update": "to update", "replace": "to replace", "delete": "to destroy"}
+        parts = [f"{number} {words[name]}" for name, number in asdict(counts).items() if number]
+        return f"{self.stack}: {', '.join(parts)}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the summary as JSON data, format 1. The same plan always gives the same data."""
+        return {
+            "format": SUMMARY_FORMAT,
+            "stack": self.stack,
+            "plan_sha256": self.plan_hash,
+            "created_at": self.created_at,
+            "terraform_version": self.terraform_version,
+            "providers": dict(sorted(self.providers.items())),
+            "counts": asdict(self.counts),
+            "dangers": [danger.as_dict() for danger in self.dangers],
+            "changes": [change.as_dict() for change in self.changes],
+            "drift": [change.as_dict() for change in self.drift],
+        }
+
+
+def summarise(document: Mapping[str, Any], *, stack: str, plan_hash: str) -> PlanSummary:
+    """Read a plan's JSON.
+
+    Parameters
+    ----------
+    document
+        What ``terraform show -json PLAN`` prints.
+    stack
+        The stack's name.
+    plan_hash
+        SHA-256 of the plan's file.
+    """
+    changes: list[Change] = []
+    dangers: list[Danger] = []
+    for resource in document.get("resource_changes", []):
+        change = _change(resource)
+        # Data sources are read at every plan: only those that wait for the apply say something.
+        if change.action == "no-op" or (change.action == "read" and not change.reason):
+            continue
+        changes.append(change)
+        because = ", ".join(change.replaced_because_of) or None
+        dangers.extend(dangers_of(resource, change.action, because))
+    order = {action: index for index, action in enumerate(("delete", "replace", "update", "create", "forget", "read"))}
+    changes.sort(key=lambda change: (order.get(change.action, 9), change.address))
+    severity = {kind: index for index, kind in enumerate(("destroy", "replace", "ingress", "iam"))}
+    dangers.sort(key=lambda danger: (severity[danger.kind], danger.address, danger.text))
+    return PlanSummary(
+        stack=stack,
+        changes=tuple(changes),
+        drift=_drift(document.get("resource_drift", [])),
+        dangers=tuple(dangers),
+        plan_hash=plan_hash,
+        created_at=str(document.get("timestamp", "")),
+        terraform_version=str(document.get("terraform_version", "")),
+        providers=_providers(document),
+    )
+
+
+def _change(resource: Mapping[str, Any]) -> Change:
+    change = resource["change"]
+    actions = list(change["actions"])
+    action = "replace" if set(actions) == {"create", "delete"} else actions[0]
+    reason = resource.get("action_reason")
+    return Change(
+        address=resource["address"],
+        type=resource["type"],
+        action=action,
+        reason=_REASONS.get(reason, reason) if reason else None,
+        attributes=() if action == "no-op" else attribute_changes(change),
+    )
+
+
+def _drift(entries: list[Mapping[str, Any]]) -> tuple[Change, ...]:
+    """Keep what is more than null turned into empty: the rest is the provider's way of reading."""
+    found = []
+    for resource in entries:
+        change = resource["change"]
+        if without_empty(change.get("before") or {}) == without_empty(change.get("after") or {}):
+            continue
+        ours = _RUNTIME_ATTRIBUTES.get(resource["type"], frozenset())
+        drifted = _change(resource)
+        kept = tuple(a for a in drifted.attributes if a.path.partition(".")[0].partition("[")[0] not in ours)
+        if kept or drifted.action == "delete":
+            found.append(Change(drifted.address, drifted.type, drifted.action, drifted.reason, kept))
+    return tuple(sorted(found, key=lambda change: change.address))
+
+
+def _providers(document: Mapping[str, Any]) -> dict[str, str]:
+    configured = (document.get("configuration") or {}).get("provider_config") or {}
+    return {
+        str(entry.get("full_name", name)).removeprefix("registry.terraform.io/"): str(entry.get("version_constraint", ""))
+        for name, entry in configured.items()
+        if entry.get("version_constraint")
+    }

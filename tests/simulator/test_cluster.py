@@ -1,0 +1,233 @@
+"""Cluster, end to end on the embedded AWS: real Terraform, real mutual TLS, real Dask on hosts that really boot."""
+
+import asyncio
+import json
+import os
+import ssl
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+from distributed import Client, wait
+from terradask import Cluster, Deployment, Workspace
+from terradask.errors import (
+    ClusterNotFound,
+    ClusterStopped,
+    InvalidInput,
+    WorkersMissing,
+)
+
+pytestmark = [pytest.mark.simulator]
+
+
+def eventually(condition, timeout=20, message="the condition never held"):
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if condition():
+            return
+        time.sleep(0.1)
+    pytest.fail(message)
+
+
+def python(code, timeout=90, **kwargs):
+    """Run code in another process and return what it printed."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout, **kwargs)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def cluster(sim_environ):
+    with Cluster("shared", n_workers=2, wait_for_workers=True, max_workers=8) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    with Client(cluster) as client:
+        yield client
+    cluster.scale(2)
+    eventually(lambda: len(cluster.observed) == 2 == len(cluster.plan), message=f"not two workers again: {cluster.plan}")
+
+
+def unique_results(client, cluster):
+    """Make one result on each worker that can't be made again; return futures and values."""
+    addresses = list(client.scheduler_info(n_workers=-1)["workers"])
+    futures = [client.submit(os.urandom, 16, workers=[a], allow_other_workers=True, pure=False) for a in addresses]
+    wait(futures)
+    return futures, client.gather(futures)
+
+
+def test_it_computes_over_mutual_tls_on_hosts_of_the_account(cluster, client, sim):
+    assert client.submit(sum, [1, 2, 3]).result() == 6
+    assert cluster.scheduler_address.startswith("tls://127.")
+    assert cluster.observed == cluster.plan == cluster.requested
+    assert all(name.startswith("i-") for name in cluster.observed)
+    assert {h.instance_id for h in sim.hosts() if h.role == "worker" and h.cluster == "shared"} == cluster.observed
+
+
+def test_its_repr_says_what_it_is(cluster, client):
+    text = repr(cluster)
+    assert "'shared'" in text
+    assert "workers=2/2" in text
+    assert cluster.zone in text
+    assert cluster.name in cluster._repr_html_()
+
+
+def test_scaling_down_loses_no_result(cluster, client):
+    cluster.scale(4)
+    cluster.wait_for_workers(4, timeout=60)
+    futures, before = unique_results(client, cluster)
+    cluster.scale(2)
+    eventually(lambda: len(cluster.observed) == 2)
+    assert client.gather(futures) == before
+
+
+def test_scaling_to_zero_and_back(cluster, client):
+    cluster.scale(0)
+    eventually(lambda: not cluster.observed and not cluster.plan)
+    cluster.scale(1)
+    cluster.wait_for_workers(1, timeout=60)
+    assert client.submit(sum, [4, 5]).result() == 9
+
+
+def test_more_than_max_workers_is_refused_before_any_call(cluster):
+    with pytest.raises(InvalidInput, match="max_workers"):
+        cluster.scale(9)
+    with pytest.raises(InvalidInput, match="max_workers"):
+        cluster.adapt(minimum=0, maximum=9)
+    with pytest.raises(InvalidInput, match="maximum"):
+        cluster.adapt(minimum=0, maximum=float("inf"))
+
+
+def test_a_second_process_attaches_by_name_scales_and_leaves_it_running(cluster, client):
+    out = python(
+        """
+import json
+from terradask import Cluster
+with Cluster("shared") as cluster, cluster.get_client() as client:
+    cluster.scale(3)
+    cluster.wait_for_workers(3, timeout=60)
+    print(json.dumps([cluster.origin, cluster.shutdown_on_close, cluster.scheduler_address, client.submit(sum, [1, 1]).result()]))
+"""
+    )
+    assert json.loads(out) == ["attached", False, cluster.scheduler_address, 2]
+    eventually(lambda: len(cluster.plan) == 3, message="the first client never saw what the second did")
+    assert client.submit(sum, [2, 2]).result() == 4
+
+
+def test_asynchronous_attach(cluster, client):
+    async def use():
+        async with Cluster("shared", asynchronous=True) as other, Client(other, asynchronous=True) as c:
+            return other.origin, await c.submit(sum, [3, 3])
+
+    assert asyncio.run(use()) == ("attached", 6)
+
+
+def test_an_attached_cluster_of_other_structure_is_refused(cluster):
+    with pytest.raises(InvalidInput, match="other settings") as caught:
+        Cluster("shared", worker_vm_types=["c6i.large"])
+    assert "c6i.large" in str(caught.value)
+
+
+def test_the_dashboard_is_on_loopback_behind_mutual_tls(cluster):
+    with urllib.request.urlopen(cluster.dashboard_link.replace("/status", "/health"), timeout=10) as answer:
+        assert answer.read() == b"ok"
+    with urllib.request.urlopen(cluster.dashboard_link, timeout=30) as answer:
+        assert b"Dask" in answer.read()
+    attachment = cluster._deployed.attachment
+    host = attachment.scheduler.private_address.partition("://")[2].rpartition(":")[0]
+    anybody = ssl.create_default_context(cadata=attachment.keys.ca)
+    anybody.check_hostname = False
+    with pytest.raises(OSError):  # noqa: PT011 (refused, reset or a TLS alert: all mean no)
+        urllib.request.urlopen(
+            f"https://{host}:{attachment.scheduler.dashboard_port}/health", timeout=10, context=anybody
+        ).read()
+
+
+def test_a_dead_worker_is_replaced_once_and_mirrored(cluster, client, sim):
+    victim = next(iter(cluster.observed))
+    sim.kill_host(victim)
+    eventually(lambda: len(cluster.observed) == 2 and victim not in cluster.observed, timeout=60)
+    assert len(cluster.plan) == 2
+    assert victim not in cluster.plan
+
+
+def test_adaptive_grows_with_work_and_shrinks_without(cluster, client):
+    adaptive = cluster.adapt(minimum=1, maximum=3, interval="200ms", wait_count=3, target_duration="1s")
+    try:
+        futures = client.map(lambda n: time.sleep(0.4), range(60))
+        eventually(lambda: len(cluster.observed) == 3, timeout=60)
+        client.cancel(futures)
+        eventually(lambda: len(cluster.plan) == 1, timeout=60)
+    finally:
+        adaptive.stop()
+
+
+def test_status_and_list_from_any_process(cluster, client):
+    status = Deployment(cluster._deployed.workspace.aws, cluster._deployed.workspace.bucket, "shared").status()
+    assert status.state == "running"
+    assert status.groups["workers"]["desired"] == 2
+    assert {h.state for h in status.hosts if h.instance_id in cluster.observed} == {"running"}
+    json.dumps(status.as_dict())
+    assert "shared" in [d.name for d in Workspace.load().deployments()]
+
+
+def test_what_a_worker_says_when_it_fails(sim_environ):
+    with pytest.raises(WorkersMissing) as caught:
+        Cluster(
+            "broken",
+            n_workers=1,
+            wait_for_workers=True,
+            worker_options={"no_such_option": 1},
+            settings=None,
+        )
+    assert "no_such_option" in str(caught.value)
+    assert not Deployment(Workspace.load().aws, Workspace.load().bucket, "broken").exists
+
+
+def test_attaching_never_makes_or_starts(sim_environ):
+    with pytest.raises(ClusterNotFound):
+        Cluster.from_name("nowhere")
+
+
+def test_stop_and_start_run_no_terraform_and_make_new_keys(sim_environ, tmp_path):
+    workspace = Workspace.load()
+    deployment = workspace.apply(workspace.plan_cluster("resting", max_workers=3))
+    with pytest.raises(ClusterStopped):
+        Cluster.from_name("resting")
+    code = """
+import json
+from terradask import Cluster
+with Cluster("resting", n_workers=1, wait_for_workers=True) as cluster, cluster.get_client() as client:
+    print(json.dumps([cluster.origin, client.submit(sum, [1, 2]).result(), cluster._deployed.attachment.keys.ca]))
+"""
+    environ = {**os.environ, "PATH": str(tmp_path)}
+    first = json.loads(python(code, env=environ))
+    assert first[:2] == ["started", 3]
+    assert deployment.status().state in {"stopped", "stopping"}
+    assert deployment.run() is None
+    second = json.loads(python(code, env=environ))
+    assert second[:2] == ["started", 3]
+    assert first[2] != second[2]
+    workspace.destroy_cluster("resting")
+    assert not Deployment(workspace.aws, workspace.bucket, "resting").exists
+
+
+def test_a_process_that_ends_without_closing_leaves_zero_and_the_next_command_finishes(sim_environ):
+    python(
+        """
+from terradask import Cluster
+cluster = Cluster("forgotten", n_workers=1)
+cluster.get_client().submit(sum, [1]).result()
+""",
+    )
+    workspace = Workspace.load()
+    deployment = Deployment(workspace.aws, workspace.bucket, "forgotten")
+    assert {g.desired for g in deployment.groups.describe().values()} == {0}
+    assert deployment.marked_closing
+    with Cluster("forgotten", n_workers=1) as cluster:
+        assert cluster.origin == "created"
+    assert not Deployment(workspace.aws, workspace.bucket, "forgotten").exists

@@ -1,0 +1,95 @@
+"""The edge to Auto Scaling, against moto's: exact removals, zero that always works, one describe for all groups."""
+
+import boto3
+import pytest
+from moto import mock_aws
+from terradask._groups import Groups
+from terradask._scaling import ProtectAndLower, TerminateEach, removal
+
+
+class OneRegion:
+    """The part of `Aws` that Groups uses."""
+
+    def client(self, name):
+        return boto3.client(name, region_name="us-east-1")
+
+
+@pytest.fixture
+def groups(monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    with mock_aws():
+        ec2 = boto3.client("ec2", region_name="us-east-1")
+        subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
+        image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+        ec2.create_launch_template(
+            LaunchTemplateName="worker", LaunchTemplateData={"ImageId": image, "InstanceType": "m5.large"}
+        )
+        autoscaling = boto3.client("autoscaling", region_name="us-east-1")
+        for name in ("etl-scheduler", "etl-workers"):
+            autoscaling.create_auto_scaling_group(
+                AutoScalingGroupName=name,
+                LaunchTemplate={"LaunchTemplateName": "worker", "Version": "1"},
+                MinSize=0,
+                MaxSize=200,
+                VPCZoneIdentifier=subnet,
+            )
+        yield Groups(OneRegion(), {"scheduler": "etl-scheduler", "workers": "etl-workers"})
+
+
+def _ids(groups):
+    return groups.describe()["workers"].active_ids
+
+
+def test_both_groups_in_one_call(groups):
+    groups.set_desired("scheduler", 1)
+    groups.set_desired("workers", 3)
+    state = groups.describe()
+    assert {name: (g.desired, len(g.active_ids), g.max_size) for name, g in state.items()} == {
+        "scheduler": (1, 1, 200),
+        "workers": (3, 3, 200),
+    }
+
+
+def test_groups_that_are_gone_are_left_out(groups):
+    boto3.client("autoscaling", region_name="us-east-1").delete_auto_scaling_group(
+        AutoScalingGroupName="etl-workers", ForceDelete=True
+    )
+    assert list(groups.describe()) == ["scheduler"]
+
+
+@pytest.mark.parametrize(("leaving", "kind"), [(slice(0, 2), TerminateEach), (slice(2, 60), ProtectAndLower)])
+def test_exactly_the_chosen_leave(groups, leaving, kind):
+    groups.set_desired("workers", 60)
+    members = _ids(groups)
+    victims = members[leaving]
+    how = removal(members, victims)
+    assert isinstance(how, kind)
+    groups.remove("workers", how)
+    state = groups.describe()["workers"]
+    assert set(state.active_ids) == set(members) - set(victims)
+    assert state.desired == len(members) - len(victims)
+    assert not any(m.protected for m in state.members)
+
+
+def test_zero_works_although_a_removal_was_cut_off_after_protecting(groups):
+    groups.set_desired("scheduler", 1)
+    groups.set_desired("workers", 4)
+    boto3.client("autoscaling", region_name="us-east-1").set_instance_protection(
+        AutoScalingGroupName="etl-workers", InstanceIds=list(_ids(groups)[:3]), ProtectedFromScaleIn=True
+    )
+    groups.zero()
+    assert {name: (g.desired, g.active_ids) for name, g in groups.describe().items()} == {
+        "scheduler": (0, ()),
+        "workers": (0, ()),
+    }
+
+
+def test_tags_reach_instances_launched_from_then_on(groups):
+    groups.tag({"terradask:run:id": "r1"})
+    groups.set_desired("workers", 1)
+    (instance,) = boto3.client("ec2", region_name="us-east-1").describe_instances(InstanceIds=list(_ids(groups)))[
+        "Reservations"
+    ]
+    assert {"Key": "terradask:run:id", "Value": "r1"} in instance["Instances"][0]["Tags"]
