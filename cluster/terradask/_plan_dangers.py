@@ -91,9 +91,7 @@ def _openings(kind: str, values: Any) -> set[_Opening]:
     if kind == "aws_security_group":
         rules = values.get("ingress") or []
         return {
-            (block, _ports(rule))
-            for rule in rules
-            for block in [*(rule.get("cidr_blocks") or []), *(rule.get("ipv6_cidr_blocks") or [])]
+            (block, _ports(rule)) for rule in rules for block in [*(rule.get("cidr_blocks") or []), *(rule.get("ipv6_cidr_blocks") or [])]
         }
     if kind == "aws_security_group_rule":
         if values.get("type") != "ingress":
@@ -146,10 +144,7 @@ def _iam(address: str, action: str, change: Mapping[str, Any]) -> list[Danger]:
                 Danger("iam", address, f"no longer denies {what} on {where}{_when(condition)}")
                 for what, where, condition in sorted(_grants(before.get(name), "Deny") - _grants(after.get(name), "Deny"))
             )
-        found.extend(
-            Danger("iam", address, f"allows {what} on {where}{_when(condition)}")
-            for what, where, condition in sorted(granted)
-        )
+        found.extend(Danger("iam", address, f"allows {what} on {where}{_when(condition)}") for what, where, condition in sorted(granted))
     return found
 
 

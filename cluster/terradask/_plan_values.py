@@ -58,14 +58,8 @@ def attribute_changes(change: Mapping[str, Any]) -> tuple[AttributeChange, ...]:
     """Return the values that differ in a ``change`` of Terraform's plan JSON, in the order of their paths."""
     replacing = {_path_text(path) for path in change.get("replace_paths") or ()}
     found = []
-    for path, before, after, unknown, sensitive in _leaves(
-        (),
-        change.get("before"),
-        change.get("after"),
-        change.get("after_unknown"),
-        change.get("before_sensitive"),
-        change.get("after_sensitive"),
-    ):
+    names = ("before", "after", "after_unknown", "before_sensitive", "after_sensitive")
+    for path, before, after, unknown, sensitive in _leaves((), *(change.get(name) for name in names)):
         text = _path_text(path)
         found.append(
             AttributeChange(
@@ -113,12 +107,14 @@ def _shown(value: Any, sensitive: bool) -> Any:
 _Leaf = tuple[tuple[str | int, ...], Any, Any, bool, bool]
 
 
-def _leaves(
-    path: tuple[str | int, ...], before: Any, after: Any, unknown: Any, hidden_before: Any, hidden_after: Any
-) -> Iterator[_Leaf]:
+def _leaves(path: tuple[str | int, ...], *sides_and_marks: Any) -> Iterator[_Leaf]:
     """Yield path, before, after, whether after is unknown, and whether it is a secret, for each leaf that differs."""
+    before, after, unknown, hidden_before, hidden_after = sides_and_marks
     name = path[-1] if path else ""
-    hidden = hidden_before is True or hidden_after is True or (isinstance(name, str) and bool(_SECRET_NAME.match(name)))
+    # A flag or a number is no secret, whatever its name.
+    plain = all(side is _ABSENT or side is None or isinstance(side, bool | int | float) for side in (before, after))
+    by_name = isinstance(name, str) and _SECRET_NAME.match(name) is not None and (unknown is True or not plain)
+    hidden = hidden_before is True or hidden_after is True or by_name
     if unknown is True:
         if len(path) != 1 or name not in _REPEATING:
             yield path, before, None, True, hidden or _looks_secret(before)
@@ -194,6 +190,11 @@ def _looks_secret(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(map(_looks_secret, value.values()))
     return isinstance(value, list) and any(map(_looks_secret, value))
+
+
+def top_level(path: str) -> str:
+    """Return the attribute that a path begins with."""
+    return path.partition(".")[0].partition("[")[0]
 
 
 def _path_text(path: Any) -> str:

@@ -67,10 +67,10 @@ def holds_provider(mirror: Path, version: str = PROVIDER_VERSION) -> bool:
     """Tell whether a folder is a filesystem mirror with the provider for this platform, unpacked."""
     folder = mirror / _HOST / _PROVIDER / version / this_platform()
     try:
-        return any(
-            entry.name.startswith("terraform-provider-aws") and entry.is_file() and os.access(entry.path, os.X_OK)
-            for entry in os.scandir(folder)
-        )
+        with os.scandir(folder) as entries:
+            return any(
+                entry.name.startswith("terraform-provider-aws") and entry.is_file() and os.access(entry.path, os.X_OK) for entry in entries
+            )
     except OSError:
         return False
 

@@ -24,7 +24,6 @@ from terradask.errors import FolderBusy, TerraformCancelled, TerraformError
 CONFIGURATION = "cdk.tf.json"
 LOCK_FILE = ".terraform.lock.hcl"
 _STAMP = ".terraform/terradask.json"
-_FOLDER_LOCK = ".terradask.lock"
 
 #: Would change what our command lines mean, or where Terraform keeps things.
 _DROPPED_VARIABLES = ("TF_WORKSPACE", "TF_DATA_DIR", "TF_CLI_ARGS", "TF_VAR_")
@@ -150,7 +149,10 @@ class Terraform:
         self._cancelled = threading.Event()
         self._binary: TerraformBinary | None = None
         #: Held while Terraform works here; take it around several commands that belong together.
-        self.lock = FolderLock(folder / _FOLDER_LOCK, limit_seconds=folder_limit_seconds, on_wait=self._tell_busy)
+        #: It lies beside the folder, which synthesis may write anew.
+        self.lock = FolderLock(
+            folder.with_name(f".{folder.name}.lock"), limit_seconds=folder_limit_seconds, on_wait=self._tell_busy
+        )
 
     # ---- what runs ---------------------------------------------------------------------------------------------------
 
@@ -241,13 +243,7 @@ class Terraform:
         if not refresh:
             options["refresh"] = False
         with self.lock:
-            try:
-                heard = self._stream("plan", **options)
-            except TerraformError as error:
-                if not needs_init(error):
-                    raise
-                self.init(again=True)
-                heard = self._stream("plan", **options)
+            heard = self._stream_or_init("plan", **options)
         out.chmod(0o600)
         counts = {name: int(heard.counts.get(name, 0)) for name in ("add", "change", "remove")}
         return PlanFile(out, sha256_of(out), tuple(heard.changes), **counts)
@@ -276,6 +272,25 @@ class Terraform:
         with self.lock:
             arguments, options = (str(path.absolute()),), {"json": _FLAG, "lock_timeout": self._lock_timeout}
             return self._stream("apply", *arguments, **options).counts
+
+    def destroy(self, *, refresh: bool = True) -> Mapping[str, Any]:
+        """Destroy everything in the stack, without a plan that was looked at.
+
+        Parameters
+        ----------
+        refresh
+            Look at what is deployed first. Without, only the state is asked, and data sources are not read.
+
+        Returns
+        -------
+        Mapping
+            Terraform's counts.
+        """
+        options: dict[str, Any] = {"json": _FLAG, "destroy": _FLAG, "auto_approve": _FLAG, "lock_timeout": self._lock_timeout}
+        if not refresh:
+            options["refresh"] = False
+        with self.lock:
+            return self._stream_or_init("apply", **options).counts
 
     def output(self) -> dict[str, Any]:
         """Return the stack's outputs, by name."""
@@ -332,6 +347,16 @@ class Terraform:
     @property
     def _lock_timeout(self) -> str:
         return f"{self._state_lock_seconds}s"
+
+    def _stream_or_init(self, verb: str, **options: Any) -> _Heard:
+        """Run a command, once more after initialising where that is what it needs."""
+        try:
+            return self._stream(verb, **options)
+        except TerraformError as error:
+            if not needs_init(error):
+                raise
+            self.init(again=True)
+            return self._stream(verb, **options)
 
     def _stream(self, verb: str, *arguments: str, **options: Any) -> _Heard:
         """Run a command that prints events, and return what it said."""

@@ -35,8 +35,8 @@ class Aws:
 
     def _create(self, service: str) -> Any:
         # botocore alone: boto3's resources and transfer manager would cost a third more at boot.
-        from botocore.config import Config  # noqa: PLC0415 - loaded while the Dask process loads distributed
-        from botocore.session import get_session  # noqa: PLC0415
+        from botocore.config import Config  # loaded while the Dask process loads distributed
+        from botocore.session import get_session
 
         if self._session is None:
             self._session = get_session()
@@ -51,7 +51,7 @@ class Aws:
 
 def is_aws_error(error: Exception) -> bool:
     """Return whether an exception comes from botocore: AWS refused, or could not be reached."""
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+    from botocore.exceptions import BotoCoreError, ClientError
 
     return isinstance(error, BotoCoreError | ClientError)
 

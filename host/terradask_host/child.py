@@ -22,9 +22,7 @@ LAUNCHER = Path(__file__).with_name("preload") / "launch.py"
 _OWN_VARIABLES = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONSAFEPATH", "__PYVENV_LAUNCHER__")
 
 
-def child_environ(
-    base: Mapping[str, str], *, home: Path, region: str, run_environ: Mapping[str, str]
-) -> dict[str, str]:
+def child_environ(base: Mapping[str, str], *, home: Path, region: str, run_environ: Mapping[str, str]) -> dict[str, str]:
     """Return the Dask process's environment variables.
 
     Parameters

@@ -36,9 +36,7 @@ def check_lock(text: str) -> list[str]:
     wanted = [line for line in lines if line and not line.startswith("#")]
     for line in wanted:
         if not _LOCK_LINE.match(line):
-            raise ConfigInvalid(
-                "software.lock has a line that names no exact version.", given=line, allowed="name==version"
-            )
+            raise ConfigInvalid("software.lock has a line that names no exact version.", given=line, allowed="name==version")
     return wanted
 
 
@@ -135,7 +133,7 @@ def uv_environ(base: Mapping[str, str], paths: Paths) -> dict[str, str]:
         "UV_PYTHON_INSTALL_DIR": str(paths.state / "python"),
         "UV_NO_PROGRESS": "1",
     }
-    return own | kept if "UV_CACHE_DIR" in kept else kept | own
+    return kept | own
 
 
 def _try(
@@ -174,9 +172,7 @@ def _run(
     log: Callable[[str], None],
 ) -> int:
     log(f"$ {' '.join(step)}")
-    process = subprocess.Popen(
-        list(step), env=dict(environ), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+    process = subprocess.Popen(list(step), env=dict(environ), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def read() -> None:
         assert process.stdout is not None

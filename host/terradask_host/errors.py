@@ -31,9 +31,7 @@ class HostError(Exception):
         What to do now.
     """
 
-    def __init__(
-        self, problem: str, *, given: Any = None, allowed: str | None = None, advice: str | None = None
-    ) -> None:
+    def __init__(self, problem: str, *, given: Any = None, allowed: str | None = None, advice: str | None = None) -> None:
         super().__init__(problem)
         self.problem = problem
         self.given = given

@@ -36,8 +36,7 @@ class ClusterGroups:
         groups = cluster["groups"]
         # Schedulers last: who zeroes the groups is in one of them.
         self.names: list[str] = [
-            groups[name]["autoscaling_group"]
-            for name in sorted(groups, key=lambda name: groups[name]["role"] == "scheduler")
+            groups[name]["autoscaling_group"] for name in sorted(groups, key=lambda name: groups[name]["role"] == "scheduler")
         ]
 
     def leave(self, instance_id: str) -> bool:
@@ -68,9 +67,7 @@ class ClusterGroups:
         done = True
         for name in self.names:
             try:
-                self._aws.client("autoscaling").set_desired_capacity(
-                    AutoScalingGroupName=name, DesiredCapacity=0, HonorCooldown=False
-                )
+                self._aws.client("autoscaling").set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=0, HonorCooldown=False)
             except Exception as error:  # noqa: BLE001 - the other groups still need their zero
                 self._say(f"{name} did not take desired capacity 0: {error_code(error)}: {error}")
                 done = False

@@ -66,9 +66,7 @@ def security_arguments(role: str, keys: KeyFiles) -> dict[str, Any]:
     }
 
 
-def scheduler_document(
-    identity: Identity, cluster: Mapping[str, Any], keys: KeyFiles, *, leave_seconds: float
-) -> dict[str, Any]:
+def scheduler_document(identity: Identity, cluster: Mapping[str, Any], keys: KeyFiles, *, leave_seconds: float) -> dict[str, Any]:
     """Return how to start the scheduler: on the private address, its dashboard on loopback behind the forward."""
     wanted = cluster["scheduler"]
     _refuse_reserved("scheduler", wanted["options"])

@@ -154,6 +154,4 @@ class LogShipper:
                 if error_code(error) != "ResourceAlreadyExistsException":
                     raise
             self._created = True
-        logs.put_log_events(
-            **self._where, logEvents=[{"timestamp": at, "message": line} for at, line in batch]
-        )
+        logs.put_log_events(**self._where, logEvents=[{"timestamp": at, "message": line} for at, line in batch])

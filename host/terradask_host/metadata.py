@@ -42,9 +42,7 @@ class InstanceMetadata:
     def __init__(self, endpoint: str, *, timeout_seconds: float = 2.0) -> None:
         parts = urlsplit(endpoint)
         if parts.scheme != "http" or not parts.hostname:
-            raise MetadataUnavailable(
-                "The metadata service's endpoint is no http address.", given=endpoint, allowed="http://…"
-            )
+            raise MetadataUnavailable("The metadata service's endpoint is no http address.", given=endpoint, allowed="http://…")
         self.endpoint = endpoint
         self._host = parts.hostname
         self._port = parts.port or 80
@@ -83,9 +81,7 @@ class InstanceMetadata:
         """
         role = self._need("meta-data/tags/instance/terradask:role")
         if role not in ROLES:
-            raise MetadataUnavailable(
-                "The tag terradask:role names no role of a host.", given=role, allowed=" or ".join(ROLES)
-            )
+            raise MetadataUnavailable("The tag terradask:role names no role of a host.", given=role, allowed=" or ".join(ROLES))
         return Identity(
             instance_id=self._need("meta-data/instance-id"),
             private_address=self._need("meta-data/local-ipv4"),

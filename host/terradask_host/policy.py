@@ -81,9 +81,7 @@ class Exit:
         return f"{how}: {self.reason}" if self.reason else how
 
 
-def judge_run(
-    tag_run_id: str | None, run: Mapping[str, Any] | None, waited_seconds: float, timing: Timing
-) -> Run:
+def judge_run(tag_run_id: str | None, run: Mapping[str, Any] | None, waited_seconds: float, timing: Timing) -> Run:
     """Decide whether the ``run.json`` that was read is this instance's.
 
     Parameters
@@ -162,9 +160,9 @@ def seek(
     timing
         Gives the limits.
     """
-    if scheduler is not None and scheduler.get("run_id") == run_id:
-        if lost_boot is None or scheduler.get("boot") != lost_boot or lost_boot_answers:
-            return Seek.JOIN
+    ours = scheduler is not None and scheduler.get("run_id") == run_id
+    if scheduler is not None and ours and (scheduler.get("boot") != lost_boot or lost_boot_answers):
+        return Seek.JOIN
     limit = timing.scheduler_first_wait_seconds if lost_boot is None else timing.scheduler_silent_seconds
     return Seek.LEAVE if silent_seconds >= limit else Seek.WAIT
 
@@ -184,9 +182,7 @@ def next_boot(previous: Mapping[str, Any] | None, run_id: str) -> int:
     return boot + 1 if isinstance(boot, int) else 1
 
 
-def version_differences(
-    own: Mapping[str, Any], scheduler: Mapping[str, Any]
-) -> dict[str, tuple[str | None, str | None]]:
+def version_differences(own: Mapping[str, Any], scheduler: Mapping[str, Any]) -> dict[str, tuple[str | None, str | None]]:
     """Return what differs between worker and scheduler: name -> (worker's, scheduler's).
 
     Parameters

@@ -70,11 +70,7 @@ class Timing:
             raise ConfigInvalid(f"{TIMING_VARIABLE} is no JSON object.", given=text)
         for name, value in values.items():
             if name not in names:
-                raise ConfigInvalid(
-                    f"{TIMING_VARIABLE} names an unknown constant.", given=name, allowed=", ".join(names)
-                )
+                raise ConfigInvalid(f"{TIMING_VARIABLE} names an unknown constant.", given=name, allowed=", ".join(names))
             if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-                raise ConfigInvalid(
-                    f"{TIMING_VARIABLE}: {name} is no number.", given=value, allowed="0 or more"
-                )
+                raise ConfigInvalid(f"{TIMING_VARIABLE}: {name} is no number.", given=value, allowed="0 or more")
         return cls(**values)

@@ -23,7 +23,6 @@ from cdktf_cdktf_provider_aws.autoscaling_group import AutoscalingGroup
 from cdktf_cdktf_provider_aws.cloudwatch_log_group import CloudwatchLogGroup
 from cdktf_cdktf_provider_aws.data_aws_s3_object import DataAwsS3Object
 from cdktf_cdktf_provider_aws.default_security_group import DefaultSecurityGroup
-from cdktf_cdktf_provider_aws.ec2_tag import Ec2Tag
 from cdktf_cdktf_provider_aws.eip import Eip
 from cdktf_cdktf_provider_aws.iam_instance_profile import IamInstanceProfile
 from cdktf_cdktf_provider_aws.iam_role import IamRole
@@ -36,7 +35,6 @@ from cdktf_cdktf_provider_aws.route import Route
 from cdktf_cdktf_provider_aws.route_table import RouteTable
 from cdktf_cdktf_provider_aws.route_table_association import RouteTableAssociation
 from cdktf_cdktf_provider_aws.s3_bucket import S3Bucket
-from cdktf_cdktf_provider_aws.s3_bucket_lifecycle_configuration import S3BucketLifecycleConfiguration
 from cdktf_cdktf_provider_aws.s3_bucket_ownership_controls import S3BucketOwnershipControls
 from cdktf_cdktf_provider_aws.s3_bucket_policy import S3BucketPolicy
 from cdktf_cdktf_provider_aws.s3_bucket_public_access_block import S3BucketPublicAccessBlock
@@ -62,7 +60,6 @@ __all__ = [
     "Construct",
     "DataAwsS3Object",
     "DefaultSecurityGroup",
-    "Ec2Tag",
     "Eip",
     "Fn",
     "IamInstanceProfile",
@@ -78,7 +75,6 @@ __all__ = [
     "RouteTableAssociation",
     "S3Backend",
     "S3Bucket",
-    "S3BucketLifecycleConfiguration",
     "S3BucketOwnershipControls",
     "S3BucketPolicy",
     "S3BucketPublicAccessBlock",

@@ -8,7 +8,6 @@ from typing import Any
 from terradask_modules.aws import (
     Construct,
     S3Bucket,
-    S3BucketLifecycleConfiguration,
     S3BucketOwnershipControls,
     S3BucketPolicy,
     S3BucketPublicAccessBlock,
@@ -49,7 +48,22 @@ class Storage(Construct):
         super().__init__(scope, "storage")
         self.name = name
         self._tags = dict(tags)
-        self._bucket = S3Bucket(self, "bucket", bucket=name, force_destroy=True, tags=self._tags)
+        self._bucket = S3Bucket(
+            self,
+            "bucket",
+            bucket=name,
+            force_destroy=True,
+            tags=self._tags,
+            # The resource made for this, aws_s3_bucket_lifecycle_configuration, waits for 50 seconds after each change.
+            lifecycle_rule=[
+                {
+                    "id": "old-versions",
+                    "enabled": True,
+                    "noncurrentVersionExpiration": {"days": NONCURRENT_DAYS},
+                    "abortIncompleteMultipartUploadDays": 7,
+                }
+            ],
+        )
         at("workspace", self._bucket)
         private = self._keep_private()
         self._encrypt_and_version()
@@ -118,19 +132,3 @@ class Storage(Construct):
             self, "versioning", bucket=self._bucket.id, versioning_configuration={"status": "Enabled"}
         )
         at("workspace", versioning)
-        lifecycle = S3BucketLifecycleConfiguration(
-            self,
-            "lifecycle",
-            bucket=self._bucket.id,
-            rule=[
-                {
-                    "id": "old-versions",
-                    "status": "Enabled",
-                    "filter": [{"prefix": ""}],
-                    "noncurrentVersionExpiration": [{"noncurrentDays": NONCURRENT_DAYS}],
-                    "abortIncompleteMultipartUpload": [{"daysAfterInitiation": 7}],
-                }
-            ],
-            depends_on=[versioning],
-        )
-        at("workspace", lifecycle)

@@ -7,13 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from terradask_modules.aws import (
-    Construct,
-    Ec2Tag,
-    LaunchTemplate,
-    TerraformResourceLifecycle,
-    at,
-)
+from terradask_modules.aws import Construct, LaunchTemplate, at
 from terradask_modules.names import resource_name
 
 #: EC2's limit on user data, before base64.
@@ -43,7 +37,7 @@ class Templates(Construct):
     Resources created: a launch template for each role and architecture. They cost nothing.
 
     Permissions needed: ``ec2:CreateLaunchTemplate``, ``CreateLaunchTemplateVersion``, ``ModifyLaunchTemplate``,
-    ``DescribeLaunchTemplates``, ``DescribeLaunchTemplateVersions``, ``DeleteLaunchTemplate``, ``CreateTags``, ``DeleteTags``.
+    ``DescribeLaunchTemplates``, ``DescribeLaunchTemplateVersions``, ``DeleteLaunchTemplate``, ``CreateTags``.
 
     Parameters
     ----------
@@ -82,7 +76,7 @@ class Templates(Construct):
 
     def _template(self, host: HostTemplate) -> Any:
         name = resource_name(self._workspace, host.role)
-        launched = {**self._tags, "Name": name}
+        tags = {**self._tags, "Name": name}
         template = LaunchTemplate(
             self,
             f"{host.role}-{host.architecture}",
@@ -119,23 +113,11 @@ class Templates(Construct):
                 }
             ],
             tag_specifications=[
-                {"resourceType": kind, "tags": launched}
+                {"resourceType": kind, "tags": tags}
                 for kind in ("instance", "volume", "network-interface")
             ],
             user_data=self._user_data,
-            # Its own tags are resources of their own, below.
-            lifecycle=TerraformResourceLifecycle(ignore_changes=["tags", "tags_all"]),
+            tags=tags,
         )
         at(f"{host.role}-{host.architecture}", template)
-        self._tag(host, template)
         return template
-
-    def _tag(self, host: HostTemplate, template: Any) -> None:
-        # Tags given while a template is made come back inside its data from some endpoints that stand in for AWS, and
-        # would then be a change in every plan.
-        for key, value in sorted(self._tags.items()):
-            tag = Ec2Tag(
-                self, f"{host.role}-{host.architecture}-{key}", resource_id=template.id, key=key, value=value
-            )
-            plain = "".join(character if character.isalnum() else "_" for character in key)
-            at(f"{host.role}-{host.architecture}-{plain}", tag)

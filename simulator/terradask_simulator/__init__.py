@@ -1,1 +1,32 @@
 """The embedded AWS: moto behind a real endpoint, with hosts that boot as local processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .errors import LeftRunning, PortTaken, SimulatorError
+    from .leftovers import leftovers
+    from .process import SimulatorInfo
+    from .simulator import HostInfo, Simulator
+
+__all__ = ["HostInfo", "LeftRunning", "PortTaken", "Simulator", "SimulatorError", "SimulatorInfo", "leftovers"]
+
+_PLACES = {
+    "HostInfo": "simulator",
+    "LeftRunning": "errors",
+    "PortTaken": "errors",
+    "Simulator": "simulator",
+    "SimulatorError": "errors",
+    "SimulatorInfo": "process",
+    "leftovers": "leftovers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when used: the reaper and the daemon need only some of these.
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f".{_PLACES[name]}", __name__), name)

@@ -88,8 +88,7 @@ def claim_slot(*, first: int = FIRST_OCTET, last: int = LAST_OCTET, port: int = 
             guard.close()
             if error.errno == errno.EADDRNOTAVAIL:
                 raise PlatformUnsupported(
-                    "This machine has no loopback addresses beyond 127.0.0.1, and every host of the embedded AWS "
-                    "listens on one of its own",
+                    "This machine has no loopback addresses beyond 127.0.0.1, and every host of the embedded AWS listens on one of its own",
                     given=f"127.{octet}.255.254 on {sys.platform}",
                     allowed="a system whose loopback interface answers for all of 127.0.0.0/8, as Linux does",
                     advice="on macOS run terradask's simulator in a Linux container or virtual machine "

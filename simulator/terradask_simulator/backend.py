@@ -21,20 +21,20 @@ BELL = threading.Event()
 
 def ec2_backends() -> Iterator[Any]:
     """Yield the EC2 backends of regions that were used."""
-    from moto.ec2.models import ec2_backends as backends  # noqa: PLC0415  (moto loads in the daemon alone)
+    from moto.ec2.models import ec2_backends as backends
 
     yield from list(backends[ACCOUNT].values())
 
 
 def autoscaling_backends() -> Iterator[Any]:
     """Yield the Auto Scaling backends of regions that were used."""
-    from moto.autoscaling.models import autoscaling_backends as backends  # noqa: PLC0415
+    from moto.autoscaling.models import autoscaling_backends as backends
 
     yield from list(backends[ACCOUNT].values())
 
 
 def now_text() -> str:
     """Return the time as AWS writes it into texts."""
-    from moto.core.utils import utcnow  # noqa: PLC0415
+    from moto.core.utils import utcnow
 
     return f"{utcnow():%Y-%m-%dT%H:%M:%SZ}"

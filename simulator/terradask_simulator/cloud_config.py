@@ -60,9 +60,7 @@ def parse_cloud_config(user_data: bytes) -> list[WrittenFile]:
     except (OSError, UnicodeDecodeError) as error:
         raise BootFailed("The user data is no text", given=user_data[:40]) from error
     if not text.startswith("#cloud-config"):
-        raise BootFailed(
-            "The user data is no cloud-config document", given=text[:40], allowed="a first line `#cloud-config`"
-        )
+        raise BootFailed("The user data is no cloud-config document", given=text[:40], allowed="a first line `#cloud-config`")
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:

@@ -73,8 +73,8 @@ class RoleKeys:
         now = datetime.datetime.now(datetime.UTC)
         with STATE_LOCK:
             instance = find_instance(instance_id)
-            role = role_of(instance) if instance is not None else None
-            if role is None:
+            role = None if instance is None else role_of(instance)
+            if instance is None or role is None:
                 return None
             kept = self._kept.get(instance_id)
             if kept is not None and kept.role == role.name and kept.expires - now > _RENEWED_BEFORE:
@@ -89,7 +89,7 @@ class RoleKeys:
             self._kept.pop(instance_id, None)
 
     def _mint(self, role: object, instance_id: str, region: str, now: datetime.datetime) -> RoleCredentials:
-        from moto.sts.models import sts_backends  # noqa: PLC0415  (moto loads in the daemon alone)
+        from moto.sts.models import sts_backends
 
         name, arn = str(getattr(role, "name", "")), str(getattr(role, "arn", ""))
         assumed = sts_backends[ACCOUNT]["aws"].assume_role(
@@ -101,6 +101,4 @@ class RoleKeys:
             external_id="",
         )
         self._recorder.know_role(assumed.access_key_id, name)
-        return RoleCredentials(
-            name, assumed.access_key_id, assumed.secret_access_key, assumed.session_token, now, now + _LIFETIME
-        )
+        return RoleCredentials(name, assumed.access_key_id, assumed.secret_access_key, assumed.session_token, now, now + _LIFETIME)

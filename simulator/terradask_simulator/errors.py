@@ -24,7 +24,7 @@ class SimulatorError(TerradaskError):
 
 
 class PlatformUnsupported(SimulatorError):
-    """This machine can't run the embedded AWS."""
+    """The embedded AWS can't run on this machine."""
 
 
 class PortTaken(SimulatorError):
@@ -80,8 +80,7 @@ class LeftRunning(SimulatorError):
 
     def __init__(self, left: Sequence[str], *, returncode: int) -> None:
         super().__init__(
-            f"The command ended with code {returncode} and left {len(left)} thing(s) running:\n  "
-            + "\n  ".join(left),
+            f"The command ended with code {returncode} and left {len(left)} thing(s) running:\n  " + "\n  ".join(left),
             advice="close clusters before the command ends; the embedded AWS was stopped and everything on it is gone",
         )
         self.left = list(left)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
 import threading
+import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from .cloud_config import BootFailed
 from .credentials import RoleCredentials
+from .instances import InstanceView
 
 __all__ = ["WheelStore", "read_host_json"]
 
@@ -90,9 +94,51 @@ class WheelStore:
             )
         return self._unpack(content, found)
 
-    def _download(self, region: str, bucket: str, key: str, credentials: RoleCredentials) -> bytes:
-        import botocore.exceptions  # noqa: PLC0415  (loaded in the daemon alone)
-        import botocore.session  # noqa: PLC0415
+    def report_failure(self, instance: InstanceView, root: Path, credentials: RoleCredentials | None, reason: str) -> None:
+        """Write why a host could not boot where clients look, as ``boot.sh`` does.
+
+        Parameters
+        ----------
+        instance
+            The instance.
+        root
+            The folder that stands for its root.
+        credentials
+            The role's credentials.
+        reason
+            What went wrong.
+
+        Raises
+        ------
+        BootFailed
+            It can't be written.
+        """
+        cluster = instance.tags.get("terradask:cluster")
+        if not cluster or credentials is None:
+            raise BootFailed("The instance has no cluster or no role to report to")
+        host = read_host_json(root)
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        document = {
+            "format": _FORMAT,
+            "run_id": instance.tags.get("terradask:run:id"),
+            "instance_id": instance.instance_id,
+            "role": instance.tags.get("terradask:role", ""),
+            "group": instance.tags.get("terradask:group", ""),
+            "state": "failed",
+            "reason": reason,
+            "at": at,
+            "history": [["booting", at], ["failed", at]],
+            "private_address": instance.private_address,
+            "log_tail": reason.splitlines(),
+        }
+        key = f"clusters/{cluster}/hosts/{instance.instance_id}.json"
+        with self._client(str(host["region"]), credentials, f"s3://{host['bucket']}/{key} can't be written") as client:
+            client.put_object(Bucket=host["bucket"], Key=key, Body=json.dumps(document).encode())
+
+    @contextlib.contextmanager
+    def _client(self, region: str, credentials: RoleCredentials, problem: str) -> Iterator[Any]:
+        import botocore.exceptions
+        import botocore.session
 
         with self._lock:
             # One session keeps the service model in memory; making a client from it is not thread safe.
@@ -107,14 +153,16 @@ class WheelStore:
                 aws_session_token=credentials.token,
             )
         try:
-            content: bytes = client.get_object(Bucket=bucket, Key=key)["Body"].read()
-            return content
+            yield client
         except (botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError) as error:
-            raise BootFailed(
-                "The host program's wheel can't be read from the bucket", given=f"s3://{bucket}/{key}"
-            ) from error
+            raise BootFailed(problem, given=str(error)) from error
         finally:
             client.close()
+
+    def _download(self, region: str, bucket: str, key: str, credentials: RoleCredentials) -> bytes:
+        with self._client(region, credentials, f"s3://{bucket}/{key} can't be read") as client:
+            content: bytes = client.get_object(Bucket=bucket, Key=key)["Body"].read()
+            return content
 
     def _unpack(self, content: bytes, sha256: str) -> Path:
         folder = self._folder / sha256

@@ -79,7 +79,7 @@ def running_ids() -> list[str]:
 
 def find_instance(instance_id: str) -> Any | None:
     """Return moto's instance with an id, or None; call it with the lock held."""
-    from .fidelity.instance_index import index_of  # noqa: PLC0415  (moto loads in the daemon alone)
+    from .fidelity.instance_index import index_of
 
     for backend in ec2_backends():
         instance = index_of(backend).get(instance_id)
@@ -98,7 +98,7 @@ def end_instance(instance_id: str, *, vanished: bool = False) -> None:
     vanished
         The machine failed: the instance ends whatever its shutdown behaviour is.
     """
-    from moto.ec2.models.instances import StateReason  # noqa: PLC0415
+    from moto.ec2.models.instances import StateReason
 
     with STATE_LOCK:
         instance = find_instance(instance_id)
@@ -138,7 +138,7 @@ def admits(instance_id: str, port: int, peer: str) -> bool:
 
 def role_of(instance: Any) -> Any | None:
     """Return moto's role behind an instance's profile, or None; call it with the lock held."""
-    from moto.iam.models import iam_backends  # noqa: PLC0415
+    from moto.iam.models import iam_backends
 
     profile = instance.iam_instance_profile
     if not profile:
@@ -166,7 +166,7 @@ def _ingress_rules(instance: Any) -> list[Any]:
 def _covers(rule: Any, port: int) -> bool:
     if rule.ip_protocol == "-1":
         return True
-    return rule.ip_protocol == "tcp" and rule.from_port <= port <= rule.to_port
+    return bool(rule.ip_protocol == "tcp" and rule.from_port <= port <= rule.to_port)
 
 
 def _ports(instance: Any) -> tuple[int, ...]:

@@ -108,25 +108,26 @@ class MetadataService:
         return self._tokens.get(token, 0.0) > time.monotonic()
 
     def _read(self, instance: Any, path: str) -> Answer:
-        if path == "/latest/user-data":
-            data = instance.__dict__.get("_terradask_user_data") or b""
-            return Answer(200, data.decode("utf-8", "replace")) if data else Answer(404)
-        if path == "/latest/dynamic/instance-identity/document":
-            return Answer(200, json.dumps(_identity(instance), indent=2))
         base = "/latest/meta-data"
-        if path != base and not path.startswith(base + "/"):
-            return Answer(404)
-        wanted = path[len(base) :].strip("/")
+        body: str | None
+        if path == "/latest/user-data":
+            body = instance.__dict__.get("_terradask_user_data", b"").decode("utf-8", "replace") or None
+        elif path == "/latest/dynamic/instance-identity/document":
+            body = json.dumps(_identity(instance), indent=2)
+        elif path == base or path.startswith(base + "/"):
+            body = self._metadata(instance, path[len(base) :].strip("/"))
+        else:
+            body = None
+        return Answer(404) if body is None else Answer(200, body)
+
+    def _metadata(self, instance: Any, wanted: str) -> str | None:
         if wanted.startswith("iam/security-credentials/"):
             credentials = self._keys.of(instance.id)
             if credentials is None or wanted.rpartition("/")[2] != credentials.role:
-                return Answer(404)
-            return Answer(200, json.dumps(credentials.document(), indent=2))
+                return None
+            return json.dumps(credentials.document(), indent=2)
         values = metadata_paths(instance)
-        if wanted in values:
-            return Answer(200, values[wanted])
-        listing = _listing(values, wanted)
-        return Answer(200, listing) if listing else Answer(404)
+        return values[wanted] if wanted in values else _listing(values, wanted) or None
 
 
 def metadata_paths(instance: Any) -> dict[str, str]:

@@ -124,9 +124,7 @@ class LoopbackNetwork:
         for task in self._pipes.pop(instance_id, set()):
             task.cancel()
 
-    async def _change(
-        self, instance: InstanceView, added: set[tuple[str, str, int]], removed: set[tuple[str, str, int]]
-    ) -> None:
+    async def _change(self, instance: InstanceView, added: set[tuple[str, str, int]], removed: set[tuple[str, str, int]]) -> None:
         for key in removed:
             self._forwards.pop(key).close()
         for key in added:
@@ -180,16 +178,12 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             writer.write_eof()
 
 
-async def _serve_http(
-    service: MetadataService, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
+async def _serve_http(service: MetadataService, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
             method, path, version = head[0].split(" ", 2)
-            headers = {
-                name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])
-            }
+            headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
             if length := int(headers.get("content-length", "0") or 0):
                 await reader.readexactly(length)
             close = headers.get("connection", "").lower() == "close" or version == "HTTP/1.0"

@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
         signal.signal(number, signal.SIG_IGN)
     while sys.stdin.buffer.read(4096):
         pass
-    from terradask_simulator.processes import marked_processes, signal_all, wait_gone  # noqa: PLC0415
+    from terradask_simulator.processes import marked_processes, signal_all, wait_gone
 
     marks = {str(folder / "root") for folder in Path(arguments[0]).glob("*")}
     for _ in range(20):

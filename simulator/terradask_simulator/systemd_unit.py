@@ -14,6 +14,8 @@ _POWERS_OFF = re.compile(r"\b(poweroff|halt|shutdown)\b")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|sec|min|m|h|)")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
+_KEPT_BASES = {"StateDirectory": "/var/lib", "CacheDirectory": "/var/cache", "LogsDirectory": "/var/log"}
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -33,6 +35,15 @@ class Unit:
         So many starts within so many seconds are admitted.
     powers_off_on_success, powers_off_on_failure
         Whether the machine goes down when the service ends well, or for good after failures.
+    kill_mode
+        ``control-group``: stopping sends SIGTERM to every process of the service; ``mixed`` or ``process``: to the
+        first one only.
+    runtime_directories
+        Folders below ``/run``, made at each start and removed at each end.
+    kept_directories
+        Folders that are made at the start and stay, as absolute paths.
+    umask
+        Of the program.
     """
 
     arguments: tuple[str, ...] = ()
@@ -43,6 +54,10 @@ class Unit:
     start_limit_seconds: float = 10.0
     powers_off_on_success: bool = False
     powers_off_on_failure: bool = False
+    kill_mode: str = "control-group"
+    runtime_directories: tuple[str, ...] = ()
+    kept_directories: tuple[str, ...] = ()
+    umask: int = 0o022
 
     def restarts(self, code: int) -> bool:
         """Say whether a program that ended with a code is started again, as far as the start limit admits it.
@@ -81,15 +96,8 @@ def parse_unit(text: str, module: str = "terradask_host") -> Unit:
             settings.setdefault(name.strip(), []).append(value.strip())
     command = shlex.split(_last(settings, "ExecStart", ""))
     if "-m" not in command or command[command.index("-m") + 1 : command.index("-m") + 2] != [module]:
-        raise BootFailed(
-            f"The unit's ExecStart doesn't run {module}", given=command, allowed=f"PYTHON -m {module} [arguments]"
-        )
-    environment = dict(
-        pair.split("=", 1)
-        for value in settings.get("Environment", [])
-        for pair in shlex.split(value)
-        if "=" in pair
-    )
+        raise BootFailed(f"The unit's ExecStart doesn't run {module}", given=command, allowed=f"PYTHON -m {module} [arguments]")
+    environment = dict(pair.split("=", 1) for value in settings.get("Environment", []) for pair in shlex.split(value) if "=" in pair)
     on_success = [*settings.get("SuccessAction", []), *settings.get("OnSuccess", []), *settings.get("ExecStopPost", [])]
     on_failure = [
         *settings.get("FailureAction", []),
@@ -103,12 +111,18 @@ def parse_unit(text: str, module: str = "terradask_host") -> Unit:
         restart=_last(settings, "Restart", "no"),
         restart_seconds=_seconds(_last(settings, "RestartSec", "100ms")),
         start_limit_burst=int(_last(settings, "StartLimitBurst", "5")),
-        start_limit_seconds=_seconds(
-            _last(settings, "StartLimitIntervalSec", _last(settings, "StartLimitInterval", "10s"))
-        ),
+        start_limit_seconds=_seconds(_last(settings, "StartLimitIntervalSec", _last(settings, "StartLimitInterval", "10s"))),
         powers_off_on_success=any(_POWERS_OFF.search(value) for value in on_success),
         powers_off_on_failure=any(_POWERS_OFF.search(value) for value in on_failure),
+        kill_mode=_last(settings, "KillMode", "control-group"),
+        runtime_directories=tuple(_words(settings, "RuntimeDirectory")),
+        kept_directories=tuple(f"{base}/{name}" for key, base in _KEPT_BASES.items() for name in _words(settings, key)),
+        umask=int(_last(settings, "UMask", "0022"), 8),
     )
+
+
+def _words(settings: dict[str, list[str]], name: str) -> list[str]:
+    return [word for value in settings.get(name, []) for word in value.split() if ".." not in word]
 
 
 def _last(settings: dict[str, list[str]], name: str, default: str) -> str:

@@ -101,9 +101,7 @@ def test_decisions_have_one_shape() -> None:
 
 
 def test_generated_pages_are_fresh() -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "docs/generate.py"), "--check"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, str(ROOT / "docs/generate.py"), "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

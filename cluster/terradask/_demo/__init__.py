@@ -1,4 +1,5 @@
 """The main job, told as it runs on the embedded AWS: every step checks what it promises.
 
-It uses what a user would use: the settings' file, ``Workspace``, ``Cluster``, boto3, Dask. Only :mod:`terradask._demo.embedded` knows that AWS is embedded.
+It uses what a user would use: the settings' file, ``Workspace``, ``Cluster``, boto3, Dask. Only
+:mod:`terradask._demo.embedded` knows that AWS is embedded.
 """

@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from terradask_modules.errors import TerradaskError
-
 from terradask._progress import Message, PhaseFinished, ProgressEvent
+from terradask_modules.errors import TerradaskError
 
 
 class DemoFailed(TerradaskError):
@@ -74,6 +73,11 @@ class Story:
         """Tell something."""
         for line in text.splitlines():
             self._write(f"   {line}".rstrip())
+
+    def end(self, text: str) -> None:
+        """Tell the end."""
+        self._write("")
+        self._write(self._style(text, "title"))
 
     def check(self, promise: str, kept: bool, found: Any = None) -> None:
         """Tell that a promise is kept.

@@ -38,9 +38,7 @@ class LazyGroup(click.Group):
         module, _, attribute = target.partition(":")
         return cast("click.Command", getattr(import_module(module), attribute))
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that is meant; where there is none, name the nearest one."""
         if args and args[0] not in self.lazy and not args[0].startswith("-"):
             import difflib
@@ -85,9 +83,7 @@ def _debug(ctx: click.Context, _parameter: click.Parameter, value: bool) -> bool
     "Exit codes: 0 done, 1 failed, 2 bad input; docs/cli.md lists them all.",
 )
 @click.option("--debug", is_flag=True, expose_value=False, callback=_debug, help="Show a traceback with an error.")
-@click.option(
-    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version and exit."
-)
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version and exit.")
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Dask clusters in your own AWS account, as Terraform you can review."""

@@ -5,10 +5,34 @@ from __future__ import annotations
 import click
 
 from terradask.cli._invocation import json_option
+from terradask.cli._output import result, result_json
+
+#: A network that isn't deployed yet is where everybody starts: told, but no failure.
+_NO_FAILURE = {"baseline"}
+
+_MISSING = 3
 
 
 @click.command(short_help="Check this machine and this account")
-@click.option("--fix", is_flag=True, help="Mend what can be mended from here.")
+@click.option("--fix", is_flag=True, help="Mend what can be mended from here: find the provider on this machine.")
+@click.option("--toolchain", is_flag=True, help="Check this machine alone: Python, Node, Terraform, the provider.")
 @json_option
-def doctor(fix: bool, as_json: bool) -> None:
-    """Check Python, Node, Terraform, the provider, credentials and region, and say the fix for each."""
+@click.pass_context
+def doctor(ctx: click.Context, fix: bool, toolchain: bool, as_json: bool) -> None:
+    """Check Python, Node, Terraform, the provider, credentials and region, and say the fix for each.
+
+    Changes nothing on AWS. Exits with 3 when something is missing.
+    """
+    from terradask._doctor import CHECKS, TOOLCHAIN, examine
+
+    findings = examine(TOOLCHAIN if toolchain else CHECKS, fix=fix)
+    if as_json:
+        result_json([finding.as_dict() for finding in findings])
+    else:
+        for finding in findings:
+            mark = click.style("ok     ", fg="green") if finding.ok else click.style("missing", fg="red", bold=True)
+            result(f"{mark}  {finding.check:<12} {finding.found}")
+            if finding.fix:
+                result(f"{'':<9}{'':<12} to do: {finding.fix}")
+    if any(not finding.ok and finding.check not in _NO_FAILURE for finding in findings):
+        ctx.exit(_MISSING)

@@ -91,13 +91,15 @@ def synth(stacks: tuple[str, ...], out: Path | None, as_json: bool) -> None:
     show_default=True,
     help="How to show it; markdown is for a pull request.",
 )
+@click.option("--details", is_flag=True, help="Show the values of what is created, too.")
 @click.option("--destroy", is_flag=True, help="Plan to destroy the stack.")
 @json_option
-def plan(stack: str, out: Path | None, form: str, destroy: bool, as_json: bool) -> None:
+def plan(*, stack: str, out: Path | None, form: str, details: bool, destroy: bool, as_json: bool) -> None:
     """Show what applying STACK would change, and change nothing.
 
     STACK is network, or the name of a cluster with the settings of [cluster].
     """
+    from terradask._render import to_markdown
     from terradask._workspace import Workspace
 
     with telling() as story:
@@ -106,9 +108,11 @@ def plan(stack: str, out: Path | None, form: str, destroy: bool, as_json: bool) 
         planned.save(out)
         say(f"saved; apply exactly this: terradask apply --plan {out}")
     if as_json or form == "json":
-        result_json(_render_json(planned))
+        result_json(planned.summary.as_dict())
+    elif form == "markdown":
+        result(to_markdown(planned.summary))
     else:
-        result(_render(planned, form, color=sys.stdout.isatty()))
+        _show(planned, err=False, details=details)
 
 
 @click.command(short_help="Apply a plan after showing it")
@@ -124,8 +128,8 @@ def plan(stack: str, out: Path | None, form: str, destroy: bool, as_json: bool) 
 def apply(stack: str | None, saved: Path | None, yes: bool, as_json: bool) -> None:
     """Show the plan of STACK, ask, and apply exactly that plan.
 
-    STACK is network (the default), or the name of a cluster with the settings of [cluster]. A cluster is deployed stopped: `terradask start NAME`
-    starts it.
+    STACK is network (the default), or the name of a cluster with the settings of [cluster]. A cluster is deployed
+    stopped: `terradask start NAME` starts it.
     """
     from terradask._workspace import Workspace
 
@@ -135,8 +139,8 @@ def apply(stack: str | None, saved: Path | None, yes: bool, as_json: bool) -> No
     with telling() as story:
         workspace = Workspace.load(progress=story)
         planned = workspace.load_plan(saved) if saved else _plan(workspace, stack or NETWORK)
-    say(_render(planned, "terminal", color=sys.stderr.isatty()))
-    if not planned.summary.has_changes:
+    _show(planned, err=True)
+    if not planned.summary.changed:
         say(f"{planned.stack}: nothing to do")
     elif yes or click.confirm(f"Apply this plan to {planned.stack}?", err=True):
         again = f"terradask apply {planned.stack} goes on, terradask destroy {planned.stack} removes what was made"
@@ -146,7 +150,7 @@ def apply(stack: str | None, saved: Path | None, yes: bool, as_json: bool) -> No
     else:
         raise _declined("nothing was changed")
     if as_json:
-        result_json(_render_json(planned))
+        result_json(planned.summary.as_dict())
 
 
 @click.command(short_help="Remove a stack and what is in it")
@@ -184,16 +188,17 @@ def _plan(workspace: Workspace, stack: str, *, destroy: bool = False) -> Plan:
     return workspace.plan_cluster(stack, destroy=destroy)
 
 
-def _render(planned: Plan, form: str, *, color: bool) -> str:
-    from terradask import _render as render
+def _show(planned: Plan, *, err: bool, details: bool = False) -> None:
+    """Show a plan to a person: with colours where there is a terminal, as plain text elsewhere."""
+    from rich.console import Console
 
-    return render.markdown(planned) if form == "markdown" else render.terminal(planned, color=color)
+    from terradask._render import to_terminal, to_text
 
-
-def _render_json(planned: Plan) -> object:
-    from terradask import _render as render
-
-    return render.as_json(planned)
+    console = Console(stderr=err, highlight=False)
+    if console.is_terminal:
+        console.print(to_terminal(planned.summary, details=details), soft_wrap=True)
+    else:
+        click.echo(to_text(planned.summary, details=details), err=err, nl=False)
 
 
 def _check_answerable(yes: bool, verb: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import click
 
@@ -33,7 +33,7 @@ class Invocation:
 
 def of(ctx: click.Context) -> Invocation:
     """Return the invocation that a click context belongs to."""
-    return cast("Invocation", ctx.ensure_object(Invocation))
+    return ctx.ensure_object(Invocation)
 
 
 def current() -> Invocation:
@@ -41,16 +41,9 @@ def current() -> Invocation:
     return of(click.get_current_context())
 
 
-def _json(ctx: click.Context, _parameter: click.Parameter, value: bool) -> bool:
-    of(ctx).as_json = value
-    return value
-
-
 def json_option(function: Function) -> Function:
     """Add ``--json``; an error of the command is then JSON too."""
-    return click.option(
-        "--json", "as_json", is_flag=True, is_eager=True, callback=_json, help="Print one JSON document."
-    )(function)
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(function)
 
 
 def yes_option(function: Function) -> Function:

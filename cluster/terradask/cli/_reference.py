@@ -58,7 +58,8 @@ def _row(ctx: click.Context, parameter: click.Parameter) -> str | None:
     if record is None:
         return None
     names, text = record
-    return f"| `{names}` | {text} |"
+    escaped = names.replace("|", "\\|")
+    return f"| `{escaped}` | {text} |"
 
 
 def exit_codes() -> dict[int, list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import sys
 import traceback
@@ -100,20 +99,19 @@ def run(arguments: Sequence[str]) -> int:
     int
         The exit code; ``docs/cli.md`` lists them.
     """
-    invocation = Invocation()
+    arguments = list(arguments)
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    # Read here, and not by click: wrong usage has to be reported as JSON, too.
+    invocation = Invocation(as_json="--json" in own)
     try:
         with _signals():
-            code = command.main(list(arguments), prog_name="terradask", standalone_mode=False, obj=invocation)
+            code = command.main(arguments, prog_name="terradask", standalone_mode=False, obj=invocation)
     except click.exceptions.Abort:  # click's name for Ctrl-C, and for a question nobody answers
         return _interrupted(invocation, KeyboardInterrupt())
     except KeyboardInterrupt as error:
         return _interrupted(invocation, error)
     except click.ClickException as error:
         return _wrong_usage(invocation, error)
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; nothing may be written to it any more, at exit neither.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
     except Exception as error:  # noqa: BLE001  # the one place where every error becomes a text
         return _failed(invocation, error)
     return code if isinstance(code, int) else 0

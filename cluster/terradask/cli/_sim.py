@@ -2,16 +2,125 @@
 
 from __future__ import annotations
 
+import shlex
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
 import click
 
-from terradask.cli._invocation import json_option
+from terradask.cli._invocation import interruption, json_option
 from terradask.cli._output import result, result_json, say
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-def _simulator() -> None:
-    """Say what to install where the simulator's parts are missing."""
+    from terradask_simulator import SimulatorInfo
+
+PORT = click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port of the endpoint; by default a free one.")
+REGION = click.option("--region", default="us-east-1", show_default=True, help="Region that the environment names.")
+BARE = click.option("--bare", is_flag=True, help="Don't deploy the network baseline.")
+
+
+def check_installed() -> None:
+    """Refuse where the simulator's own dependency is missing.
+
+    Raises
+    ------
+    SetupError
+    """
+    from terradask.errors import SetupError
+
+    if find_spec("moto") is None or find_spec("werkzeug") is None:
+        raise SetupError("the embedded AWS is not installed", advice="pip install 'terradask[demo]'")
 
 
 @click.group(short_help="Run the embedded AWS")
 def sim() -> None:
-    """Run the embedded AWS: real Terraform, boto3, TLS and Dask; the machines are local processes."""
+    """Run the embedded AWS: Terraform, boto3, TLS and Dask are the real ones; the machines are local processes.
+
+    It listens on loopback addresses alone, needs no account and costs nothing.
+    """
+
+
+@sim.command(short_help="Start one that goes on running")
+@PORT
+@REGION
+@BARE
+@json_option
+def start(port: int, region: str, bare: bool, as_json: bool) -> None:
+    """Start an embedded AWS that goes on running, and deploy the network on it.
+
+    Prints the variables that make a shell use it: eval "$(terradask sim start)". `terradask sim stop` ends it.
+    """
+    check_installed()
+    from terradask_simulator.lifecycle import environment_of, start_daemon
+
+    say("starting the embedded AWS" + ("" if bare else " and deploying the network on it"))
+    with interruption("terradask sim stop ends what was started"):
+        info = start_daemon(port=port, region=region, baseline=not bare)
+    say(f"the embedded AWS answers at {info.endpoint_url}")
+    _show(info, environment_of(info), as_json)
+
+
+@sim.command(short_help="Say whether one runs, and where")
+@json_option
+def status(as_json: bool) -> None:
+    """Say whether an embedded AWS runs, and print the variables that make a shell use it."""
+    check_installed()
+    from terradask_simulator.errors import NotStarted
+    from terradask_simulator.lifecycle import environment_of
+    from terradask_simulator.lifecycle import status as find
+
+    info = find()
+    if info is None:
+        raise NotStarted("no embedded AWS is running", advice="start one: terradask sim start")
+    say(f"the embedded AWS answers at {info.endpoint_url}; its folder is {info.state_dir}")
+    _show(info, environment_of(info), as_json)
+
+
+@sim.command(short_help="Stop it, with everything on it")
+@json_option
+def stop(as_json: bool) -> None:
+    """Stop the embedded AWS that was started, with everything that is on it."""
+    check_installed()
+    from terradask_simulator.lifecycle import stop_daemon
+
+    left = stop_daemon()
+    for line in left:
+        say(f"ended with it: {line}")
+    if as_json:
+        result_json({"stopped": True, "left_running": left})
+    else:
+        say("stopped")
+
+
+@sim.command(
+    short_help="Run a command beside a fresh one",
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+)
+@PORT
+@REGION
+@BARE
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.pass_context
+def run(ctx: click.Context, port: int, region: str, bare: bool, command: tuple[str, ...]) -> None:
+    """Run COMMAND beside a fresh embedded AWS that ends with it: terradask sim run -- python script.py.
+
+    The network is deployed first, and COMMAND's environment makes boto3, Terraform, hosts and terradask use the embedded
+    AWS. Exits with COMMAND's code; when COMMAND leaves clusters or instances, that is an error which names them.
+    """
+    check_installed()
+    from terradask_simulator.lifecycle import run as run_beside
+
+    def ready(info: SimulatorInfo) -> None:
+        say(f"the embedded AWS answers at {info.endpoint_url}")
+
+    ctx.exit(run_beside(command, bare=bare, region=region, port=port, on_ready=ready))
+
+
+def _show(info: SimulatorInfo, environ: Mapping[str, str | None], as_json: bool) -> None:
+    if as_json:
+        result_json({**info.as_dict(), "environ": environ})
+        return
+    lines = [f"unset {name}" if value is None else f"export {name}={shlex.quote(value)}" for name, value in environ.items()]
+    result("\n".join(lines))

@@ -17,7 +17,7 @@ def install_all(*, public_cidr: str) -> None:
     public_cidr
         The range that public addresses come from.
     """
-    from . import (  # noqa: PLC0415  (moto loads in the daemon alone)
+    from . import (
         addresses,
         group_api,
         group_capacity,

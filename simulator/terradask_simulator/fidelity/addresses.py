@@ -44,7 +44,7 @@ def install(public_cidr: str) -> None:
     public_cidr
         The range that public addresses come from.
     """
-    from moto.ec2.models import elastic_ip_addresses, elastic_network_interfaces, subnets  # noqa: PLC0415
+    from moto.ec2.models import elastic_ip_addresses, elastic_network_interfaces, subnets
 
     another = public_address_source(public_cidr)
     elastic_network_interfaces.random_public_ip = another
@@ -65,7 +65,7 @@ def install(public_cidr: str) -> None:
 
 
 def _available_address(subnet: Any, instance: Any) -> str:
-    from moto.ec2.exceptions import EC2ClientError  # noqa: PLC0415
+    from moto.ec2.exceptions import EC2ClientError
 
     freed: dict[str, None] = subnet.__dict__.setdefault("_terradask_freed", {})
     freed.update(dict.fromkeys(sorted(subnet._unused_ips - freed.keys())))
@@ -80,8 +80,7 @@ def _available_address(subnet: Any, instance: Any) -> str:
         if not freed:
             raise EC2ClientError(
                 "InsufficientFreeAddressesInSubnet",
-                f"There are not enough free addresses in subnet '{subnet.id}' to satisfy the requested number of "
-                "instances.",
+                f"There are not enough free addresses in subnet '{subnet.id}' to satisfy the requested number of instances.",
             )
         address = next(iter(freed))
         del freed[address]

@@ -25,9 +25,7 @@ def activities_of(backend: Any) -> dict[str, deque[dict[str, Any]]]:
     return kept
 
 
-def record(
-    group: Any, description: str, cause: str, *, failure: str | None = None, subnet_id: str = "", zone: str = ""
-) -> dict[str, Any]:
+def record(group: Any, description: str, cause: str, *, failure: str | None = None, subnet_id: str = "", zone: str = "") -> dict[str, Any]:
     """Record one activity of a group and return it as DescribeScalingActivities shows it.
 
     Parameters
@@ -43,7 +41,7 @@ def record(
     subnet_id, zone
         Where.
     """
-    from moto.core.utils import utcnow  # noqa: PLC0415
+    from moto.core.utils import utcnow
 
     at = utcnow()
     activity: dict[str, Any] = {

@@ -29,7 +29,7 @@ _KEPT = (
 
 def install() -> None:
     """Replace moto's responses."""
-    from moto.autoscaling.responses import AutoScalingResponse  # noqa: PLC0415
+    from moto.autoscaling.responses import AutoScalingResponse
 
     create = AutoScalingResponse.create_auto_scaling_group
     update = AutoScalingResponse.update_auto_scaling_group
@@ -60,7 +60,7 @@ def _keep(response: Any) -> None:
 
 
 def _create_or_update_tags(response: Any) -> Any:
-    from moto.core.responses import EmptyResult  # noqa: PLC0415
+    from moto.core.responses import EmptyResult
 
     tags = response._get_param("Tags", [])
     for tag in tags:
@@ -70,7 +70,7 @@ def _create_or_update_tags(response: Any) -> Any:
 
 
 def _delete_auto_scaling_group(response: Any) -> Any:
-    from moto.core.responses import EmptyResult  # noqa: PLC0415
+    from moto.core.responses import EmptyResult
 
     response.autoscaling_backend.delete_auto_scaling_group(
         response._get_param("AutoScalingGroupName"), force=response._get_bool_param("ForceDelete", False)
@@ -79,7 +79,7 @@ def _delete_auto_scaling_group(response: Any) -> Any:
 
 
 def _describe_scaling_activities(response: Any) -> Any:
-    from moto.core.responses import ActionResult  # noqa: PLC0415
+    from moto.core.responses import ActionResult
 
     backend = response.autoscaling_backend
     wanted = response._get_param("AutoScalingGroupName")

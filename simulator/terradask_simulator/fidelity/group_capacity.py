@@ -7,6 +7,7 @@ removed, and leaves unhealthy instances alone.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections import Counter
@@ -38,7 +39,10 @@ def maintain_all(backend: Any) -> bool:
     bool
         Whether there is more to do at once.
     """
-    return any([maintain(group) for group in list(backend.autoscaling_groups.values())])
+    more = False
+    for group in list(backend.autoscaling_groups.values()):
+        more = maintain(group) or more
+    return more
 
 
 def maintain(group: Any) -> bool:
@@ -126,7 +130,7 @@ def _scale_in(group: Any, count: int) -> bool:
 
 
 def _launch(group: Any, count: int) -> bool:
-    from moto.core.exceptions import ServiceException  # noqa: PLC0415
+    from moto.core.exceptions import ServiceException
 
     if group.ec2_launch_template is None:
         group.replace_autoscaling_group_instances(count, group.get_propagated_tags())
@@ -138,9 +142,15 @@ def _launch(group: Any, count: int) -> bool:
     ).strip()
     for (subnet_id, market), number in _places(group, count).items():
         zone = group.ec2_backend.get_subnet(subnet_id).availability_zone if subnet_id else group.availability_zones[0]
+        instances: list[Any] = []
         try:
-            instances = _run(group, subnet_id, zone, market, number)
+            instances += _run(group, subnet_id, zone, market, number)
         except ServiceException as refused:
+            # What fits is launched, one by one.
+            with contextlib.suppress(ServiceException):
+                for _ in range(number - 1):
+                    instances += _run(group, subnet_id, zone, market, 1)
+            _record_launches(group, instances, cause, subnet_id, zone)
             failures = getattr(group, "_terradask_failures", 0) + 1
             group._terradask_failures = failures
             group._terradask_retry_at = time.monotonic() + min(2.0**failures, 60.0)
@@ -154,11 +164,14 @@ def _launch(group: Any, count: int) -> bool:
             )
             return False
         group._terradask_failures = 0
-        for instance in instances:
-            record(
-                group, f"Launching a new EC2 instance: {instance.id}", cause, subnet_id=subnet_id or "", zone=zone
-            )
+        _record_launches(group, instances, cause, subnet_id, zone)
     return True
+
+
+def _record_launches(group: Any, instances: list[Any], cause: str, subnet_id: str | None, zone: str) -> None:
+    for instance in instances:
+        text = f"Launching a new EC2 instance: {instance.id}"
+        record(group, text, cause, subnet_id=subnet_id or "", zone=zone)
 
 
 def _places(group: Any, count: int) -> dict[tuple[str | None, str], int]:
@@ -183,7 +196,7 @@ def _places(group: Any, count: int) -> dict[tuple[str | None, str], int]:
 
 
 def _run(group: Any, subnet_id: str | None, zone: str, market: str, count: int) -> list[Any]:
-    from moto.autoscaling.models import ASG_NAME_TAG, InstanceState  # noqa: PLC0415
+    from moto.autoscaling.models import ASG_NAME_TAG, InstanceState
 
     template, instance_type = _choice(group, zone)
     ec2 = group.ec2_backend
@@ -215,7 +228,7 @@ def _run(group: Any, subnet_id: str | None, zone: str, market: str, count: int) 
 
 def _choice(group: Any, zone: str) -> tuple[dict[str, Any], str | None]:
     """Return template and type: the first override that the zone offers and has capacity for."""
-    from moto.ec2.exceptions import EC2ClientError  # noqa: PLC0415
+    from moto.ec2.exceptions import EC2ClientError
 
     common = {"LaunchTemplateId": group.ec2_launch_template.id, "Version": group.launch_template_version}
     policy = (group.mixed_instances_policy or {}).get("LaunchTemplate") or {}
@@ -246,7 +259,7 @@ def _choice(group: Any, zone: str) -> tuple[dict[str, Any], str | None]:
 
 @lru_cache
 def _offered(region: str, zone: str) -> frozenset[str]:
-    from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS  # noqa: PLC0415
+    from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS
 
     offerings = INSTANCE_TYPE_OFFERINGS["availability-zone"].get(region, [])
     return frozenset(offering["InstanceType"] for offering in offerings if offering["Location"] == zone)
@@ -254,7 +267,7 @@ def _offered(region: str, zone: str) -> frozenset[str]:
 
 def install() -> None:
     """Let instances of a group name the template version that they were launched from."""
-    from moto.autoscaling.models import InstanceState  # noqa: PLC0415
+    from moto.autoscaling.models import InstanceState
 
     original = InstanceState.launch_template
 

@@ -18,7 +18,7 @@ __all__ = ["change_desired", "error", "existing_group", "install"]
 
 def error(text: str, code: str = "ValidationError") -> Exception:
     """Return one of Auto Scaling's errors."""
-    from moto.autoscaling.exceptions import AutoscalingClientError  # noqa: PLC0415
+    from moto.autoscaling.exceptions import AutoscalingClientError
 
     made: Exception = AutoscalingClientError(code, text)
     return made
@@ -46,16 +46,14 @@ def change_desired(group: Any, desired: int, why: str) -> None:
     before = getattr(group, "desired_capacity", None) or 0
     group.desired_capacity = desired
     if desired != before:
-        group._terradask_cause = (
-            f"At {now_text()} {why} changing the desired capacity from {before} to {desired}."
-        )
+        group._terradask_cause = f"At {now_text()} {why} changing the desired capacity from {before} to {desired}."
         group._terradask_retry_at = 0.0
     BELL.set()
 
 
 def install() -> None:
     """Replace moto's checks, or their absence."""
-    from moto.autoscaling.models import AutoScalingBackend, FakeAutoScalingGroup  # noqa: PLC0415
+    from moto.autoscaling.models import AutoScalingBackend, FakeAutoScalingGroup
 
     create = AutoScalingBackend.create_auto_scaling_group
     change = FakeAutoScalingGroup.update
@@ -76,10 +74,10 @@ def install() -> None:
         _check_between(desired, low, high)
         if desired is None:
             desired = min(max(group.desired_capacity, low), high)
-        if kwargs["mixed_instances_policy"] is None and not kwargs["launch_template"]:
-            kwargs["mixed_instances_policy"] = group.mixed_instances_policy
-        now = group.desired_capacity
+        policy, now = group.mixed_instances_policy, group.desired_capacity
         change(group, **{**kwargs, "desired_capacity": None})
+        if not any(kwargs[name] for name in ("mixed_instances_policy", "launch_template", "launch_config_name")):
+            group.mixed_instances_policy = policy
         group.desired_capacity = now
         change_desired(
             group,
@@ -115,15 +113,9 @@ def _set_desired_capacity(backend: Any, group_name: str, desired_capacity: int |
     if desired_capacity is None:
         raise error("1 validation error detected: Value null at 'desiredCapacity' failed to satisfy constraint")
     if desired_capacity > group.max_size:
-        raise error(
-            f"New SetDesiredCapacity value {desired_capacity} is above max value {group.max_size} for the "
-            "AutoScalingGroup."
-        )
+        raise error(f"New SetDesiredCapacity value {desired_capacity} is above max value {group.max_size} for the AutoScalingGroup.")
     if desired_capacity < group.min_size:
-        raise error(
-            f"New SetDesiredCapacity value {desired_capacity} is below min value {group.min_size} for the "
-            "AutoScalingGroup."
-        )
+        raise error(f"New SetDesiredCapacity value {desired_capacity} is below min value {group.min_size} for the AutoScalingGroup.")
     change_desired(group, desired_capacity, "a user request explicitly set group desired capacity")
 
 
@@ -161,9 +153,7 @@ def _take_out(group: Any, state: Any, should_decrement: bool) -> dict[str, Any]:
     return {**activity, "StatusCode": "InProgress", "Progress": 0}
 
 
-def _set_instance_protection(
-    backend: Any, group_name: str, instance_ids: list[str], protected_from_scale_in: bool | None
-) -> None:
+def _set_instance_protection(backend: Any, group_name: str, instance_ids: list[str], protected_from_scale_in: bool | None) -> None:
     group = existing_group(backend, group_name)
     if len(instance_ids) > 50:
         raise error(
@@ -185,8 +175,7 @@ def _delete_auto_scaling_group(backend: Any, group_name: str, force: bool = Fals
     group = backend.autoscaling_groups[group_name]
     if group.instance_states and not force:
         raise error(
-            "You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) "
-            "still in the group.",
+            "You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.",
             "ResourceInUse",
         )
     ids = [state.instance.id for state in group.instance_states]

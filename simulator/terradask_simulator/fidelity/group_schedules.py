@@ -30,7 +30,7 @@ def parse_time(value: Any) -> datetime.datetime | None:
 
 def install() -> None:
     """Replace moto's scheduled actions."""
-    from moto.autoscaling.models import AutoScalingBackend  # noqa: PLC0415
+    from moto.autoscaling.models import AutoScalingBackend
 
     AutoScalingBackend.put_scheduled_update_group_action = _put
     AutoScalingBackend.describe_scheduled_actions = _describe
@@ -39,6 +39,7 @@ def install() -> None:
 
 def _put(
     backend: Any,
+    *,
     name: str,
     desired_capacity: Any,
     max_size: Any,
@@ -49,16 +50,13 @@ def _put(
     recurrence: str | None,
     timezone: str | None,
 ) -> Any:
-    from moto.autoscaling.models import FakeScheduledAction  # noqa: PLC0415
+    from moto.autoscaling.models import FakeScheduledAction
 
-    from .group_limits import error, existing_group  # noqa: PLC0415  (they need one another)
+    from .group_limits import error, existing_group
 
     group = existing_group(backend, name)
     if recurrence:
-        raise error(
-            "The embedded AWS does not run recurring scheduled actions: give a StartTime and no Recurrence, or try "
-            "this on AWS"
-        )
+        raise error("The embedded AWS does not run recurring scheduled actions: give a StartTime and no Recurrence, or try this on AWS")
     numbers = [None if value is None else int(value) for value in (desired_capacity, max_size, min_size)]
     if all(number is None for number in numbers):
         raise error("Valid requests must contain at least one of DesiredCapacity, MinSize or MaxSize")
@@ -78,17 +76,14 @@ def _put(
     )
     action.time = action.start_time
     action.scheduled_action_arn = (
-        group.arn.replace(":autoScalingGroup:", ":scheduledUpdateGroupAction:")
-        + f":scheduledActionName/{scheduled_action_name}"
+        group.arn.replace(":autoScalingGroup:", ":scheduledUpdateGroupAction:") + f":scheduledActionName/{scheduled_action_name}"
     )
     action._terradask_due = start or now
     backend.scheduled_actions[(name, scheduled_action_name)] = action
     return action
 
 
-def _describe(
-    backend: Any, autoscaling_group_name: str | None = None, scheduled_action_names: list[str] | None = None
-) -> list[Any]:
+def _describe(backend: Any, autoscaling_group_name: str | None = None, scheduled_action_names: list[str] | None = None) -> list[Any]:
     return [
         action
         for (group, name), action in backend.scheduled_actions.items()
@@ -98,7 +93,7 @@ def _describe(
 
 
 def _delete(backend: Any, auto_scaling_group_name: str, scheduled_action_name: str) -> None:
-    from .group_limits import error  # noqa: PLC0415
+    from .group_limits import error
 
     if backend.scheduled_actions.pop((auto_scaling_group_name, scheduled_action_name), None) is None:
         raise error("Scheduled action name not found")
@@ -126,7 +121,7 @@ def run_due_actions(backend: Any) -> None:
     backend
         moto's Auto Scaling backend of one region.
     """
-    from .group_limits import change_desired  # noqa: PLC0415
+    from .group_limits import change_desired
 
     now = datetime.datetime.now(datetime.UTC)
     due = [(key, action) for key, action in backend.scheduled_actions.items() if action._terradask_due <= now]

@@ -25,10 +25,10 @@ def index_of(backend: Any) -> dict[str, Any]:
 
 def install() -> None:
     """Replace moto's lookups."""
-    from moto.ec2.exceptions import InvalidInstanceIdError  # noqa: PLC0415
-    from moto.ec2.models.core import TaggedEC2Resource  # noqa: PLC0415
-    from moto.ec2.models.instances import InstanceBackend  # noqa: PLC0415
-    from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix  # noqa: PLC0415
+    from moto.ec2.exceptions import InvalidInstanceIdError
+    from moto.ec2.models.core import TaggedEC2Resource
+    from moto.ec2.models.instances import InstanceBackend
+    from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix
 
     def get_instance(backend: Any, instance_id: str) -> Any:
         index = index_of(backend)

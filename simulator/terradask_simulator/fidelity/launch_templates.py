@@ -14,21 +14,15 @@ __all__ = ["install"]
 
 def install() -> None:
     """Replace moto's launch template functions."""
-    from moto.core.types import Base64EncodedString  # noqa: PLC0415
-    from moto.ec2.models.launch_templates import LaunchTemplate, LaunchTemplateBackend  # noqa: PLC0415
-    from moto.ec2.utils import parse_user_data  # noqa: PLC0415
+    from moto.core.types import Base64EncodedString
+    from moto.ec2.models.launch_templates import LaunchTemplate, LaunchTemplateBackend
+    from moto.ec2.utils import parse_user_data
 
     create_template = LaunchTemplateBackend.create_launch_template
     create_version = LaunchTemplate.create_version
 
-    def create_launch_template(
-        backend: Any, name: str, description: str, template_data: dict[str, Any], tag_spec: dict[str, Any]
-    ) -> Any:
-        wanted = [
-            spec
-            for spec in template_data.get("TagSpecifications", [])
-            if spec.get("ResourceType") != "launch-template"
-        ]
+    def create_launch_template(backend: Any, name: str, description: str, template_data: dict[str, Any], tag_spec: dict[str, Any]) -> Any:
+        wanted = [spec for spec in template_data.get("TagSpecifications", []) if spec.get("ResourceType") != "launch-template"]
         data = {key: value for key, value in template_data.items() if key != "TagSpecifications"}
         if wanted:
             data["TagSpecifications"] = wanted

@@ -23,13 +23,11 @@ def truth(value: Any) -> bool:
 
 def install() -> None:
     """Replace moto's RunInstances."""
-    from moto.ec2.models.instances import InstanceBackend  # noqa: PLC0415
+    from moto.ec2.models.instances import InstanceBackend
 
     run = InstanceBackend.run_instances
 
-    def run_instances(
-        backend: Any, image_id: str, count: int, user_data: Any, security_group_names: list[str], **kwargs: Any
-    ) -> Any:
+    def run_instances(backend: Any, image_id: str, count: int, user_data: Any, security_group_names: list[str], **kwargs: Any) -> Any:
         template = kwargs.get("launch_template")
         data = backend._get_template_from_args(template).data if template else {}
         tags = _tags(data, kwargs)
@@ -37,7 +35,15 @@ def install() -> None:
         if kwargs["metadata_options"].get("InstanceMetadataTags") == "enabled":
             check_tag_keys(tags["instance"])
         wanted_profile = _profile(backend, data, kwargs)
-        reservation = run(backend, image_id, count, user_data, security_group_names, **kwargs)
+        known = set(backend.reservations)
+        try:
+            reservation = run(backend, image_id, count, user_data, security_group_names, **kwargs)
+        except BaseException:
+            # All or nothing, as RunInstances promises: moto keeps the instances that it made before the refusal.
+            for reservation_id in set(backend.reservations) - known:
+                for instance in backend.reservations.pop(reservation_id).instances:
+                    _undo(instance)
+            raise
         for number, instance in enumerate(reservation.instances):
             index_of(backend)[instance.id] = instance
             _finish(backend, instance, kwargs["nics"], tags)
@@ -49,12 +55,18 @@ def install() -> None:
     InstanceBackend.run_instances = run_instances
 
 
+def _undo(instance: Any) -> None:
+    for interface in instance.nics.values():
+        interface.delete_on_termination = True
+    instance.terminate()
+
+
 def _named_by_request(kwargs: dict[str, Any]) -> bool:
     return bool(kwargs.get("iam_instance_profile_name") or kwargs.get("iam_instance_profile_arn"))
 
 
 def _profile(backend: Any, data: dict[str, Any], kwargs: dict[str, Any]) -> str | None:
-    from moto.ec2.utils import filter_iam_instance_profiles  # noqa: PLC0415
+    from moto.ec2.utils import filter_iam_instance_profiles
 
     given = data.get("IamInstanceProfile") or {}
     name = kwargs.get("iam_instance_profile_name") or given.get("Name")
@@ -73,7 +85,7 @@ def _profile(backend: Any, data: dict[str, Any], kwargs: dict[str, Any]) -> str 
 
 
 def _tags(data: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, dict[str, str]]:
-    from moto.ec2.utils import convert_tag_spec  # noqa: PLC0415
+    from moto.ec2.utils import convert_tag_spec
 
     tags = {"instance": {}, "volume": {}, "network-interface": {}, **convert_tag_spec(data.get("TagSpecifications", []))}
     for kind, given in (kwargs.get("tags") or {}).items():
@@ -94,8 +106,7 @@ def _completed(data: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, Any]:
         "metadata_options": {**(data.get("MetadataOptions") or {}), **(kwargs.get("metadata_options") or {})},
         "instance_initiated_shutdown_behavior": kwargs.get("instance_initiated_shutdown_behavior")
         or data.get("InstanceInitiatedShutdownBehavior"),
-        "instance_market_options": kwargs.get("instance_market_options")
-        or (data.get("InstanceMarketOptions") or {}).get("MarketType"),
+        "instance_market_options": kwargs.get("instance_market_options") or (data.get("InstanceMarketOptions") or {}).get("MarketType"),
         "associate_public_ip": kwargs.get("associate_public_ip"),
     }
     devices = kwargs.get("block_device_mappings") or data.get("BlockDeviceMappings")
@@ -116,11 +127,7 @@ def _completed(data: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finish(backend: Any, instance: Any, nics: list[dict[str, Any]], tags: dict[str, dict[str, str]]) -> None:
-    kept = {
-        nic["DeviceIndex"]
-        for nic in nics
-        if nic.get("NetworkInterfaceId") or not truth(nic.get("DeleteOnTermination", True))
-    }
+    kept = {nic["DeviceIndex"] for nic in nics if nic.get("NetworkInterfaceId") or not truth(nic.get("DeleteOnTermination", True))}
     for number, interface in instance.nics.items():
         interface.delete_on_termination = number not in kept
         interface.add_tags(tags["network-interface"])

@@ -27,7 +27,7 @@ def check_tag_keys(keys: Iterable[str]) -> None:
     keys
         Tag keys of an instance.
     """
-    from moto.ec2.exceptions import EC2ClientError  # noqa: PLC0415
+    from moto.ec2.exceptions import EC2ClientError
 
     for key in keys:
         if key in _RESERVED or not _VALID.fullmatch(key):
@@ -40,8 +40,8 @@ def check_tag_keys(keys: Iterable[str]) -> None:
 
 def install() -> None:
     """Replace moto's CreateTags and ModifyInstanceMetadataOptions."""
-    from moto.ec2.models.instances import InstanceBackend  # noqa: PLC0415
-    from moto.ec2.models.tags import TagBackend  # noqa: PLC0415
+    from moto.ec2.models.instances import InstanceBackend
+    from moto.ec2.models.tags import TagBackend
 
     create = TagBackend.create_tags
     modify = InstanceBackend.modify_instance_metadata_options

@@ -1,0 +1,93 @@
+"""Run commands in turn, time them, and write a table."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Row:
+    """One figure: seconds (or a count) of each run."""
+
+    name: str
+    runs: list[float] = field(default_factory=list)
+    unit: str = "s"
+
+    @property
+    def median(self) -> float:
+        """The median of the runs."""
+        return statistics.median(self.runs)
+
+    def cells(self) -> list[str]:
+        """The row as Markdown cells."""
+        form = "{:.0f}" if self.unit != "s" else "{:.2f}"
+        low, mid, high = (form.format(v) for v in (min(self.runs), self.median, max(self.runs)))
+        return [self.name, f"{mid} {self.unit}", low, high, str(len(self.runs))]
+
+
+@dataclass
+class Verdict:
+    """A figure made of medians, and the line it is held to."""
+
+    name: str
+    value: float
+    limit: float
+    unit: str = ""
+
+    @property
+    def kept(self) -> bool:
+        """Whether the line is held."""
+        return self.value <= self.limit
+
+    def cells(self) -> list[str]:
+        """The verdict as Markdown cells."""
+        return [self.name, f"{self.value:.2f}{self.unit}", f"<= {self.limit:g}{self.unit}", "yes" if self.kept else "**no**"]
+
+
+def in_turn(runs: int, **candidates: Callable[[], float]) -> dict[str, Row]:
+    """Call the candidates in turn, A B C A B C …, so that drift of the machine's speed hits all alike.
+
+    The first round warms up and isn't counted.
+    """
+    rows = {name: Row(name) for name in candidates}
+    for number in range(runs + 1):
+        for name, candidate in candidates.items():
+            value = candidate()
+            print(f"  {'warm-up' if number == 0 else f'run {number}'}: {name} {value:.2f}", file=sys.stderr, flush=True)
+            if number:
+                rows[name].runs.append(value)
+    return rows
+
+
+def timed(command: Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None) -> float:
+    """Run a command and return how long it took, in seconds."""
+    started = time.perf_counter()
+    subprocess.run(command, check=True, env=env, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return time.perf_counter() - started
+
+
+def seconds_of(code: str, env: Mapping[str, str] | None = None) -> float:
+    """Run Python code in a fresh process; it prints its figure as the last line."""
+    done = subprocess.run([sys.executable, "-c", code], check=False, env=env, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"a benchmark's process failed:\n{done.stderr}")
+    return float(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = ["| " + " | ".join(header) + " |", "| " + " | ".join("---" for _ in header) + " |"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def machine() -> str:
+    """Say what was measured on."""
+    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"

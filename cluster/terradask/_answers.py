@@ -1,0 +1,124 @@
+"""Locked answers for a stack: those that are written down, else those of the deployed stack, else new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, Any
+
+from terradask_stacks.loading import LoadedSettings, load_settings
+from terradask_stacks.lock import ClusterLock, NetworkLock, read_lock, write_lock
+from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings, check_capacity, check_egress
+
+from terradask._resolve import ARCHITECTURE, resolve_cluster, resolve_network
+
+if TYPE_CHECKING:
+    from terradask._aws import Aws
+    from terradask._baseline import Baseline
+
+
+@dataclass(frozen=True)
+class ClusterAnswers:
+    """All that a cluster's stack is made from.
+
+    Parameters
+    ----------
+    settings
+        Everything; the cluster's in its section.
+    lock
+        The cluster's locked answers.
+    public_workers
+        Whether its workers launch in the public subnet, as the deployed network says.
+    """
+
+    settings: Settings
+    lock: ClusterLock
+    public_workers: bool
+
+
+def network_lock(loaded: LoadedSettings, aws: Aws, *, refresh: bool) -> NetworkLock:
+    """Return the network's locked answers; new ones are written to the lock file."""
+    lock_file = read_lock(loaded.lock_path)
+    lock = resolve_network(loaded.settings, aws, lock_file.network, refresh=refresh)
+    if lock != lock_file.network:
+        write_lock(loaded.lock_path, lock_file.with_network(lock))
+    return lock
+
+
+def cluster_answers(
+    loaded: LoadedSettings,
+    baseline: Baseline,
+    aws: Aws,
+    *,
+    name: str,
+    deployed: Mapping[str, Any] | None,
+    refresh: bool,
+) -> ClusterAnswers:
+    """Check a cluster's settings against the deployed network, and answer what the settings leave open.
+
+    Parameters
+    ----------
+    deployed
+        The lock in the cluster's descriptor, where it is deployed: it stays where it is.
+    refresh
+        Ask AWS again instead.
+    """
+    settings = loaded.settings
+    network = _as_deployed(settings.network, baseline)
+    check_egress(network)
+    check_capacity(network, None, settings.cluster.max_workers)
+    earlier = read_lock(loaded.lock_path).clusters.get(name)
+    if earlier is None and deployed is not None:
+        earlier = ClusterLock.model_validate(deployed)
+    lock = resolve_cluster(settings, baseline, aws, earlier, refresh=refresh)
+    return ClusterAnswers(settings, lock, baseline.public_workers)
+
+
+def answers_to_destroy(
+    loaded: LoadedSettings, baseline: Baseline, aws: Aws, descriptor: Mapping[str, Any] | None
+) -> ClusterAnswers:
+    """Return answers that are good enough to destroy a cluster: Terraform destroys what the state says.
+
+    Parameters
+    ----------
+    descriptor
+        ``cluster.json``, where the deployment got that far.
+    """
+    try:
+        document = descriptor or {}
+        cluster = ClusterSettings.model_validate(document["settings"])
+        lock = ClusterLock.model_validate(document["lock"])
+    except (KeyError, ValueError):
+        # Interrupted before its descriptor was written, or written by another version.
+        cluster = ClusterSettings()
+        lock = ClusterLock(
+            account=baseline.account,
+            partition=aws.partition,
+            zone=min(baseline.zones),
+            architecture=ARCHITECTURE,
+            scheduler_instance_types=cluster.scheduler_vm_types,
+            worker_instance_types=cluster.worker_vm_types,
+        )
+    settings = loaded.settings.model_copy(update={"cluster": cluster})
+    return ClusterAnswers(settings, lock, baseline.public_workers)
+
+
+def with_cluster_overrides(
+    loaded: LoadedSettings, path: Any, dask_config: Mapping[str, Any] | None, overrides: Mapping[str, Any]
+) -> LoadedSettings:
+    """Load the settings again, with more arguments above all others."""
+    return load_settings(path, dask_config=dask_config, overrides=overrides) if overrides else loaded
+
+
+def _as_deployed(network: NetworkSettings, baseline: Baseline) -> NetworkSettings:
+    """Return the network's settings with what counts for clusters as it is deployed, not as the file says today."""
+    subnets = next(iter(baseline.zones.values()))
+    deployed = {
+        "nat": baseline.nat,
+        "interface_endpoints": list(baseline.interface_endpoints),
+        "public_workers": baseline.public_workers,
+        "public_subnet_prefix_length": ip_network(subnets.public_cidr).prefixlen,
+        "private_subnet_prefix_length": ip_network(subnets.private_cidr).prefixlen,
+    }
+    return network.model_copy(update=deployed)

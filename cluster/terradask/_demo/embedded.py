@@ -1,0 +1,76 @@
+"""Where the demo runs: an embedded AWS of its own, or the one that the environment names."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from terradask._aws import is_loopback_endpoint
+from terradask._demo.main_job import Calls, MainJob
+from terradask._demo.story import Story
+from terradask_modules.errors import InvalidInput
+
+
+def run_demo(story: Story) -> None:
+    """Tell the main job.
+
+    Parameters
+    ----------
+    story
+        Where it is told.
+
+    Raises
+    ------
+    DemoFailed
+        When a step is not as promised.
+    InvalidInput
+        When the environment names an AWS that is not an embedded one.
+    """
+    with _embedded_aws(story) as calls, tempfile.TemporaryDirectory(prefix="terradask-demo-") as folder:
+        MainJob(story, Path(folder), calls).run()
+    story.end(f"Done in {story.seconds:.0f} s: everything was as promised, and nothing is left.")
+
+
+@contextlib.contextmanager
+def _embedded_aws(story: Story) -> Iterator[Calls]:
+    from terradask_simulator import Simulator
+
+    endpoint = os.environ.get("AWS_ENDPOINT_URL")
+    if endpoint:
+        story.tell(f"using the embedded AWS at {endpoint}, which the environment names")
+        yield _calls_of(endpoint)
+        return
+    with Simulator.start() as simulator, simulator.applied():
+        story.tell(f"an embedded AWS of {simulator.info.region} answers at {simulator.endpoint_url}")
+        yield lambda: simulator.calls(by="resource")
+
+
+def _calls_of(endpoint: str) -> Calls:
+    """Return what asks a running embedded AWS for its calls; refuse everything else, the real AWS above all."""
+
+    def ask(path: str) -> dict[str, dict[str, dict[str, int]]]:
+        parts = urlsplit(endpoint)
+        with contextlib.closing(http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)) as connection:
+            connection.request("GET", f"/terradask-sim/{path}")
+            found: dict[str, dict[str, dict[str, int]]] = json.load(connection.getresponse())
+        return found
+
+    refusal = InvalidInput(
+        "the demo runs on an embedded AWS alone",
+        given=f"AWS_ENDPOINT_URL={endpoint}",
+        allowed="an embedded AWS that runs, or none: the demo then starts one of its own",
+        advice="unset AWS_ENDPOINT_URL",
+    )
+    if not is_loopback_endpoint(os.environ):
+        raise refusal
+    try:
+        ask("info")
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise refusal from error
+    return lambda: ask("calls?by=resource")

@@ -1,0 +1,282 @@
+"""The main job, step by step."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from terradask._demo import data, pieces
+from terradask._demo.story import Story
+
+CLUSTER = "demo"
+FEW, MANY = 2, 5
+SEED = 20_260_101
+_SECOND_PROCESS_SECONDS = 60
+
+_SETTINGS = """\
+[network]
+data_buckets = ["{bucket}"]
+
+[cluster]
+max_workers = 10
+worker_vm_types = ["m6i.large"]
+scheduler_vm_types = ["m6i.large"]
+software = ["pandas", "pyarrow", "s3fs"]
+"""
+
+#: Says how many calls of which kind each role made: role -> bucket/key -> action -> count. Callers that are no host are "".
+Calls = Callable[[], dict[str, dict[str, dict[str, int]]]]
+
+
+@dataclass
+class MainJob:
+    """The main job in a workspace that is empty.
+
+    Parameters
+    ----------
+    story
+        Where it is told.
+    folder
+        For ``terradask.toml``.
+    calls
+        What each role called.
+    """
+
+    story: Story
+    folder: Path
+    calls: Calls
+    bucket: str = field(default_factory=lambda: f"weather-{uuid.uuid4().hex[:12]}")
+    _kept: list[Any] = field(default_factory=list)
+    _fingerprints: list[str] = field(default_factory=list)
+
+    @property
+    def settings(self) -> Path:
+        """The settings' file."""
+        return self.folder / "terradask.toml"
+
+    def run(self) -> None:
+        """Do everything.
+
+        Raises
+        ------
+        DemoFailed
+            When a step is not as promised.
+        """
+        self.settings.write_text(_SETTINGS.format(bucket=self.bucket), encoding="utf-8")
+        with ExitStack() as undo:
+            self._deploy_network(undo)
+            plan = self._plan_cluster()
+            self._apply_cluster(plan, undo)
+            cluster = self._attach(undo)
+            client = undo.enter_context(cluster.get_client())
+            self._compute(client, undo)
+            self._scale(cluster, client)
+            self._attach_again(cluster, client)
+            self._close(cluster, client)
+            undo.pop_all()
+        self._destroy()
+
+    def workspace(self) -> Any:
+        """Return the workspace, as the settings say."""
+        from terradask import Workspace
+
+        return Workspace.load(self.settings, progress=self.story.progress)
+
+    # ---- structure --------------------------------------------------------------------------------------------------
+
+    def _deploy_network(self, undo: ExitStack) -> None:
+        with self.story.step("Deploy the network: the baseline that clusters share"):
+            workspace = self.workspace()
+            plan = workspace.plan_network()
+            self.story.tell(f"the plan creates {plan.summary.counts.create} resources and changes nothing else")
+            undo.callback(workspace.destroy_network)
+            workspace.apply(plan)
+            again = workspace.plan_network()
+            self.story.check("a second plan finds nothing to do", not again.summary.changed, again.summary.headline)
+            baseline = workspace.baseline()
+            self.story.tell(f"{baseline.vpc_id} ({baseline.vpc_cidr}) in {len(baseline.zones)} zones of {baseline.region}")
+
+    def _plan_cluster(self) -> Any:
+        from terradask._render import to_text
+
+        with self.story.step(f"Plan the cluster {CLUSTER!r}, and look at the plan"):
+            plan = self.workspace().plan_cluster(CLUSTER)
+            self.story.tell(to_text(plan.summary, details=False))
+            self.story.check("nothing is there before it is applied", self.workspace().deployments() == [])
+            return plan
+
+    def _apply_cluster(self, plan: Any, undo: ExitStack) -> None:
+        with self.story.step("Apply exactly that plan"):
+            workspace = self.workspace()
+            undo.callback(workspace.destroy_cluster, CLUSTER)
+            workspace.apply(plan)
+            status = workspace.deployment(CLUSTER).status()
+            self.story.check("deployed means stopped: no host runs yet", status.state == "stopped", status.as_dict())
+
+    # ---- the cluster at work ----------------------------------------------------------------------------------------
+
+    def _attach(self, undo: ExitStack) -> Any:
+        from terradask import Cluster
+
+        with self.story.step(f"Start it and attach: Cluster(name={CLUSTER!r}, n_workers={FEW})"):
+            cluster = Cluster(name=CLUSTER, n_workers=FEW, wait_for_workers=True, settings=self.settings, progress=self.story.progress)
+            undo.callback(cluster.close)
+            self.story.tell(f"scheduler {cluster.scheduler_address}")
+            self.story.tell(f"dashboard {cluster.dashboard_link}")
+            self.story.check("the scheduler speaks TLS alone", cluster.scheduler_address.startswith("tls://"))
+            hosts = self.workspace().deployment(CLUSTER).status().hosts
+            for host in hosts:
+                self.story.tell(f"{host.instance_id}  {host.role:<9}  {host.state:<8}  {host.private_address}")
+            return cluster
+
+    def _compute(self, client: Any, undo: ExitStack) -> None:
+        import boto3
+        import dask.dataframe as dd
+
+        with self.story.step("Compute something real: a group-by over Parquet files in a bucket"):
+            s3: Any = boto3.client("s3")
+            s3.create_bucket(Bucket=self.bucket)
+            undo.callback(self._delete_bucket)
+            frame = data.weather(SEED)
+            size = data.write(frame, self.bucket)
+            self.story.tell(f"wrote {len(frame):,} rows as {data.FILES} files, {size / 1e6:.1f} MB, to s3://{self.bucket}")
+            before = self._reads()
+            lazy = data.answer(dd.read_parquet(f"s3://{self.bucket}/weather/*.parquet"))
+            planned = self._reads()
+            found = client.compute(lazy).result().sort_index()
+            after = self._reads()
+            self._compare(found, data.answer(frame).sort_index())
+            self._tell_reads(before, planned, after)
+
+    def _compare(self, found: Any, expected: Any) -> None:
+        from pandas.testing import assert_frame_equal
+
+        difference = None
+        try:
+            # Sums of floats depend on their order in the last digits.
+            assert_frame_equal(found, expected, check_dtype=False, rtol=1e-10, atol=0)
+        except AssertionError as error:
+            difference = str(error)
+        self.story.tell(found.head(3).to_string())
+        self.story.check(f"pandas finds the same for all {len(expected)} stations", difference is None, difference)
+
+    def _reads(self) -> dict[str, int]:
+        """Count the reads from the data bucket by role; the user's own are under ``""``."""
+        reads: dict[str, int] = {}
+        for role, resources in self.calls().items():
+            for resource, actions in resources.items():
+                if resource.startswith(f"{self.bucket}/"):
+                    reads[role] = reads.get(role, 0) + actions.get("s3:GetObject", 0)
+        return reads
+
+    def _tell_reads(self, before: dict[str, int], planned: dict[str, int], after: dict[str, int]) -> None:
+        by_hosts = {role: n - before.get(role, 0) for role, n in after.items() if role and n > before.get(role, 0)}
+        mine_for_schema = planned.get("", 0) - before.get("", 0)
+        mine_meanwhile = after.get("", 0) - planned.get("", 0)
+        for role, count in by_hosts.items():
+            self.story.tell(f"{count} reads by the hosts, as the role {role}")
+        self.story.tell(f"{mine_for_schema} reads by this process, of the files' schema alone")
+        self.story.check("the workers read the data as their hosts' role", sum(by_hosts.values()) >= data.FILES, by_hosts)
+        self.story.check("nobody read it with the user's credentials meanwhile", mine_meanwhile == 0, mine_meanwhile)
+
+    def _scale(self, cluster: Any, client: Any) -> None:
+        with self.story.step(f"Scale {FEW} -> {MANY} -> {FEW} without losing a result"):
+            self._keep(client, sorted(client.scheduler_info(n_workers=-1)["workers"]))
+            cluster.scale(MANY)
+            cluster.wait_for_workers(MANY)
+            workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
+            self.story.check(f"{MANY} workers came", len(workers) == MANY, workers)
+            self._keep(client, workers)
+            holders = {address for address, keys in client.has_what().items() if keys}
+            self.story.check(f"all {MANY} workers hold random data that exists once", holders >= set(workers), holders)
+            cluster.scale(FEW)
+            left = self._wait_until_left(client)
+            self.story.check(f"{FEW} workers are left", len(left) == FEW, left)
+            self._check_kept(client)
+            client.publish_dataset(fingerprint=client.submit(pieces.fingerprint, self._kept[0]))
+
+    def _keep(self, client: Any, workers: list[str]) -> None:
+        """Make pieces on each worker, and remember what they look like."""
+        from distributed import wait
+
+        made = [
+            client.submit(pieces.piece, len(self._kept) + number, workers=[address], allow_other_workers=True, pure=False)
+            for address in workers
+            for number in range(3)
+        ]
+        wait(made)
+        self._fingerprints += client.gather(client.map(pieces.fingerprint, made, pure=False))
+        self._kept += made
+
+    def _check_kept(self, client: Any) -> None:
+        states = {future.status for future in self._kept}
+        self.story.check("no result was lost", states == {"finished"}, states)
+        again = client.gather(client.map(pieces.fingerprint, self._kept, pure=False))
+        same = sum(old == new for old, new in zip(self._fingerprints, again, strict=True))
+        self.story.check(
+            f"all {len(self._kept)} are byte for byte what they were: none was computed again",
+            same == len(self._kept),
+            f"{same} of {len(self._kept)} are the same",
+        )
+
+    def _wait_until_left(self, client: Any) -> list[str]:
+        import time
+
+        deadline = time.monotonic() + 30
+        while len(client.scheduler_info(n_workers=-1)["workers"]) > FEW and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return sorted(client.scheduler_info(n_workers=-1)["workers"])
+
+    def _attach_again(self, cluster: Any, client: Any) -> None:
+        with self.story.step("Attach a second time, by name, from another process"):
+            command = [sys.executable, "-m", "terradask._demo.second", CLUSTER, str(self.settings)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECOND_PROCESS_SECONDS)
+            self.story.check("the other process did its work", done.returncode == 0, done.stderr[-2000:])
+            report = json.loads(done.stdout)
+            self.story.tell(f"process {report['process']} (this is {os.getpid()}) computed {report['sum']} on the same workers")
+            self.story.check(
+                "it saw the same scheduler, and a result of this process",
+                (report["scheduler"], report["fingerprint"]) == (cluster.scheduler_address, self._fingerprints[0]),
+                report,
+            )
+            running = self.workspace().deployment(CLUSTER).status().state
+            self.story.check("the cluster runs on after it left", running == "running", running)
+            client.unpublish_dataset("fingerprint")
+
+    # ---- leaving ----------------------------------------------------------------------------------------------------
+
+    def _close(self, cluster: Any, client: Any) -> None:
+        with self.story.step("Close: hosts to zero"):
+            self._kept.clear()
+            client.close()
+            cluster.shutdown()
+            status = self.workspace().deployment(CLUSTER).status()
+            self.story.check("the cluster is stopped", status.state in ("stopped", "stopping"), status.as_dict())
+
+    def _destroy(self) -> None:
+        from terradask_simulator import leftovers
+
+        with self.story.step("Destroy the cluster and the network, and look for what is left"):
+            workspace = self.workspace()
+            workspace.destroy_cluster(CLUSTER)
+            workspace.destroy_network()
+            self._delete_bucket()
+            settings = workspace.settings.workspace
+            left = leftovers(settings.name)
+            self.story.check(f"nothing carries the tag terradask:workspace={settings.name}, or its names", not left, left)
+
+    def _delete_bucket(self) -> None:
+        import boto3
+
+        s3: Any = boto3.client("s3")
+        for number in range(data.FILES):
+            s3.delete_object(Bucket=self.bucket, Key=data.key(number))
+        s3.delete_bucket(Bucket=self.bucket)

@@ -1,0 +1,81 @@
+"""One stack's folder with Terraform in it: init, plan, apply and destroy, with progress."""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+import shutil
+from pathlib import Path
+
+from terradask._progress import Message, Progress, phase
+from terradask._saved_plan import Plan, configuration_sha256
+from terradask._terraform import Terraform
+from terradask._terraform_progress import ResourceProgress
+
+
+class Stack:
+    """A stack where it was synthesised.
+
+    Parameters
+    ----------
+    name
+        ``network``, or the cluster's name.
+    folder
+        Its folder.
+    plans
+        The folder in which its plans are saved.
+    progress
+        Gets every event.
+    """
+
+    def __init__(self, name: str, folder: Path, *, plans: Path, progress: Progress) -> None:
+        self.name = name
+        self.folder = folder
+        self._plans = plans
+        self._progress = progress
+        self.terraform = Terraform(
+            folder,
+            on_event=ResourceProgress(progress, name),
+            on_wait=lambda text: progress(Message(text)),
+        )
+
+    def init(self) -> None:
+        """Initialise the folder, where that has to be done."""
+        with phase(self._progress, "init", self.name):
+            self.terraform.init()
+
+    def plan(self, *, destroy: bool, out: Path | None = None) -> Plan:
+        """Plan, and save the plan with what another process needs to apply it."""
+        with phase(self._progress, "plan", self.name):
+            plan_file = self.terraform.plan(out or self._new_file(), destroy=destroy)
+        plan = Plan(
+            stack=self.name,
+            folder=self.folder,
+            plan_file=plan_file,
+            configuration_sha256=configuration_sha256(self.folder),
+            destroy=destroy,
+            show=self.terraform.show,
+        )
+        plan.save()
+        return plan
+
+    def apply(self, plan: Plan) -> None:
+        """Apply exactly this plan, then remove its file."""
+        with phase(self._progress, "destroy" if plan.destroy else "apply", self.name):
+            self.terraform.apply(plan.plan_file)
+        plan.remove()
+
+    def destroy(self, *, refresh: bool) -> None:
+        """Destroy everything in the state."""
+        with phase(self._progress, "destroy", self.name):
+            self.terraform.destroy(refresh=refresh)
+
+    def remove(self) -> None:
+        """Remove what lies here: the folder, and plans that can't be applied any more."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for path in self._plans.glob(f"{self.name}--*"):
+            path.unlink(missing_ok=True)
+
+    def _new_file(self) -> Path:
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+        return self._plans / f"{self.name}--{now}-{secrets.token_hex(3)}.tfplan"

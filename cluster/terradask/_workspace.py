@@ -1,0 +1,423 @@
+"""The Python API under everything: load a workspace, plan the network or a cluster, look at the plan, apply exactly that plan."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from terradask._aws import Aws
+from terradask._progress import Message, Progress, phase, silent
+from terradask.errors import (
+    BaselineInUse,
+    ClusterError,
+    ClusterNotFound,
+    NoBaseline,
+    PlanChanged,
+    UnsupportedPlatform,
+)
+
+if TYPE_CHECKING:
+    from terradask_stacks.loading import LoadedSettings
+    from terradask_stacks.lock import ClusterLock, NetworkLock
+    from terradask_stacks.settings import Settings
+
+    from terradask._baseline import Baseline
+    from terradask._deployment import Deployment
+    from terradask._saved_plan import Plan
+    from terradask._stack import Stack
+
+__all__ = ["Plan", "Workspace"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Plan":
+        from terradask._saved_plan import Plan
+
+        return Plan
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class Workspace:
+    """One network baseline and the clusters on it, in one account and region.
+
+    Make one with `load`. Nothing is asked of AWS and nothing runs before a method needs it.
+
+    Notes
+    -----
+    An operation that is interrupted, at any point, leaves a state from which the same operation goes on, and which `destroy_cluster` and
+    `destroy_network` remove.
+    """
+
+    def __init__(
+        self, loaded: LoadedSettings, *, progress: Progress, path: Path | None, overrides: Mapping[str, Any]
+    ) -> None:
+        self._loaded = loaded
+        self._progress = progress
+        self._path = path
+        self._overrides = overrides
+        self._baseline: Baseline | None = None
+        self._running: set[Stack] = set()
+        self._lock = threading.Lock()
+        self.aws = Aws(loaded.settings.workspace.region)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        progress: Progress | None = None,
+        **overrides: Mapping[str, Any],
+    ) -> Workspace:
+        """Load a workspace from its settings.
+
+        Parameters
+        ----------
+        path
+            A ``terradask.toml`` or its folder. Unset: looked for from the working directory upwards; having none is fine.
+        progress
+            Called with every progress event. Unset: nobody is told.
+        overrides
+            Settings by section, above those of the file, Dask's configuration and the environment: ``cluster={"n_workers": 8}``.
+
+        Raises
+        ------
+        SettingsError
+            Listing everything that is wrong with the settings.
+        UnsupportedPlatform
+            On Windows.
+        """
+        from terradask_stacks.loading import load_settings
+
+        if os.name == "nt":
+            raise UnsupportedPlatform(
+                "terradask doesn't run on Windows", allowed="Linux or macOS", advice="use the Windows Subsystem for Linux"
+            )
+        where = None if path is None else Path(path)
+        loaded = load_settings(where, dask_config=_dask_config(), overrides=overrides)
+        return cls(loaded, progress=progress or silent, path=where, overrides=overrides)
+
+    def __repr__(self) -> str:
+        return f"Workspace({self.settings.workspace.name!r}, region={self.region!r}, root={str(self.root)!r})"
+
+    # ---- what is known without asking ---------------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> Settings:
+        """The settings."""
+        return self._loaded.settings
+
+    @property
+    def settings_path(self) -> Path | None:
+        """The ``terradask.toml`` that was read, if there was one."""
+        return self._loaded.path
+
+    @property
+    def root(self) -> Path:
+        """The folder of ``terradask.toml``, or the user's data folder for terradask."""
+        return self._loaded.root
+
+    @property
+    def region(self) -> str:
+        """The AWS region."""
+        return self.settings.workspace.region
+
+    # ---- what AWS knows ------------------------------------------------------------------------------------------------
+
+    @property
+    def account_id(self) -> str:
+        """The AWS account's number."""
+        return self.aws.account_id
+
+    @property
+    def bucket(self) -> str:
+        """The workspace's bucket: descriptors, states and the host program."""
+        from terradask_modules.names import bucket_name
+
+        return bucket_name(self.settings.workspace.name, self.account_id, self.region)
+
+    def baseline(self) -> Baseline:
+        """Return the deployed network, read once.
+
+        Raises
+        ------
+        NoBaseline
+            If it isn't deployed.
+        BaselineFormat
+            If it was deployed by a version of terradask that this one doesn't fit.
+        """
+        from terradask._baseline import read_baseline
+
+        if self._baseline is None:
+            self._baseline = read_baseline(self.aws, self.bucket)
+        return self._baseline
+
+    def deployments(self) -> list[Deployment]:
+        """Return the clusters that are deployed, sorted by name; `Deployment.status` tells how each one is.
+
+        A cluster whose deployment was interrupted is left out; `unfinished` names those.
+        """
+        found = [self.deployment(name) for name in self._cluster_names()]
+        return [deployment for deployment, exists in zip(found, _all(lambda d: d.exists, found), strict=True) if exists]
+
+    def unfinished(self) -> list[str]:
+        """Return the names of clusters whose deployment or destruction was interrupted; destroying or applying again finishes it."""
+        found = [self.deployment(name) for name in self._cluster_names()]
+        return [d.name for d, exists in zip(found, _all(lambda d: d.exists, found), strict=True) if not exists]
+
+    def deployment(self, name: str) -> Deployment:
+        """Return one cluster, deployed or not; its methods raise `ClusterNotFound` if it isn't."""
+        from terradask_stacks.settings import validate_cluster_name
+
+        from terradask._deployment import Deployment
+
+        return Deployment(self.aws, self.bucket, validate_cluster_name(name))
+
+    # ---- synthesis and plans --------------------------------------------------------------------------------------------
+
+    def synth(self, stacks: Iterable[str] | None = None, out: str | os.PathLike[str] | None = None) -> dict[str, Path]:
+        """Write stacks as Terraform configuration.
+
+        Parameters
+        ----------
+        stacks
+            ``network`` and names of clusters. Unset: the network.
+        out
+            The folder to write to, each stack under ``stacks/<name>``. Unset: ``cdktf.out`` of the workspace.
+
+        Returns
+        -------
+        dict
+            Stack -> its folder.
+        """
+        from terradask_modules.names import NETWORK_STACK
+
+        folder = Path(out).absolute() if out is not None else None
+        folders = {}
+        for name in stacks if stacks is not None else [NETWORK_STACK]:
+            if name == NETWORK_STACK:
+                folders[name] = self._synthesise_network(self._network_lock(refresh=False), folder)
+            else:
+                settings, lock = self._cluster_answers(name, {}, refresh=False)
+                folders[name] = self._synthesise_cluster(name, settings, lock, folder)
+        return folders
+
+    def plan_network(
+        self, *, destroy: bool = False, refresh: bool = False, out: str | os.PathLike[str] | None = None
+    ) -> Plan:
+        """Plan the network. Nothing in AWS changes; ``terradask.lock.json`` is written.
+
+        Parameters
+        ----------
+        destroy
+            Plan to destroy it.
+        refresh
+            Look for a newer image and new zones instead of using the locked answers.
+        out
+            Where to save the plan. Unset: in the workspace's state folder.
+
+        Returns
+        -------
+        Plan
+
+        Raises
+        ------
+        BaselineInUse
+            With `destroy`, if clusters stand on it.
+        """
+        from terradask_modules.names import NETWORK_STACK
+
+        if destroy:
+            self._refuse_while_in_use()
+        lock = self._network_lock(refresh=refresh)
+        with self._at_work(NETWORK_STACK) as stack:
+            self._synthesise_network(lock)
+            stack.init()
+            return stack.plan(destroy=destroy, out=None if out is None else Path(out))
+
+    def plan_cluster(
+        self,
+        name: str,
+        *,
+        destroy: bool = False,
+        refresh: bool = False,
+        out: str | os.PathLike[str] | None = None,
+        **cluster_overrides: Any,
+    ) -> Plan:
+        """Plan one cluster. Nothing in AWS changes.
+
+        Parameters
+        ----------
+        name
+            The cluster's name.
+        destroy
+            Plan to destroy it.
+        refresh
+            Choose the zone again instead of using the locked or deployed one.
+        out
+            Where to save the plan. Unset: in the workspace's state folder.
+        cluster_overrides
+            Settings of section ``[cluster]``, above all others.
+
+        Returns
+        -------
+        Plan
+
+        Raises
+        ------
+        NoBaseline
+            If the network isn't deployed.
+        SettingsError
+            If settings can't be used, hosts would reach no AWS service, or the subnet is too small for ``max_workers``.
+        UnknownZone, UnknownInstanceType
+            If AWS doesn't offer what the settings name.
+        """
+        from terradask_stacks.settings import validate_cluster_name
+
+        validate_cluster_name(name)
+        if destroy:
+            settings, lock = self._answers_to_destroy(name)
+        else:
+            settings, lock = self._cluster_answers(name, cluster_overrides, refresh=refresh)
+        with self._at_work(name) as stack:
+            self._synthesise_cluster(name, settings, lock)
+            stack.init()
+            return stack.plan(destroy=destroy, out=None if out is None else Path(out))
+
+    def open_plan(self, path: str | os.PathLike[str]) -> Plan:
+        """Open a plan that was saved before, here or on another machine with the same workspace.
+
+        Raises
+        ------
+        InvalidInput
+            If it is no plan of terradask's.
+        PlanChanged
+            If its file or the configuration has changed since.
+        """
+        from terradask._saved_plan import open_plan
+
+        plan = open_plan(
+            Path(path), folder_of=self._folder, show_in=lambda folder, plan_file: self._stack(folder.name).terraform.show(plan_file)
+        )
+        with suppress(PlanChanged):
+            plan.check()
+            return plan
+        # The folder may be another machine's, or of another time: what counts is what the settings say now.
+        self._restore(plan)
+        plan.check()
+        return plan
+
+    # ---- what changes things --------------------------------------------------------------------------------------------
+
+    def apply(self, plan: Plan) -> Deployment | Baseline | None:
+        """Apply exactly a saved plan.
+
+        Creates, changes and destroys what the plan says, with Terraform, under the caller's credentials; the plan's resources say which
+        permissions that needs. A cluster is stopped when it is deployed.
+
+        Parameters
+        ----------
+        plan
+            From `plan_network`, `plan_cluster` or `open_plan`.
+
+        Returns
+        -------
+        Deployment, Baseline or None
+            The cluster or the network; None after a plan that destroys.
+
+        Raises
+        ------
+        PlanChanged
+            If the plan's file or the configuration has changed.
+        StalePlan
+            If the state has changed since the plan was made.
+        TerraformError
+            If something could not be made. What was made is in the state: plan and apply again, or destroy.
+        """
+        from terradask_modules.names import NETWORK_STACK
+
+        network = plan.stack == NETWORK_STACK
+        with self._at_work(plan.stack) as stack:
+            plan.check()
+            if plan.destroy and network:
+                self._refuse_while_in_use()
+            if plan.destroy and not network:
+                self._zero(plan.stack)
+            # Another machine's folder may not be initialised.
+            stack.terraform.init()
+            stack.apply(plan)
+            if plan.destroy and not network:
+                self._remove_objects(plan.stack)
+                stack.remove()
+        if network:
+            self._baseline = None
+            return None if plan.destroy else self.baseline()
+        return None if plan.destroy else self.deployment(plan.stack)
+
+    def destroy_cluster(self, name: str) -> None:
+        """Destroy a cluster, running or not: groups to zero, then everything that Terraform made, then its objects in the bucket.
+
+        Works from any machine, and after a deployment or a destruction that was interrupted.
+
+        Raises
+        ------
+        ClusterNotFound
+            If nothing of the cluster is there.
+        """
+        from terradask_stacks.settings import validate_cluster_name
+
+        validate_cluster_name(name)
+        if not self.deployment(name).objects.names():
+            raise ClusterNotFound(
+                f"there is no cluster {name!r} in this workspace",
+                cluster=name,
+                given=f"nothing under clusters/{name}/ in s3://{self.bucket}",
+                advice="terradask list shows those there are",
+            )
+        # The groups first: from here on no host costs anything, whatever happens to this process.
+        with ThreadPoolExecutor(1) as pool, self._at_work(name) as stack:
+            zeroed = pool.submit(self._zero, name)
+            self._synthesise_cluster(name, *self._answers_to_destroy(name))
+            stack.init()
+            zeroed.result()
+            stack.destroy(refresh=False)
+            self._remove_objects(name)
+            stack.remove()
+
+    def destroy_network(self) -> None:
+        """Destroy the network, with the workspace's bucket.
+
+        Raises
+        ------
+        BaselineInUse
+            If clusters stand on it, naming them.
+        NoBaseline
+            If there is nothing to destroy.
+        """
+        from terradask_modules.names import NETWORK_STACK
+
+        self._refuse_while_in_use()
+        lock = self._network_lock(refresh=False)
+        with self._at_work(NETWORK_STACK) as stack:
+            self._synthesise_network(lock)
+            stack.init()
+            state = stack.terraform.state()
+            if state is None or not state.addresses:
+                raise NoBaseline(
+                    "there is no network to destroy",
+                    given=f"workspace {self.settings.workspace.name} in {self.region}, account {self.account_id}",
+                    advice="the network's state lies where it was applied: run this in that folder, with the same TERRADASK_STATE_DIR",
+                )
+            stack.destroy(refresh=True)
+            stack.remove()
+        self._baseline = None
+
+    def cancel(self) -> None:
+        """Ask what is running, in another thread, to stop in order; it raises `TerraformCancelled` there."""
+        with self._lock:
+            for stack in self._running:
+                stack.terraform.cancel()

@@ -1,0 +1,99 @@
+"""The door in front of the dashboard: mutual TLS outside, plain bytes to loopback inside.
+
+Dask's dashboard has no authentication, even where Dask's comms have TLS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+
+CHUNK_BYTES = 65_536
+
+
+def server_context(*, ca: str, cert: str, key: str) -> ssl.SSLContext:
+    """Return a TLS context that demands a certificate of the cluster's authority from whoever connects.
+
+    Parameters
+    ----------
+    ca, cert, key
+        Paths of PEM files.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_mode = ssl.CERT_REQUIRED
+    # As in Dask, whose certificates these are.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.load_verify_locations(ca)
+    context.load_cert_chain(cert, key)
+    return context
+
+
+class Forward:
+    """Takes TLS connections at an address and joins each to a port on loopback.
+
+    Parameters
+    ----------
+    host, port
+        Where to listen.
+    target_port
+        On 127.0.0.1.
+    context
+        As from :func:`server_context`.
+    """
+
+    def __init__(self, host: str, port: int, *, target_port: int, context: ssl.SSLContext) -> None:
+        self._host = host
+        self._port = port
+        self._target_port = target_port
+        self._context = context
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Listen; raises ``OSError`` where the port is taken."""
+        self._server = await asyncio.start_server(self._accept, self._host, self._port, ssl=self._context)
+
+    async def close(self) -> None:
+        """Stop listening and end what is joined."""
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
+            try:
+                await asyncio.gather(_pump(reader, inner_writer), _pump(inner_reader, writer))
+            finally:
+                await _close(inner_writer)
+        except (OSError, asyncio.CancelledError):
+            # Who connects may vanish at any time; who closes cancels.
+            pass
+        finally:
+            await _close(writer)
+            self._tasks.discard(task)
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(CHUNK_BYTES):
+        writer.write(data)
+        await writer.drain()
+    # TLS knows no half-closed connection: its side ends whole, so that the other pump ends too.
+    if writer.can_write_eof():
+        writer.write_eof()
+    else:
+        writer.close()
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError, asyncio.CancelledError, TimeoutError):
+        async with asyncio.timeout(2):
+            await writer.wait_closed()

@@ -1,0 +1,89 @@
+"""The Dask process's first file. Run by path, in the cluster's Python: ``python -P launch.py <descriptor for events>``.
+
+It stays small and imports the standard library alone: a nanny's worker process, which is spawned, imports it a second time.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+
+
+class Events:
+    """Tells the host program what happens, one JSON document a line.
+
+    Parameters
+    ----------
+    descriptor
+        Of the pipe's writing end. Processes started from here don't inherit it, so that its end is this process's end.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        os.set_inheritable(descriptor, False)
+        self._file = os.fdopen(descriptor, "w", encoding="utf-8")
+
+    def tell(self, event: str, **facts: object) -> None:
+        """Tell an event with its facts."""
+        self._file.write(json.dumps({"event": event, **facts}) + "\n")
+        self._file.flush()
+
+
+def read_document() -> dict[str, object]:
+    """Return the next document from the host program; its silence is our end."""
+    line = sys.stdin.readline()
+    if not line:
+        vanish()
+    document: dict[str, object] = json.loads(line)
+    return document
+
+
+def vanish() -> None:
+    """End this process and all that it started, at once: the host program is gone."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def load_package() -> None:
+    """Make ``terradask_host`` importable without its neighbours: the host program's own packages are not the cluster's."""
+    name = "terradask_host"
+    folder = Path(__file__).resolve().parent.parent
+    spec = importlib.util.spec_from_file_location(name, folder / "__init__.py", submodule_search_locations=[str(folder)])
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+
+
+def main() -> int:
+    """Prepare, import, be told where, and serve."""
+    events = Events(int(sys.argv[1]))
+    load_package()
+    try:
+        from terradask_host.preload.serve import run  # needs the package that was just loaded
+
+        return run(read_document, events.tell)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the host's report must say it
+        traceback.print_exc()
+        events.tell("failed", reason=_chain(error))
+        return 1
+
+
+def _chain(error: BaseException) -> str:
+    """Return the error with its causes in one line: Dask wraps what went wrong in "failed to start"."""
+    parts: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None and len(parts) < 5:
+        parts.append(f"{type(cause).__name__}: {cause}")
+        cause = cause.__cause__ or cause.__context__
+    return " <- ".join(parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

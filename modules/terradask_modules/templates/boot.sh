@@ -1,0 +1,82 @@
+#!/bin/bash
+# Makes an instance of Amazon Linux 2023 a host. Runs once, as root, from cloud-init.
+set -euo pipefail
+
+readonly config=/etc/terradask/host.json
+readonly base=/opt/terradask
+
+say() { echo "terradask-boot: $*"; }
+
+retry() {
+  local attempt
+  for attempt in 1 2 3 4 5; do
+    if "$@"; then return 0; fi
+    say "attempt ${attempt} of 5 failed: $1"
+    sleep "$((attempt * 3))"
+  done
+  return 1
+}
+
+setting() {
+  python3 -c 'import functools, json, sys
+print(functools.reduce(lambda value, key: value[key], sys.argv[2].split("."), json.load(open(sys.argv[1]))))' "${config}" "$1"
+}
+
+# Says why in the place where clients look: clusters/<name>/hosts/<instance id>.json.
+report() {
+  local imds=http://169.254.169.254/latest token id cluster
+  token="$(curl -sSf -m 5 -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 300' "${imds}/api/token")"
+  fact() { curl -sSf -m 5 -H "X-aws-ec2-metadata-token: ${token}" "${imds}/meta-data/$1"; }
+  id="$(fact instance-id)"
+  cluster="$(fact tags/instance/terradask:cluster)"
+  [[ -n "${id}" && -n "${cluster}" ]] || return 1
+  python3 -c 'import json, sys, time
+reason, instance_id, role, group, address, run_id = sys.argv[1:]
+at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+with open("/var/log/cloud-init-output.log", errors="replace") as log:
+    tail = [line.rstrip("\n") for line in log][-40:]
+print(json.dumps({"format": 1, "run_id": run_id or None, "instance_id": instance_id, "role": role, "group": group,
+    "state": "failed", "reason": reason, "at": at, "history": [["booting", at], ["failed", at]],
+    "private_address": address, "log_tail": tail}))' \
+    "$1" "${id}" "$(fact tags/instance/terradask:role)" "$(fact tags/instance/terradask:group)" \
+    "$(fact local-ipv4)" "$(fact tags/instance/terradask:run:id || true)" >/run/terradask-boot.json
+  aws s3 cp --only-show-errors --region "$(setting region)" /run/terradask-boot.json \
+    "s3://$(setting bucket)/clusters/${cluster}/hosts/${id}.json"
+}
+
+# A host that can't boot must not stay: it would cost and never join.
+failed() {
+  trap - ERR
+  set +e
+  say "failed at line $1: $2"
+  report "boot.sh failed at line $1: $2" || say "the reason could not be reported"
+  shutdown --poweroff +1 "terradask: this host could not boot"
+  exit 1
+}
+trap 'failed "${LINENO}" "${BASH_COMMAND}"' ERR
+
+key="$(setting wheel.key)"
+sha256="$(setting wheel.sha256)"
+region="$(setting region)"
+bucket="$(setting bucket)"
+wheel="${base}/$(basename "${key}")"
+
+# The repositories of Amazon Linux lie in S3, which the VPC's gateway endpoint reaches.
+command -v python3.11 >/dev/null || retry dnf --assumeyes --quiet --setopt=install_weak_deps=False install python3.11
+
+retry aws s3 cp --only-show-errors --region "${region}" "s3://${bucket}/${key}" "${wheel}"
+echo "${sha256}  ${wheel}" | sha256sum --check --strict --quiet
+
+python3.11 -m venv --clear "${base}/venv"
+python3.11 -m zipfile --extract "${wheel}" "${base}/wheel"
+pip=("${base}/venv/bin/python" -m pip --disable-pip-version-check --quiet install --no-cache-dir --no-deps)
+retry "${pip[@]}" --require-hashes --only-binary :all: --requirement "${base}/wheel/terradask_host/boot.lock"
+"${pip[@]}" --no-index "${wheel}"
+
+getent passwd terradask >/dev/null ||
+  useradd --system --user-group --home-dir /var/lib/terradask --no-create-home --shell /sbin/nologin terradask
+
+systemctl daemon-reload
+# Without waiting: cloud-init itself is part of the boot that the unit is ordered behind.
+systemctl enable --now --no-block terradask-host.service
+say "terradask-host.service starts"

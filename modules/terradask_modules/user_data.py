@@ -1,0 +1,88 @@
+"""User data of a workspace's instances: a small ``#cloud-config`` document that points and holds no secret."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+from terradask_modules.errors import InvalidInput
+
+#: EC2's limit, before base64.
+USER_DATA_LIMIT_BYTES = 16_384
+
+#: The version of ``host.json``.
+HOST_FORMAT = 1
+
+
+def render_user_data(*, workspace: str, region: str, bucket: str, log_group: str, wheel_key: str, wheel_sha256: str) -> str:
+    """Return the user data of every instance of a workspace, as plain text.
+
+    It is the same for all clusters and both roles: an instance learns who it is from its tags. It is readable by whoever may describe
+    instances or launch templates, and is printed in plans, so it carries names and one checksum only.
+
+    Parameters
+    ----------
+    workspace
+        The workspace's name.
+    region
+        Where the bucket lies and the hosts run.
+    bucket
+        The workspace bucket.
+    log_group
+        The log group that hosts write to.
+    wheel_key
+        Key of the host program's wheel in the bucket.
+    wheel_sha256
+        Its SHA-256, in hexadecimal; the instance refuses any other file.
+
+    Returns
+    -------
+    str
+        A ``#cloud-config`` document. An ``aws_launch_template`` wants it in base64 (``Fn.base64encode``, or
+        ``base64.b64encode`` before synthesis); an ``aws_instance`` takes it as it is.
+
+    Raises
+    ------
+    InvalidInput
+        When a value is empty or has a line break, the checksum is none, or the document would exceed EC2's limit of 16,384 bytes.
+    """
+    values = {
+        "workspace": workspace,
+        "region": region,
+        "bucket": bucket,
+        "log_group": log_group,
+        "wheel_key": wheel_key,
+        "wheel_sha256": wheel_sha256,
+    }
+    for name, value in values.items():
+        if not value or not value.isprintable():
+            raise InvalidInput(f"User data needs {name} as one line of text.", given=value)
+    if len(wheel_sha256) != 64 or not set(wheel_sha256) <= set("0123456789abcdef"):
+        raise InvalidInput("wheel_sha256 is no SHA-256.", given=wheel_sha256, allowed="64 hexadecimal digits")
+    host_json = {
+        "format": HOST_FORMAT,
+        "workspace": workspace,
+        "region": region,
+        "bucket": bucket,
+        "log_group": log_group,
+        "wheel": {"key": wheel_key, "sha256": wheel_sha256},
+    }
+    text = _environment().get_template("cloud-config.yaml.j2").render(host_json=json.dumps(host_json))
+    size = len(text.encode())
+    if size > USER_DATA_LIMIT_BYTES:
+        raise InvalidInput("The user data is too large.", given=f"{size} bytes", allowed=f"{USER_DATA_LIMIT_BYTES} bytes")
+    return text
+
+
+@functools.cache
+def _environment() -> Environment:
+    # YAML and shell, not HTML: there is nothing to escape for.
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")),
+        undefined=StrictUndefined,
+        autoescape=select_autoescape(enabled_extensions=()),
+        keep_trailing_newline=True,
+    )

@@ -1,0 +1,41 @@
+"""Deploys the network baseline on the embedded AWS, with the command that a person would use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from .errors import BaselineFailed
+
+__all__ = ["deploy_baseline"]
+
+
+def deploy_baseline(environ: Mapping[str, str]) -> None:
+    """Run ``terradask apply network --yes``.
+
+    Parameters
+    ----------
+    environ
+        The simulator's environment.
+
+    Raises
+    ------
+    BaselineFailed
+        The command failed; the text carries the end of what it said.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "terradask", "apply", "network", "--yes"],
+        env=dict(environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    if done.returncode:
+        tail = "\n".join(done.stdout.decode(errors="replace").splitlines()[-25:])
+        raise BaselineFailed(
+            "The network baseline could not be deployed on the embedded AWS",
+            given=f"`terradask apply network --yes` ended with code {done.returncode}:\n{tail}",
+            advice="start without the baseline and run the command by hand: `terradask sim run --bare -- ...`",
+        )

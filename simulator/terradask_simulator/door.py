@@ -1,0 +1,157 @@
+"""The endpoint's door: counts every call, lets them in one at a time, and answers the simulator's own questions."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import parse_qs
+
+from .backend import STATE_LOCK
+from .calls import CallRecorder, identify
+from .errors import PortTaken
+
+__all__ = ["Door", "Endpoint", "bind"]
+
+_log = logging.getLogger(__name__)
+_PREFIX = "/terradask-sim/"
+
+#: A question of the simulator's own: what follows the prefix, the query and the JSON body; the answer is JSON.
+Control = Callable[[str, str, dict[str, str], Any], Any]
+
+
+class Door:
+    """A WSGI application in front of moto's.
+
+    Parameters
+    ----------
+    application
+        moto's application.
+    recorder
+        What counts the calls.
+    control
+        What answers below ``/terradask-sim/``: method, path, query and body to an answer; None for an unknown path.
+    """
+
+    def __init__(self, application: Any, recorder: CallRecorder, control: Control) -> None:
+        self._application = application
+        self._recorder = recorder
+        self._control = control
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """Answer one request."""
+        # The body is read before the lock is taken: a slow client must not hold up the others.
+        body = _body(environ)
+        path = environ.get("PATH_INFO", "/")
+        if path.startswith(_PREFIX) and "HTTP_AUTHORIZATION" not in environ:
+            return self._answer(environ, path[len(_PREFIX) :], body, start_response)
+        call = identify(environ, body)
+        if call is not None:
+            self._recorder.record(call)
+        with STATE_LOCK:
+            result = self._application(environ, start_response)
+            try:
+                return [b"".join(result)]
+            finally:
+                close = getattr(result, "close", None)
+                if close is not None:
+                    close()
+
+    def _answer(self, environ: dict[str, Any], path: str, body: bytes, start_response: Any) -> Iterable[bytes]:
+        query = {name: values[0] for name, values in parse_qs(environ.get("QUERY_STRING", "")).items()}
+        answer = self._control(environ["REQUEST_METHOD"], path, query, json.loads(body) if body else None)
+        content = json.dumps({"error": f"no such path: {path}"} if answer is None else answer).encode()
+        status = "404 Not Found" if answer is None else "200 OK"
+        start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(content)))])
+        return [content]
+
+
+def _body(environ: dict[str, Any]) -> bytes:
+    stream, length = environ["wsgi.input"], environ.get("CONTENT_LENGTH")
+    if length:
+        body: bytes = stream.read(int(length))
+    elif environ.get("wsgi.input_terminated"):
+        body = stream.read()
+        environ["CONTENT_LENGTH"] = str(len(body))
+        environ.pop("HTTP_TRANSFER_ENCODING", None)
+    else:
+        body = b""
+    environ["wsgi.input"] = io.BytesIO(body)
+    return body
+
+
+def bind(port: int) -> socket.socket:
+    """Return a socket bound to a port of the loopback address.
+
+    Parameters
+    ----------
+    port
+        The port; 0 for any free one.
+
+    Raises
+    ------
+    PortTaken
+        Another program listens there.
+    """
+    server = socket.socket()
+    try:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind(("127.0.0.1", port))
+        server.listen(512)
+    except OSError as error:
+        server.close()
+        raise PortTaken(port) from error
+    return server
+
+
+class Endpoint:
+    """The HTTP server in front of moto, in a thread of its own.
+
+    Parameters
+    ----------
+    server
+        The bound socket.
+    recorder, control
+        See `Door`.
+    """
+
+    def __init__(self, server: socket.socket, recorder: CallRecorder, control: Control) -> None:
+        from moto.moto_server.werkzeug_app import (
+            DomainDispatcherApplication,
+            MotoRequestHandler,
+            create_backend_app,
+        )
+        from werkzeug.serving import make_server
+
+        def log_request(handler: Any, code: Any = "-", size: Any = "-") -> None:
+            if int(code) >= 500:
+                _log.error("%s %s: %s", handler.command, handler.path, code)
+
+        MotoRequestHandler.log_request = log_request
+        application = DomainDispatcherApplication(create_backend_app)
+        host, port = server.getsockname()
+        self._server = make_server(
+            host,
+            port,
+            Door(application, recorder, control),
+            threaded=True,
+            request_handler=MotoRequestHandler,
+            fd=server.fileno(),
+        )
+        self._socket = server
+        self._thread = threading.Thread(target=self._server.serve_forever, name="endpoint", daemon=True)
+
+    def start(self) -> None:
+        """Start to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop to answer, and close the socket."""
+        self._server.shutdown()
+        self._thread.join(5)
+        self._server.server_close()
+        self._socket.close()

@@ -1,0 +1,99 @@
+"""The environment in which boto3, Terraform, hosts and terradask use the embedded AWS."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["complete", "overlay", "without_aws"]
+
+#: Credentials of the person who uses the embedded AWS.
+_ACCESS_KEY, _SECRET_KEY = "AKIATERRADASKSIMULATE", "terradask-simulator"
+
+#: Variables that would lead an AWS client elsewhere.
+_REMOVED = (
+    "AWS_CA_BUNDLE",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_DEFAULT_PROFILE",
+    "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+    "AWS_PROFILE",
+    "AWS_ROLE_ARN",
+    "AWS_SECURITY_TOKEN",
+    "AWS_SESSION_TOKEN",
+    "AWS_USE_DUALSTACK_ENDPOINT",
+    "AWS_USE_FIPS_ENDPOINT",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+)
+
+
+def without_aws(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without anything that says where AWS is or who calls.
+
+    Parameters
+    ----------
+    environ
+        The environment to start from.
+    """
+    return {name: value for name, value in environ.items() if not name.startswith("AWS_")}
+
+
+def overlay(
+    *, endpoint_url: str, region: str, vpc_cidr: str, state_dir: Path, environ: Mapping[str, str] | None = None
+) -> dict[str, str | None]:
+    """Return the variables that the embedded AWS sets, and with None those that it removes.
+
+    Parameters
+    ----------
+    endpoint_url, region, vpc_cidr, state_dir
+        Of the simulator.
+    environ
+        The environment that they are laid over; ``os.environ`` by default.
+    """
+    around = os.environ if environ is None else environ
+    changes: dict[str, str | None] = dict.fromkeys(_REMOVED)
+    # AWS_ENDPOINT_URL_S3 and its like would win over AWS_ENDPOINT_URL.
+    changes.update(dict.fromkeys(name for name in around if name.startswith("AWS_ENDPOINT_URL_")))
+    empty = state_dir / "empty-aws-config"
+    ingress = [{"ports": ["8786-8787"], "cidr": "127.0.0.0/8", "description": "loopback"}]
+    changes.update(
+        AWS_ENDPOINT_URL=endpoint_url,
+        AWS_ACCESS_KEY_ID=_ACCESS_KEY,
+        AWS_SECRET_ACCESS_KEY=_SECRET_KEY,
+        AWS_REGION=region,
+        AWS_DEFAULT_REGION=region,
+        AWS_EC2_METADATA_DISABLED="true",
+        AWS_CONFIG_FILE=str(empty),
+        AWS_SHARED_CREDENTIALS_FILE=str(empty),
+        TERRADASK_STATE_DIR=str(state_dir),
+        TERRADASK_WORKSPACE__REGION=region,
+        TERRADASK_NETWORK__CIDR=vpc_cidr,
+        TERRADASK_NETWORK__INGRESS=json.dumps(ingress),
+    )
+    for name in ("NO_PROXY", "no_proxy"):
+        others = [part for part in around.get(name, "").split(",") if part]
+        changes[name] = ",".join(dict.fromkeys([*others, "127.0.0.1", "localhost", "127.0.0.0/8"]))
+    return changes
+
+
+def complete(changes: Mapping[str, str | None], environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return a whole environment with changes applied.
+
+    Parameters
+    ----------
+    changes
+        What to set, and with None what to remove.
+    environ
+        The environment to start from; ``os.environ`` by default.
+    """
+    whole = dict(os.environ if environ is None else environ)
+    for name, value in changes.items():
+        if value is None:
+            whole.pop(name, None)
+        else:
+            whole[name] = value
+    return whole

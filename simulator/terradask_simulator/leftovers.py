@@ -1,0 +1,156 @@
+"""What a workspace, or one of its clusters, has left on AWS: asked by tag and by name of every service we use.
+
+Works on AWS as on the embedded one, with plain boto3.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import boto3
+
+__all__ = ["leftovers"]
+
+_WORKSPACE, _CLUSTER = "terradask:workspace", "terradask:cluster"
+
+#: EC2 resources that go on being described for a while after their end.
+_ENDED = {"terminated", "deleted", "deleting", "shutting-down"}
+
+
+def leftovers(workspace: str, *, cluster: str | None = None, session: boto3.Session | None = None) -> list[str]:
+    """Return everything that is left, as sorted ``kind id`` lines; an empty list proves that nothing is.
+
+    Parameters
+    ----------
+    workspace
+        The workspace.
+    cluster
+        Only what belongs to this cluster; by default everything of the workspace.
+    session
+        The boto3 session; by default one from the environment.
+
+    Notes
+    -----
+    Needs ``tag:GetResources``, ``ec2:Describe*``, ``autoscaling:DescribeAutoScalingGroups``,
+    ``secretsmanager:ListSecrets``, ``logs:DescribeLogGroups``, ``logs:DescribeLogStreams``, ``iam:List*`` and
+    ``s3:ListAllMyBuckets``, ``s3:ListBucket``. Makes nothing.
+    """
+    import boto3
+
+    used = session or boto3.Session()
+    tags = {_WORKSPACE: workspace, **({_CLUSTER: cluster} if cluster else {})}
+    searches: list[tuple[str, Callable[[Any], Iterator[str]]]] = [
+        ("resourcegroupstaggingapi", lambda client: _tagged(client, tags)),
+        ("ec2", lambda client: _ec2(client, tags)),
+        ("autoscaling", lambda client: _groups(client, tags)),
+        ("secretsmanager", lambda client: _secrets(client, workspace, cluster)),
+        ("logs", lambda client: _logs(client, workspace, cluster)),
+        ("s3", lambda client: _buckets(client, workspace, cluster)),
+    ]
+    if cluster is None:
+        searches.append(("iam", lambda client: _identities(client, tags)))
+    found: set[str] = set()
+    for service, search in searches:
+        with contextlib.closing(used.client(service)) as client:  # type: ignore[call-overload]  # any service
+            found.update(search(client))
+    # EC2 says itself what it has; its tags outlive instances and gateways for an hour.
+    return sorted(line for line in found if not line.startswith("arn arn:aws:ec2:"))
+
+
+def _tagged(client: Any, tags: dict[str, str]) -> Iterator[str]:
+    filters = [{"Key": key, "Values": [value]} for key, value in tags.items()]
+    for page in client.get_paginator("get_resources").paginate(TagFilters=filters):
+        for resource in page["ResourceTagMappingList"]:
+            yield f"arn {resource['ResourceARN']}"
+
+
+def _ec2(client: Any, tags: dict[str, str]) -> Iterator[str]:
+    filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
+    for page in client.get_paginator("describe_instances").paginate(Filters=filters):
+        for reservation in page["Reservations"]:
+            for instance in reservation["Instances"]:
+                if instance["State"]["Name"] not in _ENDED:
+                    yield f"instance {instance['InstanceId']}"
+    kinds = {
+        "describe_volumes": ("Volumes", "VolumeId", "volume"),
+        "describe_network_interfaces": ("NetworkInterfaces", "NetworkInterfaceId", "network-interface"),
+        "describe_launch_templates": ("LaunchTemplates", "LaunchTemplateId", "launch-template"),
+        "describe_security_groups": ("SecurityGroups", "GroupId", "security-group"),
+        "describe_vpcs": ("Vpcs", "VpcId", "vpc"),
+        "describe_subnets": ("Subnets", "SubnetId", "subnet"),
+        "describe_route_tables": ("RouteTables", "RouteTableId", "route-table"),
+        "describe_internet_gateways": ("InternetGateways", "InternetGatewayId", "internet-gateway"),
+        "describe_nat_gateways": ("NatGateways", "NatGatewayId", "nat-gateway"),
+        "describe_vpc_endpoints": ("VpcEndpoints", "VpcEndpointId", "vpc-endpoint"),
+        "describe_addresses": ("Addresses", "AllocationId", "elastic-ip"),
+    }
+    for operation, (field, key, kind) in kinds.items():
+        for resource in getattr(client, operation)(Filters=filters)[field]:
+            if str(resource.get("State", "")).lower() not in _ENDED:
+                yield f"{kind} {resource[key]}"
+
+
+def _groups(client: Any, tags: dict[str, str]) -> Iterator[str]:
+    filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
+    for page in client.get_paginator("describe_auto_scaling_groups").paginate(Filters=filters):
+        for group in page["AutoScalingGroups"]:
+            yield f"auto-scaling-group {group['AutoScalingGroupName']}"
+
+
+def _secrets(client: Any, workspace: str, cluster: str | None) -> Iterator[str]:
+    name = f"terradask/{workspace}/{cluster or ''}"
+    filters = [{"Key": "name", "Values": [f"terradask/{workspace}/"]}]
+    for page in client.get_paginator("list_secrets").paginate(Filters=filters):
+        for secret in page["SecretList"]:
+            if secret["Name"] == name or (cluster is None and secret["Name"].startswith(name)):
+                yield f"secret {secret['Name']}"
+
+
+def _logs(client: Any, workspace: str, cluster: str | None) -> Iterator[str]:
+    # A cluster's log streams stay on purpose, for as long as the log group keeps them.
+    if cluster is not None:
+        return
+    name = f"/terradask/{workspace}"
+    for page in client.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=name):
+        for group in page["logGroups"]:
+            if group["logGroupName"] == name:
+                yield f"log-group {name}"
+
+
+def _buckets(client: Any, workspace: str, cluster: str | None) -> Iterator[str]:
+    for bucket in client.list_buckets()["Buckets"]:
+        name = bucket["Name"]
+        # The account's twelve digits follow, so that workspace `a` doesn't claim the bucket of `a-b`.
+        rest = name.removeprefix(f"terradask-{workspace}-")
+        if rest == name or not rest[:12].isdigit():
+            continue
+        if cluster is None:
+            yield f"bucket {name}"
+            continue
+        for page in client.get_paginator("list_objects_v2").paginate(Bucket=name, Prefix=f"clusters/{cluster}/"):
+            for content in page.get("Contents", []):
+                yield f"object s3://{name}/{content['Key']}"
+
+
+def _identities(client: Any, tags: dict[str, str]) -> Iterator[str]:
+    prefix = f"terradask-{tags[_WORKSPACE]}-"
+    kinds = (
+        ("list_roles", "Roles", "RoleName", "list_role_tags", "role"),
+        ("list_instance_profiles", "InstanceProfiles", "InstanceProfileName", "list_instance_profile_tags", "profile"),
+    )
+    for listing, field, key, tag_listing, kind in kinds:
+        for page in client.get_paginator(listing).paginate():
+            for one in page[field]:
+                if one[key].startswith(prefix):
+                    known = {tag["Key"]: tag["Value"] for tag in getattr(client, tag_listing)(**{key: one[key]})["Tags"]}
+                    if known.get(_WORKSPACE, tags[_WORKSPACE]) == tags[_WORKSPACE]:
+                        yield f"{kind} {one[key]}"
+    for page in client.get_paginator("list_policies").paginate(Scope="Local"):
+        for policy in page["Policies"]:
+            if policy["PolicyName"].startswith(prefix):
+                known = {tag["Key"]: tag["Value"] for tag in client.list_policy_tags(PolicyArn=policy["Arn"]).get("Tags", [])}
+                if known.get(_WORKSPACE, tags[_WORKSPACE]) == tags[_WORKSPACE]:
+                    yield f"policy {policy['PolicyName']}"

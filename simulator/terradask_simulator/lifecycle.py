@@ -1,0 +1,221 @@
+"""A simulator for a person at a terminal: start, stop and look at one, or run a command beside one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from .baseline import deploy_baseline
+from .environment import complete, overlay
+from .errors import AlreadyStarted, LeftRunning, NotStarted, SimulatorError
+from .process import SimulatorInfo, created_at, launch, left_running, request_stop
+from .simulator import Simulator
+
+__all__ = ["environment_of", "info_path", "run", "start_daemon", "status", "stop_daemon"]
+
+
+def info_path() -> Path:
+    """Return the file that says where the started simulator is."""
+    return platformdirs.user_cache_path("terradask", appauthor=False) / "simulator.json"
+
+
+def environment_of(info: SimulatorInfo) -> dict[str, str | None]:
+    """Return the variables that make a shell use a simulator; None removes one.
+
+    Parameters
+    ----------
+    info
+        The simulator.
+    """
+    return overlay(
+        endpoint_url=info.endpoint_url,
+        region=info.region,
+        vpc_cidr=info.vpc_cidr,
+        state_dir=Path(info.state_dir),
+    )
+
+
+def start_daemon(*, port: int = 0, region: str = "us-east-1", baseline: bool = True, boot_hosts: bool = True) -> SimulatorInfo:
+    """Start a simulator that outlives this process.
+
+    Parameters
+    ----------
+    port
+        The endpoint's port; by default any free one.
+    region
+        The default region.
+    baseline
+        Whether to deploy the network baseline, which runs Terraform.
+    boot_hosts
+        Whether instances get machines.
+
+    Raises
+    ------
+    AlreadyStarted
+        One is running.
+    PortTaken, PlatformUnsupported, NoFreeRange
+        It can't start here.
+    BaselineFailed
+        The baseline could not be deployed; the simulator was stopped again.
+    """
+    running = status()
+    if running is not None:
+        raise AlreadyStarted(
+            "A simulator is running already",
+            given=running.endpoint_url,
+            advice="use it, or stop it first: `terradask sim stop`",
+        )
+    info, process = launch(port=port, region=region, boot_hosts=boot_hosts, bound=False)
+    path = info_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(info.as_dict(), indent=2) + "\n")
+    if baseline:
+        try:
+            deploy_baseline(complete(environment_of(info)))
+        except BaseException:
+            _end(info, process)
+            raise
+    # It goes on without us: nobody here waits for its end.
+    process.returncode = 0
+    return info
+
+
+def status() -> SimulatorInfo | None:
+    """Return the started simulator, or None when there is none; what a killed one left behind is cleared away."""
+    path = info_path()
+    try:
+        info = SimulatorInfo(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+    if created_at(info.pid) == info.created:
+        return info
+    path.unlink(missing_ok=True)
+    shutil.rmtree(info.state_dir, ignore_errors=True)
+    return None
+
+
+def stop_daemon() -> list[str]:
+    """Stop the started simulator and remove everything that was on it.
+
+    Returns
+    -------
+    list of str
+        What was left running, one readable line each.
+
+    Raises
+    ------
+    NotStarted
+        There is none.
+    """
+    info = status()
+    if info is None:
+        raise NotStarted("No simulator is running", advice="start one: `terradask sim start`")
+    try:
+        left = left_running(info)
+    except SimulatorError:
+        left = []
+    _end(info, None)
+    return left
+
+
+def _end(info: SimulatorInfo, process: subprocess.Popen[bytes] | None) -> None:
+    request_stop(info, process)
+    info_path().unlink(missing_ok=True)
+    shutil.rmtree(info.state_dir, ignore_errors=True)
+
+
+def run(
+    command: Sequence[str],
+    *,
+    bare: bool = False,
+    region: str = "us-east-1",
+    port: int = 0,
+    on_ready: Callable[[SimulatorInfo], None] | None = None,
+) -> int:
+    """Run a command beside a fresh simulator, which ends with it.
+
+    Parameters
+    ----------
+    command
+        The command and its arguments.
+    bare
+        Whether to leave out the network baseline.
+    region
+        The default region.
+    port
+        The endpoint's port; by default any free one.
+    on_ready
+        Called before the command is started.
+
+    Returns
+    -------
+    int
+        The command's exit code; 128 and the signal's number where a signal ended it.
+
+    Raises
+    ------
+    LeftRunning
+        The command left clusters or instances; the simulator was stopped anyway.
+    SimulatorError
+        The command can't be started, or the simulator can't.
+    """
+    if not command:
+        raise SimulatorError("No command was given", advice="terradask sim run -- COMMAND [ARGUMENTS]")
+    with Simulator.start(region=region, port=port, baseline=not bare) as simulator:
+        if on_ready is not None:
+            on_ready(simulator.info)
+        code = _run(list(command), simulator.environ)
+        left = simulator.left_running()
+    if left:
+        raise LeftRunning(left, returncode=code)
+    return code
+
+
+def _run(command: list[str], environ: dict[str, str]) -> int:
+    try:
+        process = subprocess.Popen(command, env=environ)
+    except OSError as error:
+        raise SimulatorError("The command can't be started", given=command[0], advice="give a program that is on PATH") from error
+    with _forwarding(process):
+        code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+@contextlib.contextmanager
+def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Pass SIGTERM and SIGINT on to the command, and go on waiting for it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def forward(number: int, _frame: Any) -> None:
+        # The terminal sends its Ctrl-C to the whole foreground group, the command included.
+        if number == signal.SIGINT and _in_foreground():
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _in_foreground() -> bool:
+    try:
+        with Path("/dev/tty").open("rb") as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:
+        return False

@@ -1,0 +1,246 @@
+"""Starts, finds and asks the daemon's process; used by the class `Simulator` and by the command line alike."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]  # psutil carries no types
+
+from . import errors
+from .environment import without_aws
+from .errors import SimulatorError, SimulatorGone
+
+__all__ = ["SimulatorInfo", "ask", "created_at", "launch", "left_running", "request_stop"]
+
+_START_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class SimulatorInfo:
+    """Where a running simulator is, and what it holds.
+
+    Parameters
+    ----------
+    pid, created
+        The daemon's process: its id, and the time of its creation, which tells it from a later one with the same id.
+    port, endpoint_url
+        Where AWS answers.
+    region, account
+        The default region, and the account.
+    vpc_cidr, public_cidr
+        The ranges that private and public addresses come from.
+    state_dir
+        The folder with everything.
+    boot_hosts
+        Whether instances get machines.
+    """
+
+    pid: int
+    created: float
+    port: int
+    endpoint_url: str
+    region: str
+    account: str
+    vpc_cidr: str
+    public_cidr: str
+    state_dir: str
+    boot_hosts: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for ``--json`` output."""
+        return asdict(self)
+
+
+def created_at(pid: int) -> float | None:
+    """Return when a process was created, or None when there is none that lives.
+
+    Parameters
+    ----------
+    pid
+        The process.
+    """
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
+    except psutil.Error:
+        return None
+
+
+def launch(
+    *, port: int = 0, region: str = "us-east-1", boot_hosts: bool = True, state_dir: Path | None = None, bound: bool = True
+) -> tuple[SimulatorInfo, subprocess.Popen[bytes]]:
+    """Start a daemon and wait until it answers.
+
+    Parameters
+    ----------
+    port
+        The endpoint's port; 0 for any free one.
+    region
+        The default region.
+    boot_hosts
+        Whether instances get machines.
+    state_dir
+        The folder for everything; None for a fresh temporary one.
+    bound
+        Whether the daemon ends with this process.
+
+    Raises
+    ------
+    PortTaken, PlatformUnsupported, NoFreeRange
+        It can't start here.
+    SimulatorGone
+        It ended, or didn't answer in time; the text carries the end of its log.
+    """
+    made = state_dir is None
+    folder = Path(tempfile.mkdtemp(prefix="terradask-sim-")) if state_dir is None else state_dir.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "empty-aws-config").touch()
+    command = [sys.executable, "-m", "terradask_simulator.daemon", "--state-dir", str(folder), "--port", str(port)]
+    command += ["--region", region, *([] if boot_hosts else ["--no-hosts"])]
+    command += ["--parent", str(os.getpid())] if bound else []
+    log_path = folder / "daemon.log"
+    with log_path.open("ab") as log:
+        process = subprocess.Popen(
+            command,
+            env=without_aws(os.environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        answer = _first_line(process)
+    except SimulatorError:
+        process.kill()
+        process.wait()
+        if made:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if answer is None:
+        process.kill()
+        process.wait()
+        tail = "\n".join(log_path.read_text(errors="replace").splitlines()[-20:])
+        raise SimulatorGone("The embedded AWS did not start", given=tail, advice=f"read {log_path}")
+    created = created_at(process.pid) or time.time()
+    return SimulatorInfo(created=created, **answer), process
+
+
+def _first_line(process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
+    if process.stdout is None:
+        return None
+    with process.stdout as stdout:
+        ready, _, _ = select.select([stdout], [], [], _START_SECONDS)
+        line = stdout.readline() if ready else b""
+    try:
+        answer: dict[str, Any] = json.loads(line)
+    except ValueError:
+        return None
+    if "refused" not in answer:
+        return answer
+    fields = answer["refused"]
+    kind = getattr(errors, fields["error"], SimulatorError)
+    error = kind.__new__(kind)
+    Exception.__init__(error, fields["problem"])
+    error.__dict__.update({name: value for name, value in fields.items() if name != "error"})
+    raise error
+
+
+def ask(info: SimulatorInfo, method: str, path: str, body: Any = None, *, timeout: float = 60.0) -> Any:
+    """Ask the daemon's control interface.
+
+    Parameters
+    ----------
+    info
+        The simulator.
+    method, path
+        The request, behind ``/terradask-sim/``.
+    body
+        What to send as JSON.
+    timeout
+        Seconds to wait.
+
+    Raises
+    ------
+    SimulatorGone
+        It doesn't answer.
+    """
+    connection = http.client.HTTPConnection("127.0.0.1", info.port, timeout=timeout)
+    try:
+        content = None if body is None else json.dumps(body)
+        connection.request(method, f"/terradask-sim/{path}", content, {"Connection": "close"})
+        response = connection.getresponse()
+        text = response.read()
+        if response.status != http.HTTPStatus.OK:
+            raise SimulatorError(f"The embedded AWS refused {method} {path}", given=text.decode(errors="replace"))
+        return json.loads(text)
+    except (OSError, http.client.HTTPException) as error:
+        raise SimulatorGone(
+            "The embedded AWS does not answer",
+            given=info.endpoint_url,
+            advice=f"read {Path(info.state_dir) / 'daemon.log'}",
+        ) from error
+    finally:
+        connection.close()
+
+
+def left_running(info: SimulatorInfo) -> list[str]:
+    """Return what runs on a simulator: deployed clusters, and instances that belong to none.
+
+    Parameters
+    ----------
+    info
+        The simulator.
+    """
+    groups = ask(info, "GET", "groups")
+    members = {instance for group in groups for instance in group["instances"]}
+    left = [
+        f"group {group['name']}"
+        + (f" of cluster {group['cluster']}" if group["cluster"] else "")
+        + f" (desired {group['desired']}, instances: {', '.join(group['instances']) or 'none'})"
+        for group in groups
+    ]
+    left += [f"instance {instance}" for instance in ask(info, "GET", "instances") if instance not in members]
+    return left
+
+
+def request_stop(info: SimulatorInfo, process: subprocess.Popen[bytes] | None, *, seconds: float = 30.0) -> None:
+    """Ask a daemon to stop and wait until it is gone; kill it when it isn't in time.
+
+    Parameters
+    ----------
+    info
+        The simulator.
+    process
+        Its process, where this process started it.
+    seconds
+        How long to wait.
+    """
+    with contextlib.suppress(SimulatorError):
+        ask(info, "POST", "stop")
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(end - time.monotonic())
+                return
+        elif created_at(info.pid) != info.created:
+            return
+        else:
+            time.sleep(0.05)
+    if created_at(info.pid) == info.created:
+        # The reaper beside it ends the hosts of a daemon that is killed.
+        psutil.Process(info.pid).kill()
+    if process is not None:
+        process.wait()

@@ -1,0 +1,64 @@
+"""The loop that makes the world follow the numbers: scheduled actions, groups, then machines."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from .backend import BELL, STATE_LOCK, autoscaling_backends
+from .hosts import Hosts
+from .instances import host_instances
+
+__all__ = ["ReconcileLoop"]
+
+_log = logging.getLogger(__name__)
+_PERIOD_SECONDS = 0.2
+
+
+class ReconcileLoop:
+    """A thread that looks at groups and instances several times a second, or as soon as the bell rings.
+
+    Parameters
+    ----------
+    hosts
+        What follows the instances; None where hosts are not booted.
+    """
+
+    def __init__(self, hosts: Hosts | None) -> None:
+        self._hosts = hosts
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reconcile", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; nothing is launched or replaced any more."""
+        self._stopped.set()
+        BELL.set()
+        self._thread.join(30)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            BELL.clear()
+            try:
+                more = self._pass()
+            except Exception:  # noqa: BLE001  (the loop must outlive one broken group; the log says what failed)
+                _log.warning("a pass of the reconcile loop failed", exc_info=True)
+                more = False
+            if not more:
+                BELL.wait(_PERIOD_SECONDS)
+
+    def _pass(self) -> bool:
+        from .fidelity.group_capacity import maintain_all
+        from .fidelity.group_schedules import run_due_actions
+
+        more = False
+        with STATE_LOCK:
+            for backend in autoscaling_backends():
+                run_due_actions(backend)
+                more = maintain_all(backend) or more
+        if self._hosts is not None:
+            self._hosts.reconcile(host_instances())
+        return more

@@ -1,0 +1,279 @@
+"""The embedded AWS as an object, for tests and for programs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from .baseline import deploy_baseline
+from .environment import complete, overlay
+from .errors import SimulatorError
+from .process import SimulatorInfo, ask, launch, left_running, request_stop
+
+if TYPE_CHECKING:
+    import boto3
+
+__all__ = ["HostInfo", "Simulator"]
+
+
+@dataclass(frozen=True)
+class HostInfo:
+    """A machine of the embedded AWS.
+
+    Parameters
+    ----------
+    instance_id, instance_type
+        Its instance.
+    role, cluster, group
+        From its tags.
+    state
+        ``waiting`` (for its turn), ``booting``, ``running``, ``restarting``, ``ended`` (the program ended and the
+        machine is still on), ``failed``, ``ending`` or ``off``.
+    pid
+        The host program's process, None while there is none.
+    private_address, public_address
+        Its addresses.
+    log_path
+        What the host program wrote, with the simulator's own remarks.
+    """
+
+    instance_id: str
+    instance_type: str
+    role: str
+    cluster: str
+    group: str
+    state: str
+    pid: int | None
+    private_address: str
+    public_address: str | None
+    log_path: Path
+
+
+class Simulator:
+    """A running embedded AWS; make one with `Simulator.start`.
+
+    Notes
+    -----
+    Nothing reaches Amazon, and no permission is needed. The daemon ends with this process, whatever ends it.
+    """
+
+    def __init__(self, info: SimulatorInfo, process: subprocess.Popen[bytes], *, owns_state: bool) -> None:
+        self.info = info
+        self._process: subprocess.Popen[bytes] | None = process
+        self._owns_state = owns_state
+
+    @classmethod
+    def start(
+        cls,
+        *,
+        region: str = "us-east-1",
+        port: int = 0,
+        baseline: bool = False,
+        boot_hosts: bool = True,
+        state_dir: str | os.PathLike[str] | None = None,
+    ) -> Simulator:
+        """Start an embedded AWS.
+
+        Parameters
+        ----------
+        region
+            The region that `environ` names.
+        port
+            The endpoint's port; by default any free one.
+        baseline
+            Whether to deploy the network baseline, which runs Terraform.
+        boot_hosts
+            Whether instances get machines. Without, instances run and nothing else happens: for measuring groups.
+        state_dir
+            The folder for everything; by default a temporary one that `stop` removes.
+
+        Raises
+        ------
+        PortTaken, PlatformUnsupported, NoFreeRange
+            It can't start here.
+        BaselineFailed
+            The baseline could not be deployed; the simulator was stopped again.
+        """
+        folder = None if state_dir is None else Path(state_dir)
+        info, process = launch(port=port, region=region, boot_hosts=boot_hosts, state_dir=folder)
+        simulator = cls(info, process, owns_state=folder is None)
+        if baseline:
+            try:
+                deploy_baseline(simulator.environ)
+            except BaseException:
+                simulator.stop()
+                raise
+        return simulator
+
+    def __enter__(self) -> Simulator:
+        """Return itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Stop."""
+        self.stop()
+
+    @property
+    def endpoint_url(self) -> str:
+        """Where AWS answers."""
+        return self.info.endpoint_url
+
+    @property
+    def state_dir(self) -> Path:
+        """The folder with everything: Terraform's state, hosts, logs."""
+        return Path(self.info.state_dir)
+
+    @property
+    def vpc_cidr(self) -> str:
+        """The range that the network must use."""
+        return self.info.vpc_cidr
+
+    @property
+    def overlay(self) -> dict[str, str | None]:
+        """Variables that the embedded AWS sets, and with None those that it removes."""
+        return overlay(
+            endpoint_url=self.endpoint_url,
+            region=self.info.region,
+            vpc_cidr=self.vpc_cidr,
+            state_dir=self.state_dir,
+        )
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """A whole environment, made from this process's own, in which everything uses the embedded AWS."""
+        return complete(self.overlay)
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        """Make this process itself use the embedded AWS, for the length of a ``with`` block."""
+        before = dict(os.environ)
+        try:
+            for name, value in self.overlay.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+            yield
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+    def session(self) -> boto3.Session:
+        """Return a boto3 session of the person who uses the embedded AWS.
+
+        Notes
+        -----
+        boto3 reads the endpoint from the environment when a client is made: make clients with
+        ``endpoint_url=simulator.endpoint_url``, or within `applied`.
+        """
+        import boto3
+
+        environ = self.environ
+        with self.applied():
+            return boto3.Session(
+                aws_access_key_id=environ["AWS_ACCESS_KEY_ID"],
+                aws_secret_access_key=environ["AWS_SECRET_ACCESS_KEY"],
+                region_name=self.info.region,
+            )
+
+    def client(self, service: str) -> Any:
+        """Return a boto3 client of a service at this endpoint; close it when done.
+
+        Parameters
+        ----------
+        service
+            The service, by boto3's name.
+        """
+        return self.session().client(service, endpoint_url=self.endpoint_url)  # type: ignore[call-overload]  # any service
+
+    @overload
+    def calls(self) -> dict[str, int]: ...
+    @overload
+    def calls(self, by: Literal["role"]) -> dict[str, dict[str, int]]: ...
+    @overload
+    def calls(self, by: Literal["resource"]) -> dict[str, dict[str, dict[str, int]]]: ...
+    def calls(self, by: Literal["role", "resource"] | None = None) -> Any:
+        """Return how often what was called since the start or the last `reset_calls`.
+
+        Parameters
+        ----------
+        by
+            None: by ``service:Action``. ``"role"``: by the name of the instances' role that signed (empty for other
+            callers), then by action. ``"resource"``: S3 calls by role, then ``bucket/key``, then action.
+        """
+        return ask(self.info, "GET", "calls" if by is None else f"calls?by={by}")
+
+    def reset_calls(self) -> None:
+        """Count calls from here."""
+        ask(self.info, "POST", "calls/reset")
+
+    def hosts(self) -> list[HostInfo]:
+        """Return the machines that there are now."""
+        return [HostInfo(**{**row, "log_path": Path(row["log_path"])}) for row in ask(self.info, "GET", "hosts")]
+
+    def kill_host(self, instance_id: str) -> None:
+        """Make a machine vanish: its processes are killed without warning, and its instance ends.
+
+        Parameters
+        ----------
+        instance_id
+            The instance.
+
+        Raises
+        ------
+        SimulatorError
+            There is no such machine.
+        """
+        if not ask(self.info, "POST", f"hosts/{instance_id}/kill")["killed"]:
+            known = ", ".join(host.instance_id for host in self.hosts()) or "none"
+            raise SimulatorError("There is no such machine", given=instance_id, allowed=known)
+
+    def running_instances(self) -> list[str]:
+        """Return the ids of every running instance, with or without a machine."""
+        ids: list[str] = ask(self.info, "GET", "instances")
+        return ids
+
+    def refuse_capacity(self, instance_type: str = "*", zone: str = "*") -> None:
+        """Let launches of groups fail for want of capacity, until `allow_capacity`.
+
+        Parameters
+        ----------
+        instance_type, zone
+            What there is no capacity for; by default any.
+        """
+        ask(self.info, "POST", "capacity/refuse", {"instance_type": instance_type, "zone": zone})
+
+    def allow_capacity(self) -> None:
+        """Let launches succeed again."""
+        ask(self.info, "POST", "capacity/allow")
+
+    def left_running(self) -> list[str]:
+        """Return deployed groups and running instances, one readable line each."""
+        return left_running(self.info)
+
+    def stop(self) -> list[str]:
+        """End every host and the daemon, and remove the state where it was temporary.
+
+        Returns
+        -------
+        list of str
+            What was left running, as `left_running` says it.
+        """
+        if self._process is None:
+            return []
+        try:
+            left = self.left_running()
+        except SimulatorError:
+            left = []
+        process, self._process = self._process, None
+        request_stop(self.info, process)
+        if self._owns_state:
+            shutil.rmtree(self.state_dir, ignore_errors=True)
+        return left

@@ -1,0 +1,119 @@
+"""The host program as a wheel: the same bytes from the same files, on any machine."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import hashlib
+import importlib.util
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from terradask_modules.errors import TerradaskError
+
+PACKAGE = "terradask_host"
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class HostWheel:
+    """A built wheel.
+
+    Parameters
+    ----------
+    path
+        The file.
+    key
+        Its key in the workspace bucket; carries the checksum, so that no instance finds another file under the key it was given.
+    sha256
+        In hexadecimal.
+    """
+
+    path: Path
+    key: str
+    sha256: str
+
+
+def build_host_wheel(folder: Path) -> HostWheel:
+    """Build the wheel of ``terradask_host`` from the installed package's files, without importing it.
+
+    Times, order and permissions are fixed and nothing is compressed: compressors differ between machines, and the checksum is part of
+    every launch template. The same files give the same bytes, and a plan shows no change.
+
+    Parameters
+    ----------
+    folder
+        Where to write it; made when missing.
+
+    Raises
+    ------
+    TerradaskError
+        When the package is not installed, or its version can't be read.
+    """
+    source = _package_folder()
+    version = _version(source / "__init__.py")
+    info = f"{PACKAGE}-{version}.dist-info"
+    members = {
+        f"{PACKAGE}/{path.relative_to(source).as_posix()}": path.read_bytes()
+        for path in source.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    members[f"{info}/METADATA"] = _metadata(version)
+    members[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: terradask\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{PACKAGE}-{version}-py3-none-any.whl"
+    _write(path, members, record=f"{info}/RECORD")
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    return HostWheel(path=path, key=f"host/{sha256}/{path.name}", sha256=sha256)
+
+
+def _package_folder() -> Path:
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
+        raise TerradaskError(
+            f"The package {PACKAGE} is not installed.",
+            advice="Install terradask whole: pip install --force-reinstall terradask.",
+        )
+    return Path(spec.origin).parent
+
+
+def _version(path: Path) -> str:
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if (
+            isinstance(node, ast.Assign)
+            and any(isinstance(target, ast.Name) and target.id == "__version__" for target in node.targets)
+            and isinstance(node.value, ast.Constant)
+        ):
+            return str(node.value.value)
+    raise TerradaskError(f"{path} states no __version__.", advice="Install terradask again: its files are damaged.")
+
+
+def _metadata(version: str) -> bytes:
+    lines = [
+        "Metadata-Version: 2.1",
+        "Name: terradask-host",
+        f"Version: {version}",
+        "Summary: The program that each instance of a terradask cluster runs",
+        "License: Apache-2.0",
+        "Requires-Python: >=3.11",
+        "Requires-Dist: botocore",
+        "Requires-Dist: uv",
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _write(path: Path, members: dict[str, bytes], *, record: str) -> None:
+    entries = [f"{name},sha256={_digest(data)},{len(data)}" for name, data in sorted(members.items())]
+    record_bytes = ("\n".join([*entries, f"{record},,"]) + "\n").encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in [*sorted(members.items()), (record, record_bytes)]:
+            member = zipfile.ZipInfo(name, date_time=_EPOCH)
+            member.create_system = 3
+            member.external_attr = 0o100644 << 16
+            archive.writestr(member, data)
+
+
+def _digest(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()

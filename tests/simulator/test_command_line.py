@@ -1,0 +1,181 @@
+"""The command line at work: a cluster's whole life, as a script and as a person drive it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from terradask_simulator import Simulator, leftovers
+
+pytestmark = [pytest.mark.simulator]
+
+COMMAND = [sys.executable, "-m", "terradask"]
+
+
+@pytest.fixture
+def terradask(sim: Simulator, tmp_path: Path):
+    """Run the command in a process of its own, beside the shared embedded AWS."""
+
+    def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            cwd=tmp_path,
+            env=sim.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture
+def removed(sim: Simulator) -> Iterator[str]:
+    """A name for a cluster that is gone after the test, whatever happened in it."""
+    name = "cli"
+    yield name
+    subprocess.run([*COMMAND, "destroy", name, "--yes"], env=sim.environ, capture_output=True, check=False, timeout=100)
+
+
+def test_a_clusters_life(terradask, removed: str, tmp_path: Path, sim: Simulator) -> None:
+    planned = terradask("plan", removed, "--out", "kept", "--format", "markdown")
+    assert planned.stdout.startswith("<!-- terradask plan cli -->")
+    assert "aws_autoscaling_group" in planned.stdout
+    assert "terradask apply --plan kept" in planned.stderr
+    assert removed not in {one["name"] for one in json.loads(terradask("list", "--json").stdout)}
+
+    applied = terradask("apply", "--plan", "kept", "--yes", "--json")
+    assert json.loads(applied.stdout)["stack"] == removed
+    again = terradask("plan", removed, "--json")
+    assert sum(json.loads(again.stdout)["counts"].values()) == 0
+
+    assert json.loads(terradask("status", removed, "--json").stdout)["state"] == "stopped"
+    address = terradask("start", removed, "--workers", "1").stdout.strip()
+    assert address.startswith("tls://127.")
+
+    listed = terradask("list").stdout.splitlines()
+    assert listed[0].split()[:3] == ["NAME", "STATE", "WORKERS"]
+    row = next(line for line in listed if line.startswith(removed))
+    assert "running" in row
+    assert address in row
+    shown = terradask("status", removed).stdout
+    assert "state      running" in shown
+    assert "HOST" in shown
+
+    assert "stopped" in terradask("stop", removed).stderr
+    status = json.loads(terradask("status", removed, "--json").stdout)
+    assert status["state"] == "stopped"
+    assert {group["desired"] for group in status["groups"].values()} == {0}
+
+    terradask("destroy", removed, "--yes")
+    with sim.applied():
+        assert leftovers("default", cluster=removed) == []
+    assert list(tmp_path.iterdir()) == [tmp_path / "kept"]
+
+
+def test_a_plan_that_no_longer_fits_is_refused(terradask, removed: str) -> None:
+    terradask("plan", removed, "--out", "kept")
+    terradask("apply", removed, "--yes")
+    refused = terradask("apply", "--plan", "kept", "--yes", code=5)
+    assert "plan" in refused.stderr
+
+
+def test_a_person_is_asked_and_may_decline(sim: Simulator, removed: str, tmp_path: Path) -> None:
+    parent, child = pty.openpty()
+    os.write(parent, b"n\n")
+    done = subprocess.run(
+        [*COMMAND, "apply", removed],
+        cwd=tmp_path,
+        env=sim.environ,
+        stdin=child,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    os.close(parent)
+    os.close(child)
+    assert done.returncode == 1
+    assert "Apply this plan to cli? [y/N]" in done.stderr
+    assert "to create" in done.stderr
+    assert "nothing was changed" in done.stderr
+    with sim.applied():
+        assert leftovers("default", cluster=removed) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["status", "nobody"], "terradask list"),
+        (["start", "nobody"], "nobody"),
+        (["stop", "nobody"], "nobody"),
+    ],
+)
+def test_a_cluster_that_is_not_there(terradask, arguments: list[str], says: str) -> None:
+    assert says in terradask(*arguments, code=6).stderr
+    error = json.loads(terradask(*arguments, "--json", code=6).stderr.splitlines()[-1])
+    assert error["error"] == "ClusterNotFound"
+
+
+def test_no_network(bare_sim: Simulator, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "plan", "etl"], cwd=tmp_path, env=bare_sim.environ, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 6
+    assert "terradask apply network" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_doctor_on_the_embedded_aws(terradask) -> None:
+    findings = {finding["check"]: finding for finding in json.loads(terradask("doctor", "--json").stdout)}
+    assert {"python", "node", "terraform", "provider", "credentials", "region"} <= set(findings)
+    assert all(finding["ok"] for finding in findings.values())
+    assert "ok" in terradask("doctor").stdout
+
+
+def test_too_many_workers(terradask, removed: str) -> None:
+    terradask("apply", removed, "--yes")
+    refused = terradask("start", removed, "--workers", "100000", code=2)
+    assert "max_workers" in refused.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupting_an_apply_leaves_what_destroy_removes(
+    terradask, removed: str, sim: Simulator, tmp_path: Path, number: signal.Signals
+) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "apply", removed, "--yes"],
+        cwd=tmp_path,
+        env=sim.environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    with sim.applied():
+        while not leftovers("default", cluster=removed) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    # The apply may have been through when the signal came; then there is nothing to interrupt.
+    assert process.returncode in (0, 128 + number, 130)
+    assert "Traceback" not in said
+    if process.returncode:
+        assert "terradask destroy cli" in said
+    terradask("destroy", removed, "--yes")
+    with sim.applied():
+        assert leftovers("default", cluster=removed) == []

@@ -1,0 +1,117 @@
+"""`terradask demo`, as a person runs it; and that it fails when something isn't as promised."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from terradask._demo import data, main_job, pieces
+from terradask._demo.main_job import MainJob
+from terradask._demo.story import DemoFailed, Story
+
+from terradask_simulator import Simulator
+
+pytestmark = [pytest.mark.simulator]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_the_demo_keeps_its_promises(tmp_path: Path) -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "TERRADASK_"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "terradask", "demo"],
+        cwd=tmp_path,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=220,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    titles = re.findall(r"^\d+\. (.*)$", done.stdout, flags=re.MULTILINE)
+    assert len(titles) == 9
+    for promise in (
+        "nothing is there before it is applied",
+        "deployed means stopped: no host runs yet",
+        "pandas finds the same for all 40 stations",
+        "the workers read the data as their hosts' role",
+        "none was computed again",
+        "the cluster runs on after it left",
+        "nothing carries the tag terradask:workspace=default",
+    ):
+        assert re.search(f"ok .*{re.escape(promise)}", done.stdout), promise
+    assert "Traceback" not in done.stderr
+    # Neither in the working directory nor elsewhere in its tree.
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_refuses_anything_but_an_embedded_aws(tmp_path: Path) -> None:
+    environ = os.environ | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    done = subprocess.run(
+        [sys.executable, "-m", "terradask", "demo"], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "AWS_ENDPOINT_URL=http://127.0.0.1:9" in done.stderr
+
+
+def test_a_promise_that_is_not_kept_ends_the_demo_and_names_what_differed() -> None:
+    lines: list[str] = []
+    story = Story(lines.append, lambda text, _style: text)
+    with pytest.raises(DemoFailed) as caught, story.step("Count"):
+        story.check("one and one are two", True)
+        story.check("two and two are five", 2 + 2 == 5, 4)
+    assert (caught.value.step, caught.value.promised, caught.value.found) == ("Count", "two and two are five", 4)
+    assert "two and two are five" in str(caught.value)
+    assert lines[-1].endswith("ok one and one are two")
+
+
+def test_a_wrong_answer_is_noticed() -> None:
+    job = MainJob(Story(lambda _line: None, lambda text, _style: text), Path(), dict)
+    expected = data.answer(data.weather(1)).sort_index()
+    job._compare(expected.copy(), expected)
+    wrong = expected.copy()
+    wrong.iloc[3, 0] += 1e-6
+    with pytest.raises(DemoFailed, match="pandas finds the same"):
+        job._compare(wrong, expected)
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "found"),
+    [
+        ({"": {"b/weather/part-00.parquet": {"s3:GetObject": 9}}}, "user's credentials"),
+        ({"worker": {"b/weather/part-00.parquet": {"s3:GetObject": 1}}}, "hosts' role"),
+    ],
+)
+def test_reads_by_somebody_else_are_noticed(meanwhile: dict, found: str) -> None:
+    calls = iter([{}, {}, meanwhile])
+    job = MainJob(Story(lambda _line: None, lambda text, _style: text), Path(), lambda: next(calls), bucket="b")
+    reads = [job._reads() for _ in range(3)]
+    if found == "user's credentials":
+        reads[2]["worker"] = 99
+    with pytest.raises(DemoFailed, match=found):
+        job._tell_reads(*reads)
+
+
+def test_a_piece_computed_again_would_differ() -> None:
+    assert pieces.fingerprint(pieces.piece(1)) != pieces.fingerprint(pieces.piece(1))
+
+
+def test_a_failing_demo_leaves_nothing_on_the_embedded_aws(
+    bare_sim: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from terradask_simulator import leftovers
+
+    def broken(self: MainJob, plan: object, undo: object) -> None:
+        raise DemoFailed("Apply exactly that plan", promised="it works", found="it doesn't")
+
+    monkeypatch.setattr(main_job.MainJob, "_apply_cluster", broken)
+    story = Story(lambda _line: None, lambda text, _style: text)
+    with bare_sim.applied():
+        with pytest.raises(DemoFailed):
+            MainJob(story, tmp_path, lambda: bare_sim.calls(by="resource")).run()
+        assert leftovers("default") == []

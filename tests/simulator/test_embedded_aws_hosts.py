@@ -1,0 +1,337 @@
+"""Hosts of the embedded AWS boot from user data and metadata, and end as instances do."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from terradask_simulator import SimulatorError
+
+pytestmark = pytest.mark.simulator
+
+HOST_THAT_STAYS_UP = """
+import json, os, pathlib, sys, time
+root = pathlib.Path(os.environ["TERRADASK_HOST_ROOT"])
+facts = {"arguments": sys.argv[1:], "environ": dict(os.environ), "host": json.loads((root / "etc/terradask/host.json").read_text())}
+(root / "facts.part").write_text(json.dumps(facts))
+(root / "facts.part").rename(root / "facts.json")
+print("up", flush=True)
+time.sleep(600)
+"""
+
+HOST_THAT_EXITS_1 = "import sys; print('this host fails', flush=True); sys.exit(1)"
+
+HOST_THAT_LEAVES = "print('this host leaves', flush=True)"
+
+HOST_THAT_POWERS_OFF = "import subprocess, time; subprocess.run(['systemctl', 'poweroff']); time.sleep(600)"
+
+HOST_THAT_IGNORES_SIGTERM_AND_HAS_A_CHILD = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"], start_new_session=True)
+print("up", flush=True)
+time.sleep(600)
+"""
+
+HOST_THAT_ANSWERS = """
+import socket, urllib.request, os
+imds = os.environ["AWS_EC2_METADATA_SERVICE_ENDPOINT"]
+put = urllib.request.Request(imds + "/latest/api/token", method="PUT", headers={"X-aws-ec2-metadata-token-ttl-seconds": "60"})
+token = urllib.request.urlopen(put).read().decode()
+get = urllib.request.Request(imds + "/latest/meta-data/local-ipv4", headers={"X-aws-ec2-metadata-token": token})
+address = urllib.request.urlopen(get).read().decode()
+server = socket.create_server((address, 8786))
+print("up", flush=True)
+while True:
+    connection, peer = server.accept()
+    connection.sendall(b"hello from " + address.encode())
+    connection.close()
+"""
+
+HOST_THAT_READS_PARQUET = """
+import boto3, json, os, pathlib, s3fs, pandas, time
+import pyarrow.parquet
+bucket = json.loads((pathlib.Path(os.environ["TERRADASK_HOST_ROOT"]) / "etc/terradask/host.json").read_text())["bucket"]
+frame = pandas.read_parquet(f"s3://{bucket}/data/part-0.parquet")
+s3fs.S3FileSystem.clear_instance_cache()
+table = pyarrow.parquet.read_table(f"{bucket}/data/part-0.parquet", filesystem=s3fs.S3FileSystem())
+caller = boto3.client("sts").get_caller_identity()["Arn"]
+boto3.client("s3").put_object(Bucket=bucket, Key="answer.json", Body=json.dumps([int(frame["x"].sum()), table.num_rows, caller]))
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+class Imds:
+    """Asks an instance's metadata service."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection(self.address, 1338, timeout=10)
+        try:
+            connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        finally:
+            connection.close()
+
+    def token(self) -> str:
+        return self.ask("/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds="60")[1]
+
+    def get(self, path: str) -> tuple[int, str]:
+        return self.ask(f"/latest/{path}", X_aws_ec2_metadata_token=self.token())
+
+
+@pytest.fixture
+def booted(network: Any, wait_for: Any, request: pytest.FixtureRequest):
+    """Boot hosts with a program; they are ended afterwards."""
+    groups: list[str] = []
+
+    def boot(program: str, number: int = 1, **settings: Any) -> tuple[str, list[Any]]:
+        unit = settings.pop("unit", None)
+        key, sha256 = network.wheel(program)
+        user_data = network.user_data(key, sha256, *([unit] if unit else []))
+        group = network.group(f"hosts-{request.node.name[:40]}-{len(groups)}", network.template(user_data, **settings))
+        groups.append(group)
+        network.want(group, number)
+        network.reaches(group, number)
+
+        def hosts() -> list[Any]:
+            return [host for host in network.sim.hosts() if host.cluster == group and host.state == "running"]
+
+        return group, wait_for(lambda: hosts() if len(hosts()) == number else None)
+
+    yield boot
+    for group in groups:
+        network.delete_group(group)
+
+
+def say_up(host: Any) -> bool:
+    return host.log_path.exists() and "\nup\n" in host.log_path.read_text()
+
+
+def processes_of(host: Any) -> list[int]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("TERRADASK_HOST_ROOT", "").startswith(str(host.log_path.parent)):
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_the_program_runs_from_its_wheel_in_a_clean_environment(network, booted, wait_for):
+    group, (host,) = booted(HOST_THAT_STAYS_UP)
+    root = host.log_path.parent / "root"
+    wait_for(lambda: (root / "facts.json").exists())
+    facts = json.loads((root / "facts.json").read_text())
+    assert facts["arguments"] == ["--greeting", "hello"]
+    assert facts["host"]["bucket"] == network.bucket
+    environ = facts["environ"]
+    assert environ["TERRADASK_HOST_ROOT"] == str(root)
+    assert environ["AWS_ENDPOINT_URL"] == network.sim.endpoint_url
+    assert environ["AWS_EC2_METADATA_SERVICE_ENDPOINT"] == f"http://{host.private_address}:1338"
+    assert environ["TERRADASK_HOST_CPU_COUNT"] == "4"
+    assert environ["TERRADASK_HOST_MEMORY_BYTES"] == str(16 * 1024**3)
+    assert "AWS_ACCESS_KEY_ID" not in environ
+    assert environ["HOME"] == str(host.log_path.parent)
+    assert os.access(root / "opt/terradask/boot.sh", os.X_OK)
+    assert (host.role, host.cluster, host.public_address is not None) == ("worker", group, True)
+    # The role fetched the wheel, and nobody else did.
+    read = network.sim.calls(by="resource")[network.role]
+    assert {key.split("/")[1] for key, calls in read.items() if "s3:GetObject" in calls} == {"host"}
+
+
+def test_ending_the_instance_ends_every_process_and_its_listeners(network, booted, wait_for):
+    group, (host,) = booted(HOST_THAT_IGNORES_SIGTERM_AND_HAS_A_CHILD)
+    wait_for(lambda: say_up(host) and len(processes_of(host)) == 2)
+    network.want(group, 0)
+    wait_for(lambda: not processes_of(host))
+    wait_for(lambda: not [one for one in network.sim.hosts() if one.cluster == group])
+    with pytest.raises(OSError, match="refused"):
+        Imds(host.private_address).token()
+
+
+def test_a_program_that_ends_well_powers_its_instance_off_and_the_group_replaces_it(network, booted, wait_for):
+    group, (host,) = booted(HOST_THAT_STAYS_UP)
+    (before,) = network.members(group)
+    # A second, orderly end: SIGTERM counts as success, as systemd has it.
+    os.kill(host.pid, signal.SIGTERM)
+    wait_for(lambda: before not in network.members(group))
+    (ended,) = network.instances([before])
+    assert ended["State"]["Name"] == "terminated"
+    assert ended["StateReason"]["Code"] == "Client.InstanceInitiatedShutdown"
+    assert "power off: the host program ended with SIGTERM" in host.log_path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("program", "reason", "starts"),
+    [
+        (HOST_THAT_EXITS_1, "failed 3 times, the last time with code 1", 3),
+        (HOST_THAT_LEAVES, "the host program ended with code 0", 1),
+        (HOST_THAT_POWERS_OFF, "the host program asked for it", 1),
+    ],
+)
+def test_how_the_program_ends_decides_about_the_instance(network, wait_for, program, reason, starts):
+    key, sha256 = network.wheel(program)
+    group = network.group(f"ending-{starts}-{len(reason)}", network.template(network.user_data(key, sha256)))
+    network.want(group, 1)
+    (first,) = network.reaches(group, 1)
+    log = network.sim.state_dir / "hosts" / first / "host.log"
+    wait_for(lambda: log.exists() and "power off: " in log.read_text())
+    network.want(group, 0)
+    text = log.read_text()
+    assert f"power off: the host program {reason}" in text or f"power off: {reason}" in text
+    assert text.count("started process") == starts
+    assert network.instances([first])[0]["State"]["Name"] == "terminated"
+    network.delete_group(group)
+
+
+def test_a_host_whose_wheel_is_another_one_reports_that_and_ends(network, wait_for):
+    key, _ = network.wheel(HOST_THAT_STAYS_UP)
+    group = network.group("wrong-wheel", network.template(network.user_data(key, "0" * 64)))
+    network.want(group, 1)
+    (first,) = network.reaches(group, 1)
+    wait_for(lambda: network.instances([first])[0]["State"]["Name"] == "terminated")
+    network.want(group, 0)
+    answer = network.client("s3").get_object(Bucket=network.bucket, Key=f"clusters/wrong-wheel/hosts/{first}.json")
+    report = json.loads(answer["Body"].read())
+    assert report["state"] == "failed"
+    assert "another checksum" in report["reason"]
+    network.delete_group(group)
+
+
+def test_a_machine_that_vanishes_is_replaced(network, booted, wait_for):
+    group, (host,) = booted(HOST_THAT_STAYS_UP)
+    network.sim.kill_host(host.instance_id)
+    assert processes_of(host) == []
+    (ended,) = network.instances([host.instance_id])
+    assert ended["State"]["Name"] == "terminated"
+    assert ended["StateReason"]["Code"] == "Server.InternalError"
+    wait_for(lambda: [one for one in network.members(group) if one != host.instance_id])
+    with pytest.raises(SimulatorError, match="no such machine"):
+        network.sim.kill_host("i-absent")
+
+
+def test_metadata_wants_a_session_and_serves_tags_role_and_user_data(network, booted):
+    group, (host,) = booted(HOST_THAT_STAYS_UP)
+    imds = Imds(host.private_address)
+    assert imds.ask("/latest/meta-data/instance-id")[0] == 401
+    assert imds.ask("/latest/meta-data/instance-id", X_aws_ec2_metadata_token="made-up")[0] == 401
+    assert imds.ask("/latest/api/token", "PUT")[0] == 400
+    assert imds.ask("/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds="21601")[0] == 400
+    forwarded = {"X_aws_ec2_metadata_token_ttl_seconds": "60", "X_Forwarded_For": "10.0.0.1"}
+    assert imds.ask("/latest/api/token", "PUT", **forwarded)[0] == 403
+    assert imds.get("meta-data/instance-id") == (200, host.instance_id)
+    assert imds.get("meta-data/instance-type") == (200, "m7i.xlarge")
+    assert imds.get("meta-data/local-ipv4") == (200, host.private_address)
+    assert imds.get("meta-data/public-ipv4") == (200, host.public_address)
+    assert imds.get("meta-data/placement/availability-zone") == (200, "us-east-1a")
+    assert imds.get("meta-data/placement/region") == (200, "us-east-1")
+    assert imds.get("meta-data/tags/instance/terradask:cluster") == (200, group)
+    assert "terradask:role" in imds.get("meta-data/tags/instance/")[1].split("\n")
+    assert imds.get("meta-data/spot/instance-action")[0] == 404
+    assert imds.get("meta-data/iam/security-credentials/") == (200, network.role)
+    credentials = json.loads(imds.get(f"meta-data/iam/security-credentials/{network.role}")[1])
+    assert credentials["Code"] == "Success"
+    assert json.loads(imds.get("meta-data/iam/info")[1])["InstanceProfileArn"].endswith(network.role)
+    assert imds.get("user-data")[1].startswith("#cloud-config")
+    assert json.loads(imds.get("dynamic/instance-identity/document")[1])["instanceId"] == host.instance_id
+    assert imds.get("meta-data/nothing")[0] == 404
+    network.ec2.create_tags(Resources=[host.instance_id], Tags=[{"Key": "terradask:run:id", "Value": "r1"}])
+    assert imds.get("meta-data/tags/instance/terradask:run:id") == (200, "r1")
+
+
+def test_metadata_hides_tags_unless_the_template_shows_them(network, booted):
+    _, (host,) = booted(HOST_THAT_STAYS_UP, MetadataOptions={"HttpTokens": "optional"})
+    imds = Imds(host.private_address)
+    assert imds.ask("/latest/meta-data/instance-id") == (200, host.instance_id)
+    assert imds.get("meta-data/tags/instance/terradask:cluster")[0] == 404
+
+
+def test_public_addresses_admit_whom_the_security_group_admits(network, booted, wait_for):
+    _, (host,) = booted(HOST_THAT_ANSWERS)
+    wait_for(lambda: say_up(host))
+
+    def ask(address: str, source: str = "127.0.0.1", port: int = 8786) -> bytes:
+        with socket.create_connection((address, port), timeout=5, source_address=(source, 0)) as connection:
+            return connection.recv(100)
+
+    expected = b"hello from " + host.private_address.encode()
+    assert ask(host.private_address) == expected
+    with pytest.raises(OSError, match="refused"):
+        ask(host.public_address)
+    permission = {
+        "IpProtocol": "tcp",
+        "FromPort": 8786,
+        "ToPort": 8787,
+        "IpRanges": [{"CidrIp": "127.0.0.9/32", "Description": "one peer"}],
+    }
+    network.ec2.authorize_security_group_ingress(GroupId=network.security_group, IpPermissions=[permission])
+
+    def admitted() -> bool:
+        try:
+            return ask(host.public_address, "127.0.0.9") == expected
+        except ConnectionRefusedError:
+            return False
+
+    wait_for(admitted)
+    assert ask(host.public_address, "127.0.0.1") == b""
+    network.ec2.revoke_security_group_ingress(GroupId=network.security_group, IpPermissions=[permission])
+
+    def closed() -> bool:
+        try:
+            return ask(host.public_address, "127.0.0.9") == b""
+        except ConnectionRefusedError:
+            return True
+
+    wait_for(closed)
+
+
+@pytest.mark.slow
+def test_boto3_s3fs_and_pandas_find_the_roles_credentials(network, booted, wait_for):
+    import io
+
+    import pandas
+
+    content = io.BytesIO()
+    pandas.DataFrame({"x": range(100)}).to_parquet(content)
+    s3 = network.client("s3")
+    s3.put_object(Bucket=network.bucket, Key="data/part-0.parquet", Body=content.getvalue())
+    network.sim.reset_calls()
+    _, (host,) = booted(HOST_THAT_READS_PARQUET)
+    wait_for(lambda: say_up(host), seconds=60)
+    total, rows, caller = json.loads(s3.get_object(Bucket=network.bucket, Key="answer.json")["Body"].read())
+    assert (total, rows) == (4950, 100)
+    assert caller.endswith(f":assumed-role/{network.role}/{host.instance_id}")
+    reads = network.sim.calls(by="resource")[network.role][f"{network.bucket}/data/part-0.parquet"]
+    assert reads["s3:GetObject"] >= 2
+    assert "sts:GetCallerIdentity" in network.sim.calls(by="role")[network.role]
+    assert "s3:GetObject" not in network.sim.calls(by="role")[""] or not any(
+        "part-0" in key and "s3:GetObject" in calls for key, calls in network.sim.calls(by="resource").get("", {}).items()
+    )
+
+
+def test_the_reports_of_a_missing_path_are_json(network):
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(f"{network.sim.endpoint_url}/terradask-sim/nothing")
+    with caught.value as answer:
+        assert json.loads(answer.read()) == {"error": "no such path: nothing"}
+
+
+def test_hosts_logs_stay_in_the_state_folder(network, booted):
+    _, (host,) = booted(HOST_THAT_STAYS_UP)
+    assert Path(host.log_path).is_relative_to(network.sim.state_dir)

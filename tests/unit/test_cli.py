@@ -1,0 +1,304 @@
+"""The command line as a person and a script meet it, as far as that needs no AWS."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+
+from terradask.cli import command, run
+from terradask.cli._output import ago, table
+from terradask.cli._reference import commands, exit_codes
+from terradask_stacks.loading import load_settings
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = list(commands())
+NAMES = [ctx.command_path for ctx, _ in COMMANDS]
+
+
+def terradask(*arguments: str, **kwargs) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "terradask", *arguments],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+        timeout=60,
+        **kwargs,
+    )
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty folder, with no settings of this machine."""
+    for name in [name for name in os.environ if name.startswith(("TERRADASK_", "AWS_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+# ---- help and reference ---------------------------------------------------------------------------------------------
+
+
+def test_help_lists_every_command_in_a_users_order() -> None:
+    done = terradask("--help")
+    assert done.returncode == 0
+    listed = [line.split()[0] for line in done.stdout.partition("Commands:")[2].splitlines() if line.startswith("  ")]
+    names = command.list_commands(click.Context(command))
+    assert listed[: len(names)] == names
+    assert names[:3] == ["init", "doctor", "synth"]
+
+
+@pytest.mark.parametrize(("ctx", "each"), COMMANDS, ids=NAMES)
+def test_every_command_and_option_explains_itself(ctx: click.Context, each: click.Command) -> None:
+    assert each.help
+    assert each.short_help
+    assert len(each.short_help) < 60
+    for parameter in each.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.name
+            assert parameter.help.endswith("."), parameter.name
+
+
+@pytest.mark.parametrize(("ctx", "each"), COMMANDS, ids=NAMES)
+def test_every_command_and_option_is_in_the_documentation(ctx: click.Context, each: click.Command) -> None:
+    page = (ROOT / "docs/cli.md").read_text()
+    section = page.partition(f"### `{ctx.command_path}`\n")[2].partition("\n### ")[0]
+    assert section
+    for parameter in each.params:
+        if isinstance(parameter, click.Option):
+            for name in parameter.opts:
+                assert name in section
+
+
+def test_the_promised_commands_exist() -> None:
+    promised = ["init", "synth", "plan", "apply", "destroy", "list", "status", "start", "stop", "demo", "doctor", "completion"]
+    promised += [f"sim {verb}" for verb in ("start", "stop", "status", "run")]
+    assert set(NAMES) == {f"terradask {name}" for name in promised}
+
+
+@pytest.mark.parametrize("name", ["list", "status", "plan", "apply", "destroy", "start", "stop", "doctor", "sim status"])
+def test_what_a_script_would_call_speaks_json(name: str) -> None:
+    each = dict(zip(NAMES, (c for _, c in COMMANDS), strict=True))[f"terradask {name}"]
+    assert "--json" in {opt for parameter in each.params for opt in parameter.opts}
+
+
+def test_exit_codes_are_documented_for_every_error() -> None:
+    codes = exit_codes()
+    assert {0, 1, 2, 130} <= set(codes)
+    page = (ROOT / "docs/cli.md").read_text()
+    for code, names in codes.items():
+        assert f"| {code} | " in page
+        for name in names:
+            assert f"`{name}`" in page
+
+
+def test_version() -> None:
+    done = terradask("--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("terradask 0.")
+
+
+# ---- wrong usage and errors -----------------------------------------------------------------------------------------
+
+
+def test_an_unknown_command_names_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plna"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "No such command 'plna'. Did you mean 'plan'?" in said.err
+
+
+def test_a_command_that_is_near_to_none_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["xyzzy"]) == 2
+    assert "There are init, doctor," in capsys.readouterr().err
+
+
+def test_wrong_usage_is_json_for_a_script(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "--json", "--sorted"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert json.loads(said.err)["error"] == "Usage"
+    assert "--sorted" in json.loads(said.err)["problem"]
+
+
+def test_json_behind_two_dashes_belongs_to_the_other_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sim", "run", "--bear", "--", "thing", "--json"]) == 2
+    assert capsys.readouterr().err.startswith("Usage:")
+
+
+def test_a_setting_that_does_not_exist_is_one_clear_error(nowhere: Path) -> None:
+    (nowhere / "terradask.toml").write_text("[cluster]\nmax_wrokers = 3\n")
+    done = terradask("plan", "etl")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "max_wrokers" in done.stderr
+    assert "did you mean max_workers?" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_same_error_as_json(nowhere: Path) -> None:
+    (nowhere / "terradask.toml").write_text("[network]\ncidr = '10.0.0.0/33'\n")
+    done = terradask("plan", "--json")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    error = json.loads(done.stderr.splitlines()[-1])
+    assert error["error"] == "SettingsError"
+    assert error["findings"][0]["given"] == "10.0.0.0/33"
+
+
+def test_debug_adds_the_traceback(nowhere: Path) -> None:
+    (nowhere / "terradask.toml").write_text("[netwrok]\n")
+    done = terradask("--debug", "plan")
+    assert done.returncode == 2
+    assert "Traceback" in done.stderr
+    assert "netwrok" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["ETL", "a" * 33, "net_work", ""])
+def test_a_name_that_aws_would_refuse(name: str) -> None:
+    done = terradask("plan", name)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "to do" in done.stderr or "allowed" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["apply", "destroy"])
+def test_questions_that_nobody_can_answer_are_an_error_before_anything_is_done(verb: str) -> None:
+    done = terradask(verb, "network")
+    assert done.returncode == 2
+    assert "--yes" in done.stderr
+
+
+def test_a_stack_and_a_saved_plan_exclude_each_other(nowhere: Path) -> None:
+    done = terradask("apply", "network", "--plan", str(nowhere))
+    assert done.returncode == 2
+    assert "exclude each other" in done.stderr
+
+
+def test_no_credentials(nowhere: Path) -> None:
+    done = terradask("list")
+    assert done.returncode == 3
+    assert "credentials" in done.stderr
+    assert "AWS_PROFILE" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_defect_is_called_a_defect(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(command.get_command(click.Context(command), "completion"), "callback", lambda shell: 1 / 0)
+    assert run(["completion", "bash"]) == 1
+    said = capsys.readouterr().err
+    assert "ZeroDivisionError: division by zero" in said
+    assert "--debug" in said
+    assert "Traceback" not in said
+
+
+def test_ctrl_c_says_what_is_left(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from terradask.cli._invocation import interruption
+
+    def interrupted(shell: str) -> None:
+        with interruption("terradask destroy etl removes it"):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(command.get_command(click.Context(command), "completion"), "callback", interrupted)
+    assert run(["completion", "bash"]) == 130
+    assert "interrupted\n  to do: terradask destroy etl removes it" in capsys.readouterr().err
+
+
+def test_whoever_reads_may_stop_reading() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "terradask", "completion", "bash"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    os.close(writer)
+    assert done.stderr == ""
+    assert done.returncode == 1
+
+
+# ---- init -----------------------------------------------------------------------------------------------------------
+
+
+def test_init_writes_settings_that_load(nowhere: Path) -> None:
+    done = terradask("init")
+    assert (done.returncode, done.stdout) == (0, "terradask.toml\n")
+    text = (nowhere / "terradask.toml").read_text()
+    assert set(tomllib.loads(text)) == {"workspace", "network", "cluster"}
+    loaded = load_settings(nowhere, environ={})
+    assert loaded.path == nowhere / "terradask.toml"
+    assert not loaded.origins
+
+
+def test_init_overwrites_nothing_unasked(nowhere: Path) -> None:
+    path = nowhere / "terradask.toml"
+    path.write_text("# mine\n")
+    done = terradask("init")
+    assert done.returncode == 2
+    assert "--force" in done.stderr
+    assert path.read_text() == "# mine\n"
+    assert terradask("init", "--force").returncode == 0
+    assert path.read_text() != "# mine\n"
+
+
+def test_init_into_another_folder_speaks_json(nowhere: Path) -> None:
+    done = terradask("init", "--out", "team/a", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout) == {"path": str(nowhere / "team/a/terradask.toml")}
+
+
+# ---- completion -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str) -> None:
+    done = terradask("completion", shell)
+    assert done.returncode == 0
+    assert "_TERRADASK_COMPLETE" in done.stdout
+
+
+def _completed(words: str) -> set[str]:
+    environ = {"_TERRADASK_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    program = "import sys; sys.argv = ['terradask']; from terradask.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], env=os.environ | environ, capture_output=True, text=True, check=True)
+    return {line.partition(",")[2] for line in done.stdout.splitlines()}
+
+
+def test_the_shell_completes_commands_options_and_stacks(nowhere: Path) -> None:
+    for name in ("network", "etl", "nightly"):
+        (nowhere / "cdktf.out/stacks" / name).mkdir(parents=True)
+    assert _completed("terradask st") == {"status", "start", "stop"}
+    assert "--format" in _completed("terradask plan --")
+    assert _completed("terradask plan n") == {"network", "nightly"}
+    assert _completed("terradask stop ") == {"etl", "nightly"}
+
+
+# ---- small parts ----------------------------------------------------------------------------------------------------
+
+
+def test_tables_are_plain_columns() -> None:
+    assert table(["name", "n"], [["etl", 3], ["x", None]]) == "NAME  N\netl   3\nx     -"
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (119, "119 s"), (120, "2 min"), (7300, "2 h"), (200_000, "2 d")])
+def test_ago(seconds: int, text: str) -> None:
+    moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=seconds)
+    assert ago(moment) == ago(moment.isoformat()) == text
+    assert ago(None) is None

@@ -1,0 +1,106 @@
+"""Every error keeps its fields, whatever way it travels, and says what the tree promises."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+
+import pytest
+
+from terradask import errors
+from terradask._events import Diagnostic
+from terradask.errors import TerradaskError
+
+EXAMPLES: list[TerradaskError] = [
+    errors.InvalidInput("a", given=1, allowed="b", advice="c"),
+    errors.SettingsError([]),
+    errors.LockError("a"),
+    errors.SynthesisError("a"),
+    errors.UnsupportedOption("gpu", given=True),
+    errors.UnknownZone("a"),
+    errors.UnknownInstanceType("a"),
+    errors.UnknownImage("a"),
+    errors.NoIngress("a"),
+    errors.SetupError("a"),
+    errors.TerraformMissing("a"),
+    errors.TerraformTooOld("a"),
+    errors.UnsupportedPlatform("a"),
+    errors.AwsError("a"),
+    errors.NoCredentials("a"),
+    errors.ExpiredCredentials("a"),
+    errors.InvalidCredentials("a"),
+    errors.AccessDenied("ec2:RunInstances", "no"),
+    errors.RegionUnknown("a"),
+    errors.EndpointUnreachable("a"),
+    errors.AccountChanged("a"),
+    errors.TerraformError("a", verb="plan", diagnostics=[Diagnostic("error", "s", "d")]),
+    errors.ProviderUnavailable("a"),
+    errors.RegistryUnreachable("a"),
+    errors.ProviderChecksumMismatch("a"),
+    errors.BackendMissing("a"),
+    errors.StateLocked("a"),
+    errors.StalePlan("a"),
+    errors.TerraformCancelled("a"),
+    errors.FolderBusy("/x", pid=7, command="terraform plan", waited_seconds=3.0),
+    errors.PlanChanged("a", what="file"),
+    errors.BaselineError("a"),
+    errors.NoBaseline("a"),
+    errors.BaselineFormat("a", found=2, known=1, advice="b"),
+    errors.BaselineInUse(["etl", "ml"]),
+    errors.ClusterError("a", cluster="etl"),
+    errors.ClusterNotFound("a", cluster="etl"),
+    errors.ClusterStopped("a", cluster="etl"),
+    errors.SchedulerReplaced("a", cluster="etl"),
+    errors.HostFailed("a", instance_id="i-1", reason="r", log_tail=["x"]),
+    errors.SchedulerMissing("a", cluster="etl"),
+    errors.WorkersMissing("a", wanted=4, arrived=1),
+    errors.VersionMismatch("a", client={"dask": "1"}, hosts={"dask": "2"}),
+]
+
+
+def _classes() -> list[type[TerradaskError]]:
+    found = (getattr(errors, name) for name in errors.__all__)
+    return [c for c in found if inspect.isclass(c) and c is not TerradaskError]
+
+
+def test_every_class_has_an_example():
+    assert {type(e).__name__ for e in EXAMPLES} == {c.__name__ for c in _classes()}
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda e: type(e).__name__)
+def test_error_survives_pickling_whole(error: TerradaskError):
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert again.__dict__ == error.__dict__
+    assert again.as_dict() == error.as_dict()
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda e: type(e).__name__)
+def test_exit_code_is_one_that_the_tree_names(error: TerradaskError):
+    assert error.exit_code in {1, 2, 3, 4, 5, 6, 7, 130}
+
+
+def test_tree_in_the_docstring_names_every_class():
+    drawn = set(re.findall(r"\b[A-Z][A-Za-z]+\b", errors.__doc__ or ""))
+    assert {c.__name__ for c in _classes()} <= drawn
+
+
+def test_callers_can_catch_by_builtin_class():
+    with pytest.raises(TimeoutError):
+        raise errors.WorkersMissing("a")
+    with pytest.raises(LookupError):
+        raise errors.ClusterNotFound("a")
+    with pytest.raises(ValueError, match="gpu"):
+        raise errors.UnsupportedOption("gpu")
+
+
+def test_texts_carry_the_fields():
+    assert "1 of 4 workers" in str(errors.WorkersMissing("late", wanted=4, arrived=1))
+    mismatch = str(errors.VersionMismatch("m", client={"dask": "1", "a": "1"}, hosts={"dask": "2", "a": "1"}))
+    assert "dask: here 1, cluster 2" in mismatch
+    assert "a: here" not in mismatch
+    assert str(errors.HostFailed("h", log_tail=["line"])).endswith("| line")
+    assert "terradask destroy etl; terradask destroy ml" in str(errors.BaselineInUse(["etl", "ml"]))
+    assert "process 7 (terraform plan)" in str(errors.FolderBusy("/x", pid=7, command="terraform plan", waited_seconds=3))

@@ -1,0 +1,168 @@
+"""Decisions of a host: pure functions, one table each."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pytest
+
+from terradask_host import states
+from terradask_host.errors import HostError
+from terradask_host.policy import (
+    Exit,
+    Next,
+    Run,
+    Seek,
+    after_scheduler_exit,
+    after_worker_exit,
+    judge_run,
+    next_boot,
+    seek,
+    seek_pause_seconds,
+    version_differences,
+    worker_memory_limit_bytes,
+)
+from terradask_host.retry import backoff
+from terradask_host.timing import Timing
+
+TIMING = Timing()
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("tag", "run", "waited", "expected"),
+    [
+        ("r2", {"run_id": "r2"}, 0, Run.USE),
+        ("r2", {"run_id": "r1"}, 0, Run.WAIT),
+        ("r2", {"run_id": "r1"}, 10_000, Run.WAIT),
+        ("r2", None, 10_000, Run.WAIT),
+        (None, None, 10_000, Run.WAIT),
+        # The tag may lag: for a while its absence says nothing.
+        (None, {"run_id": "r1"}, 9.9, Run.WAIT),
+        (None, {"run_id": "r1"}, 10.0, Run.USE),
+    ],
+)
+def test_judge_run(tag: str | None, run: dict[str, Any] | None, waited: float, expected: Run) -> None:
+    assert judge_run(tag, run, waited, TIMING) is expected
+
+
+@pytest.mark.parametrize(
+    ("end", "crashes", "answers", "expected"),
+    [
+        (Exit(0, "scheduler-close-worker", ran=True), 0, True, Next.RETIRED),
+        (Exit(0, "scheduler-remove-worker", ran=True), 0, True, Next.RETIRED),
+        (Exit(0, None, ran=True), 0, True, Next.RETIRED),
+        (Exit(0, "worker-handle-scheduler-connection-broken", ran=True), 0, True, Next.SEEK),
+        (Exit(0, "scheduler-close", ran=True), 0, True, Next.SEEK),
+        (Exit(0, "worker-heartbeat-missing", ran=True), 0, True, Next.SEEK_LATER),
+        # It could not start since the scheduler is not there: that is no crash, however often.
+        (Exit(1, "OSError: no answer"), 99, False, Next.SEEK),
+        (Exit(1, "TypeError: no such option"), 0, True, Next.RESTART),
+        (Exit(-9, None, ran=True), 2, True, Next.RESTART),
+        (Exit(-9, None, ran=True), 3, True, Next.FAIL),
+    ],
+)
+def test_after_worker_exit(end: Exit, crashes: int, answers: bool, expected: Next) -> None:
+    assert after_worker_exit(end, crashes=crashes, scheduler_answers=answers, timing=TIMING) is expected
+
+
+@pytest.mark.parametrize(
+    ("end", "crashes", "expected"),
+    [
+        (Exit(0, "idle-timeout-exceeded", ran=True), 0, Next.OVER),
+        (Exit(1, "OSError: address in use"), 0, Next.RESTART),
+        (Exit(-11, None, ran=True), 3, Next.FAIL),
+    ],
+)
+def test_after_scheduler_exit(end: Exit, crashes: int, expected: Next) -> None:
+    assert after_scheduler_exit(end, crashes=crashes, timing=TIMING) is expected
+
+
+@pytest.mark.parametrize(
+    ("document", "lost", "answers", "silent", "expected"),
+    [
+        ({"run_id": "r", "boot": 1}, None, False, 0, Seek.JOIN),
+        ({"run_id": "older", "boot": 1}, None, False, 0, Seek.WAIT),
+        (None, None, False, 899, Seek.WAIT),
+        (None, None, False, 900, Seek.LEAVE),
+        ({"run_id": "older", "boot": 7}, None, False, 900, Seek.LEAVE),
+        ({"run_id": "r", "boot": 1}, 1, False, 599, Seek.WAIT),
+        ({"run_id": "r", "boot": 1}, 1, False, 600, Seek.LEAVE),
+        # The connection was cut, and the same scheduler answers again.
+        ({"run_id": "r", "boot": 1}, 1, True, 30, Seek.JOIN),
+        # A new one came up; even at the last moment it is joined, not left.
+        ({"run_id": "r", "boot": 2}, 1, False, 600, Seek.JOIN),
+        # What answers at the old address is not asked when the document is another run's.
+        ({"run_id": "newer", "boot": 1}, 1, True, 30, Seek.WAIT),
+    ],
+)
+def test_seek(document: dict[str, Any] | None, lost: int | None, answers: bool, silent: float, expected: Seek) -> None:
+    decided = seek(document, run_id="r", lost_boot=lost, lost_boot_answers=answers, silent_seconds=silent, timing=TIMING)
+    assert decided is expected
+
+
+def test_seeking_grows_patient() -> None:
+    pauses = [seek_pause_seconds(waited) for waited in (0, 5, 30, 119, 120, 600)]
+    assert pauses == sorted(pauses)
+    assert pauses[0] == 0.25
+    assert pauses[-1] == 5.0
+
+
+def test_boots_count_up_within_a_run() -> None:
+    assert next_boot(None, "r") == 1
+    assert next_boot({}, "r") == 1
+    assert next_boot({"run_id": "older", "boot": 5}, "r") == 1
+    assert next_boot({"run_id": "r", "boot": 5}, "r") == 6
+
+
+def test_only_differences_that_matter_are_differences() -> None:
+    own = {"python": "3.11", "packages": {"dask": "2026.8.0", "distributed": "2026.8.0", "numpy": "1"}}
+    assert version_differences(own, own | {"packages": own["packages"] | {"numpy": "2"}}) == {}
+    assert version_differences(own, own | {"python": "3.11.9"}) == {}
+    assert version_differences(own, {"python": "3.12", "packages": {"dask": "2026.8.0"}}) == {
+        "python": ("3.11", "3.12"),
+        "distributed": ("2026.8.0", None),
+    }
+
+
+@pytest.mark.parametrize(
+    ("machine", "worker"),
+    [(GIB // 4, GIB // 8), (GIB, GIB - 256 * 2**20), (16 * GIB, 16 * GIB - 16 * GIB * 3 // 100)],
+)
+def test_a_worker_leaves_memory_to_the_machine(machine: int, worker: int) -> None:
+    assert worker_memory_limit_bytes(machine) == worker
+
+
+def test_backoff_grows_to_its_ceiling_and_varies() -> None:
+    still = list(itertools.islice(backoff(1.0, ceiling_seconds=5.0, jitter=0.0), 5))
+    assert still == [1.0, 2.0, 4.0, 5.0, 5.0]
+    varied = list(itertools.islice(backoff(1.0, ceiling_seconds=5.0, rng=random.Random(1)), 50))
+    assert len({round(pause, 6) for pause in varied[3:]}) > 40
+    assert all(4.0 <= pause <= 6.0 for pause in varied[3:])
+
+
+def test_every_state_is_reachable_and_only_the_ends_are_final() -> None:
+    reached, edge = {states.BOOTING}, {states.BOOTING}
+    while edge:
+        edge = {after for before in edge for after in states.TRANSITIONS[before]} - reached
+        reached |= edge
+    assert reached == set(states.TRANSITIONS)
+    assert {state for state, after in states.TRANSITIONS.items() if not after} == {states.LEFT, states.FAILED}
+    living = set(states.TRANSITIONS) - {states.LEFT, states.FAILED}
+    assert all(states.FAILED in states.TRANSITIONS[state] for state in living)
+    assert all(reason for edges in states.TRANSITIONS.values() for reason in edges.values())
+
+
+def test_illegal_transitions_are_refused() -> None:
+    states.check_transition(None, states.BOOTING)
+    with pytest.raises(HostError, match=r"from None to running"):
+        states.check_transition(None, states.RUNNING)
+    with pytest.raises(HostError, match=r"it is final"):
+        states.check_transition(states.LEFT, states.BOOTING)
+
+
+def test_an_exit_describes_itself() -> None:
+    assert Exit(-9).describe() == "signal 9"
+    assert Exit(1, "TypeError: x").describe() == "exit code 1: TypeError: x"

@@ -1,0 +1,180 @@
+"""Locked answers: what AWS says once, and what stays. moto answers in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from terradask._aws import Aws
+from terradask._baseline import Baseline
+from terradask._resolve import resolve_cluster, resolve_network
+from terradask.errors import AccountChanged, InvalidInput, UnknownImage, UnknownInstanceType, UnknownZone
+from terradask_stacks.lock import ClusterLock, NetworkLock
+from terradask_stacks.settings import Settings
+
+ZONES = ["us-east-1a", "us-east-1b", "us-east-1c", "us-east-1d", "us-east-1e", "us-east-1f"]
+
+
+@pytest.fixture(autouse=True)
+def _moto(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    with mock_aws():
+        yield
+
+
+@pytest.fixture
+def aws() -> Aws:
+    return Aws("us-east-1")
+
+
+def _settings(**sections) -> Settings:
+    return Settings.model_validate(sections)
+
+
+def _network_lock(**changes) -> NetworkLock:
+    given = {"account": "123456789012", "zones": {"us-east-1b": 0}, "image_ids": {"x86_64": "ami-0123456789abcdef0"}, **changes}
+    return NetworkLock.model_validate(given)
+
+
+def _baseline(zones: list[str]) -> Baseline:
+    subnets = {"public_subnet_id": "s", "private_subnet_id": "s", "public_cidr": "10.0.0.0/24", "private_cidr": "10.0.16.0/20"}
+    return Baseline.model_validate(
+        {
+            "format": 1, "terradask_version": "0.1.0", "workspace": "default", "region": "us-east-1", "account": "123456789012",
+            "bucket": "b", "vpc_id": "vpc-1", "vpc_cidr": "10.0.0.0/16", "zones": dict.fromkeys(zones, subnets), "templates": {},
+            "security_groups": {}, "instance_profiles": {}, "roles": {}, "secrets_prefix": "p", "log_group": "g", "nat": "single",
+            "host": {"wheel_key": "k", "wheel_sha256": "s"},
+        }
+    )  # fmt: skip
+
+
+# ---- the network ----------------------------------------------------------------------------------------------------
+
+
+def test_fresh_answers(aws: Aws):
+    lock = resolve_network(_settings(), aws)
+    assert lock.account == "123456789012"
+    assert lock.partition == "aws"
+    assert lock.zones == {zone: slot for slot, zone in enumerate(ZONES)}
+    assert lock.image_ids["x86_64"].startswith("ami-")
+
+
+def test_no_more_zones_than_the_block_has_room_for(aws: Aws):
+    small = {"cidr": "10.0.0.0/22", "private_subnet_prefix_length": 24, "public_subnet_prefix_length": 26}
+    assert list(resolve_network(_settings(network=small), aws).zones) == ["us-east-1a", "us-east-1b"]
+
+
+def test_earlier_answers_stay(aws: Aws):
+    lock = _network_lock()
+    assert resolve_network(_settings(), aws, lock) == lock
+
+
+def test_refresh_asks_again_and_keeps_slots(aws: Aws):
+    lock = resolve_network(_settings(), aws, _network_lock(), refresh=True)
+    assert lock.zones["us-east-1b"] == 0
+    assert sorted(lock.zones) == ZONES
+    assert lock.image_ids["x86_64"] != "ami-0123456789abcdef0"
+
+
+def test_wanted_zones_are_taken_and_wrong_ones_refused(aws: Aws):
+    wanted = {"zones": ["us-east-1c", "us-east-1b"]}
+    assert resolve_network(_settings(network=wanted), aws, _network_lock()).zones == {"us-east-1b": 0, "us-east-1c": 1}
+    with pytest.raises(UnknownZone) as caught:
+        resolve_network(_settings(network={"zones": ["us-east-1z"]}), aws)
+    assert "us-east-1z" in str(caught.value)
+    assert "us-east-1a, us-east-1b" in str(caught.value)
+
+
+def test_named_image_is_looked_for_once(aws: Aws):
+    known = boto3.client("ec2", "us-east-1").describe_images(Filters=[{"Name": "architecture", "Values": ["x86_64"]}])["Images"][0][
+        "ImageId"
+    ]
+    assert resolve_network(_settings(network={"image": known}), aws).image_ids == {"x86_64": known}
+    locked = _network_lock(image_ids={"x86_64": "ami-00000000"})
+    assert resolve_network(_settings(network={"image": "ami-00000000"}), aws, locked) == locked
+    with pytest.raises(UnknownImage, match="ami-00000001"):
+        resolve_network(_settings(network={"image": "ami-00000001"}), aws)
+
+
+def test_image_for_another_processor_is_refused(aws: Aws):
+    images = boto3.client("ec2", "us-east-1").describe_images(Filters=[{"Name": "architecture", "Values": ["arm64"]}])["Images"]
+    with pytest.raises(UnknownImage, match="arm64"):
+        resolve_network(_settings(network={"image": images[0]["ImageId"]}), aws)
+
+
+def test_answers_of_another_account_are_refused(aws: Aws):
+    with pytest.raises(AccountChanged) as caught:
+        resolve_network(_settings(), aws, _network_lock(account="210987654321"))
+    assert "123456789012" in str(caught.value)
+    assert "210987654321" in str(caught.value)
+
+
+def test_loopback_block_is_for_an_embedded_aws_alone(aws: Aws, monkeypatch: pytest.MonkeyPatch):
+    loopback = _settings(network={"cidr": "127.64.0.0/16"})
+    with pytest.raises(InvalidInput, match=r"127\.64\.0\.0/16"):
+        resolve_network(loopback, aws, _network_lock())
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://ec2.example.com")
+    with pytest.raises(InvalidInput, match="embedded"):
+        resolve_network(loopback, aws, _network_lock())
+
+
+# ---- a cluster ------------------------------------------------------------------------------------------------------
+
+
+def test_first_zone_that_offers_all_types(aws: Aws):
+    lock = resolve_cluster(_settings(), _baseline(["us-east-1b", "us-east-1a"]), aws)
+    assert lock.zone == "us-east-1a"
+    assert lock.account == "123456789012"
+    assert lock.worker_instance_types == ["m6i.xlarge"]
+    # us-east-1e is an old zone without new types.
+    assert resolve_cluster(_settings(), _baseline(["us-east-1e", "us-east-1f"]), aws).zone == "us-east-1f"
+
+
+def test_no_zone_offers_them(aws: Aws):
+    with pytest.raises(UnknownInstanceType, match="us-east-1e lacks m6i"):
+        resolve_cluster(_settings(), _baseline(["us-east-1e"]), aws)
+
+
+def test_wanted_zone(aws: Aws):
+    wanted = _settings(cluster={"zone_name": "us-east-1b"})
+    assert resolve_cluster(wanted, _baseline(["us-east-1a", "us-east-1b"]), aws).zone == "us-east-1b"
+    with pytest.raises(UnknownZone, match="allowed: us-east-1a"):
+        resolve_cluster(wanted, _baseline(["us-east-1a"]), aws)
+    old = _settings(cluster={"zone_name": "us-east-1e"})
+    with pytest.raises(UnknownInstanceType, match="us-east-1e doesn't offer"):
+        resolve_cluster(old, _baseline(["us-east-1a", "us-east-1e"]), aws)
+
+
+def test_misspelt_type_names_the_nearest(aws: Aws):
+    with pytest.raises(UnknownInstanceType) as caught:
+        resolve_cluster(_settings(cluster={"worker_vm_types": ["m6i.xlrge"]}), _baseline(["us-east-1a"]), aws)
+    assert "m6i.xlarge" in str(caught.value.allowed)
+
+
+def test_arm_is_refused(aws: Aws):
+    with pytest.raises(UnknownInstanceType, match="x86-64"):
+        resolve_cluster(_settings(cluster={"worker_vm_types": ["m6g.xlarge"]}), _baseline(["us-east-1a"]), aws)
+
+
+def test_earlier_answers_stay_as_long_as_they_fit(monkeypatch: pytest.MonkeyPatch):
+    lock = ClusterLock(
+        account="123456789012", zone="us-east-1b", scheduler_instance_types=["m6i.xlarge"], worker_instance_types=["m6i.xlarge"]
+    )
+    aws = Aws("us-east-1")
+    baseline = _baseline(["us-east-1a", "us-east-1b"])
+    with monkeypatch.context() as patched:
+        patched.setattr(Aws, "client", lambda *_: pytest.fail("AWS was asked"))
+        assert resolve_cluster(_settings(), baseline, aws, lock) == lock
+    larger = _settings(cluster={"worker_vm_types": ["m6i.2xlarge"]})
+    changed = resolve_cluster(larger, baseline, aws, lock)
+    # Other types, but the zone stays: the cluster would move otherwise.
+    assert (changed.zone, changed.worker_instance_types) == ("us-east-1b", ["m6i.2xlarge"])
+    assert resolve_cluster(_settings(), baseline, aws, lock, refresh=True).zone == "us-east-1a"
+    moved = _baseline(["us-east-1a"])
+    assert resolve_cluster(_settings(), moved, aws, lock).zone == "us-east-1a"

@@ -1,0 +1,130 @@
+"""What boto3 raises, and what people read instead. No AWS is asked."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
+
+from terradask._aws import Aws, is_loopback_endpoint
+from terradask._baseline import parse_baseline
+from terradask.errors import (
+    AccessDenied,
+    BaselineFormat,
+    EndpointUnreachable,
+    ExpiredCredentials,
+    InvalidCredentials,
+    NoCredentials,
+    RegionUnknown,
+)
+
+VARIABLES = ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+
+
+@pytest.fixture(autouse=True)
+def _environ(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+def _refusal(code: str, message: str = "") -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": message}}, "DescribeVpcs")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (_refusal("ExpiredToken"), ExpiredCredentials),
+        (_refusal("RequestExpired"), ExpiredCredentials),
+        (_refusal("InvalidClientTokenId"), InvalidCredentials),
+        (_refusal("AuthFailure"), InvalidCredentials),
+        (_refusal("UnauthorizedOperation", "User: x is not authorized to perform: ec2:DescribeVpcs because"), AccessDenied),
+        (NoCredentialsError(), NoCredentials),
+        (EndpointConnectionError(endpoint_url="https://ec2.us-east-1.amazonaws.com"), EndpointUnreachable),
+    ],
+)
+def test_errors_are_explained(error: Exception, expected: type[Exception]):
+    with pytest.raises(expected) as caught, Aws("us-east-1").explained():
+        raise error
+    assert caught.value.__cause__ is error
+    assert caught.value.advice
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_denied_action_comes_from_the_message_or_the_call():
+    aws = Aws("us-east-1")
+    named = aws.explain(_refusal("AccessDenied", "User: x is not authorized to perform: ec2:DescribeVpcs on resource"))
+    plain = aws.explain(_refusal("AccessDenied", "Access Denied"))
+    assert isinstance(named, AccessDenied)
+    assert isinstance(plain, AccessDenied)
+    assert (named.action, plain.action) == ("ec2:DescribeVpcs", "DescribeVpcs")
+
+
+def test_other_errors_pass():
+    with pytest.raises(ClientError), Aws("us-east-1").explained():
+        raise _refusal("VpcLimitExceeded")
+
+
+def test_missing_login_is_told_before_the_first_call():
+    with pytest.raises(NoCredentials, match="AWS_PROFILE"):
+        Aws("us-east-1").client("ec2")
+
+
+def test_unknown_profile():
+    with pytest.raises(NoCredentials, match="nobody"):
+        Aws("us-east-1", profile="nobody").client("ec2")
+
+
+def test_region_that_does_not_exist_names_the_nearest():
+    aws = Aws("us-esat-1")
+    found = aws.explain(EndpointConnectionError(endpoint_url="https://ec2.us-esat-1.amazonaws.com"))
+    assert isinstance(found, RegionUnknown)
+    assert "us-east-1" in str(found)
+
+
+def test_clients_are_made_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    aws = Aws("eu-central-1")
+    assert aws.client("ec2") is aws.client("ec2")
+    assert aws.client("ec2").meta.region_name == "eu-central-1"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "expected"),
+    [
+        (None, False),
+        ("", False),
+        ("http://127.0.0.1:5000", True),
+        ("http://127.64.3.2:5000", True),
+        ("http://localhost:5000", True),
+        ("http://[::1]:5000", True),
+        ("https://vpce-1.ec2.us-east-1.vpce.amazonaws.com", False),
+        ("http://10.0.0.1", False),
+    ],
+)
+def test_loopback_endpoints(endpoint: str | None, expected: bool):
+    assert is_loopback_endpoint({} if endpoint is None else {"AWS_ENDPOINT_URL": endpoint}) is expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ('{"format": 2, "terradask_version": "9.1.0"}', "pip install --upgrade terradask (the network was deployed with 9.1.0)"),
+        ('{"format": 0}', "terradask apply network"),
+        ("{}", "terradask apply network"),
+        ("[]", "terradask apply network"),
+        ("no json", "terradask apply network"),
+        ('{"format": 1}', "terradask apply network"),
+    ],
+)
+def test_baseline_of_another_format_names_the_command(body: str, expected: str):
+    with pytest.raises(BaselineFormat) as caught:
+        parse_baseline(body)
+    assert expected in str(caught.value)
+    assert caught.value.exit_code == 6

@@ -1,0 +1,173 @@
+"""Terraform's own words, as 1.11.4 printed them, and the errors that come of them."""
+
+from __future__ import annotations
+
+import json
+import socket
+from getpass import getuser
+
+import pytest
+
+from terradask._events import Diagnostic, parse_event
+from terradask._terraform_errors import error_of, needs_init
+from terradask.errors import (
+    AccessDenied,
+    BackendMissing,
+    ExpiredCredentials,
+    InvalidCredentials,
+    NoCredentials,
+    ProviderChecksumMismatch,
+    ProviderUnavailable,
+    RegistryUnreachable,
+    StalePlan,
+    StateLocked,
+    TerraformError,
+)
+
+LOCKED = (
+    "Error message: operation error S3: PutObject, https response error StatusCode: 412, RequestID: x, HostID: y, api error "
+    "PreconditionFailed: At least one of the pre-conditions you specified did not hold\nLock Info:\n"
+    "  ID:        bc754eb2-24a9-4e74-ead1-975bed709f14\n  Path:      bucket/clusters/etl/terraform.tfstate\n"
+    "  Operation: OperationTypeApply\n  Who:       {who}\n  Version:   1.11.4\n"
+    "  Created:   2026-11-20 05:18:52.01805903 +0000 UTC\n  Info:      \n\n\n"
+    "Terraform acquires a state lock to protect the state from being written\nby multiple users at the same time."
+)
+REGISTRY = (
+    "Could not retrieve the list of available versions for provider hashicorp/aws: could not connect to registry.terraform.io: failed to "
+    'request discovery document: Get "https://registry.terraform.io/.well-known/terraform.json": dial tcp: lookup registry.terraform.io: '
+    "no such host\n\nTo see which modules are currently depending on hashicorp/aws"
+)
+CHECKSUM = (
+    "Error while installing hashicorp/aws v5.100.0: the local package for registry.terraform.io/hashicorp/aws 5.100.0 doesn't match any of "
+    "the checksums previously recorded in the dependency lock file (this might be because the available checksums are for packages "
+    "targeting different platforms); for more information: https://developer.hashicorp.com/terraform"
+)
+OTHER_VERSION = (
+    "Could not retrieve the list of available versions for provider hashicorp/aws: locked provider registry.terraform.io/hashicorp/aws "
+    "5.99.0 does not match configured version constraint 5.100.0; must use terraform init -upgrade to allow selection of new versions"
+)
+NO_BUCKET = (
+    'Failed to get existing workspaces: S3 bucket "terradask-default-123456789012-us-east-1" does not exist.\n\nThe referenced S3 bucket '
+    "must have been previously created."
+)
+NO_CREDENTIALS = (
+    "Please see https://registry.terraform.io/providers/hashicorp/aws\nfor more information about providing credentials.\n\nError: failed "
+    "to refresh cached credentials, no EC2 IMDS role found, operation error ec2imds: GetMetadata, access disabled"
+)
+DENIED = (
+    "operation error EC2: CreateVpc, https response error StatusCode: 403, RequestID: x, api error UnauthorizedOperation: You are not "
+    "authorized to perform this operation. User: arn:aws:iam::1:user/a is not authorized to perform: ec2:CreateVpc on resource: x"
+)
+DENIED_WITHOUT_NAME = "operation error Auto Scaling: CreateAutoScalingGroup, api error AccessDenied: no"
+EXPIRED = "operation error STS: GetCallerIdentity, api error ExpiredToken: The security token included in the request is expired"
+INVALID = "operation error STS: GetCallerIdentity, api error InvalidClientTokenId: The security token is invalid."
+
+
+@pytest.mark.parametrize(
+    ("summary", "detail", "expected"),
+    [
+        ("Error acquiring the state lock", LOCKED.format(who="ana@laptop"), StateLocked),
+        ("Saved plan is stale", "The given plan file can no longer be applied", StalePlan),
+        ("Saved plan does not match the given state", "The given plan file can not be applied", StalePlan),
+        ("Failed to query available provider packages", REGISTRY, RegistryUnreachable),
+        ("Failed to install provider", CHECKSUM, ProviderChecksumMismatch),
+        ("Failed to query available provider packages", OTHER_VERSION, ProviderUnavailable),
+        (NO_BUCKET, "", BackendMissing),
+        ("No valid credential sources found", NO_CREDENTIALS, NoCredentials),
+        ("creating EC2 VPC", DENIED, AccessDenied),
+        ("creating Auto Scaling Group", DENIED_WITHOUT_NAME, AccessDenied),
+        ("Retrieving AWS account details", EXPIRED, ExpiredCredentials),
+        ("Retrieving AWS account details", INVALID, InvalidCredentials),
+        ("creating EC2 Subnet", "InvalidSubnet.Range: The CIDR is invalid", TerraformError),
+    ],
+)
+def test_diagnostic_becomes_its_type(summary: str, detail: str, expected: type[Exception]):
+    found = Diagnostic("error", summary, detail)
+    warning = Diagnostic("warning", "Saved plan is stale, or so")
+    error = error_of(verb="apply", folder="/w/etl", exit_code=1, diagnostics=[warning, found], stderr="")
+    assert type(error) is expected
+    assert str(error)
+
+
+def test_locked_state_names_holder_time_and_the_way_out():
+    detail = LOCKED.format(who="ana@laptop")
+    diagnostics = [Diagnostic("error", "Error acquiring the state lock", detail)]
+    error = error_of(verb="plan", folder="/w/etl", exit_code=1, diagnostics=diagnostics, stderr="")
+    assert isinstance(error, StateLocked)
+    assert (error.holder, error.operation) == ("ana@laptop", "OperationTypeApply")
+    assert error.since is not None
+    assert error.since.startswith("2026-11-20 05:18:52")
+    assert "terraform -chdir=/w/etl force-unlock bc754eb2-24a9-4e74-ead1-975bed709f14" in str(error)
+    assert "ask them" in str(error)
+
+
+def test_locked_by_this_machine_says_so():
+    detail = LOCKED.format(who=f"{getuser()}@{socket.gethostname()}")
+    diagnostics = [Diagnostic("error", "Error acquiring the state lock", detail)]
+    error = error_of(verb="plan", folder="/w/etl", exit_code=1, diagnostics=diagnostics, stderr="")
+    assert "this machine" in str(error)
+
+
+def test_unreachable_registry_names_the_remedy():
+    diagnostics = [Diagnostic("error", "Failed to query available provider packages", REGISTRY)]
+    error = error_of(verb="init", folder="/w", exit_code=1, diagnostics=diagnostics, stderr="")
+    assert "terradask doctor --fix" in str(error)
+    assert "no such host" in str(error)
+
+
+def test_denied_action_is_named():
+    for detail, action in ((DENIED, "ec2:CreateVpc"), (DENIED_WITHOUT_NAME, "autoscaling:CreateAutoScalingGroup")):
+        error = error_of(verb="apply", folder="/w", exit_code=1, diagnostics=[Diagnostic("error", "x", detail)], stderr="")
+        assert isinstance(error, AccessDenied)
+        assert error.action == action
+        assert isinstance(error.__cause__, TerraformError)
+
+
+def test_text_errors_are_read_where_there_is_no_diagnostic():
+    stderr = "╷\n│ Error: Failed to load state\n│ \n│ it is broken\n╵\n"
+    error = error_of(verb="state pull", folder="/w", exit_code=1, diagnostics=[], stderr=stderr)
+    assert error.problem == "terraform state pull failed: Failed to load state: it is broken"
+
+
+def test_silence_and_signals_are_told():
+    silent = error_of(verb="plan", folder="/w", exit_code=3, diagnostics=[], stderr="")
+    killed = error_of(verb="plan", folder="/w", exit_code=-9, diagnostics=[], stderr="")
+    assert "exit code 3" in str(silent)
+    assert "signal 9" in str(killed)
+
+
+def test_many_errors_are_shortened():
+    many = [Diagnostic("error", f"e{i}", address=f"aws_vpc.v{i}") for i in range(9)]
+    text = str(error_of(verb="plan", folder="/w", exit_code=1, diagnostics=many, stderr=""))
+    assert "e2 (aws_vpc.v2)" in text
+    assert "e3" not in text
+    assert "and 6 more" in text
+
+
+@pytest.mark.parametrize(
+    ("summary", "expected"),
+    [
+        ("Required plugins are not installed", True),
+        ("Inconsistent dependency lock file", True),
+        ('Backend initialization required, please run "terraform init"', True),
+        ("Saved plan is stale", False),
+    ],
+)
+def test_what_init_helps_against(summary: str, expected: bool):
+    assert needs_init(TerraformError("x", diagnostics=[Diagnostic("error", summary)])) is expected
+
+
+def test_events_are_read_and_other_lines_are_not():
+    line = json.dumps(
+        {
+            "@level": "info",
+            "@message": "aws_vpc.main: Creation complete after 12s",
+            "type": "apply_complete",
+            "hook": {"resource": {"addr": "aws_vpc.main"}, "action": "create", "elapsed_seconds": 12},
+        }
+    )
+    event = parse_event(line)
+    assert event is not None
+    assert (event.type, event.address, event.action, event.elapsed_seconds) == ("apply_complete", "aws_vpc.main", "create", 12)
+    for other in ("", "\x1b[0m\x1b[32m", "{", "[]", '{"no": "type"}', 'Successfully configured the backend "s3"!'):
+        assert parse_event(other) is None

@@ -1,0 +1,238 @@
+"""Commands that are followed, captured and stopped: with real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from terradask import _process
+from terradask._folder_lock import FolderLock
+from terradask.errors import FolderBusy
+
+PYTHON = sys.executable
+
+
+def _script(tmp_path: Path, text: str) -> list[str]:
+    path = tmp_path / "script.py"
+    path.write_text(textwrap.dedent(text))
+    return [PYTHON, "-u", str(path)]
+
+
+def _follow(command: list[str], tmp_path: Path, **options):
+    lines: list[str] = []
+    given = {"on_line": lines.append, "cancelled": threading.Event(), "on_stopping": lambda: None, **options}
+    done = _process.follow(command, cwd=tmp_path, environ=dict(os.environ), **given)
+    return done, lines
+
+
+def _gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_lines_arrive_while_the_command_runs(tmp_path: Path):
+    command = _script(tmp_path, "import time\nprint('one')\ntime.sleep(0.5)\nprint('two')\nprint('unended', end='')")
+    arrived: list[tuple[str, float]] = []
+    done, _ = _follow(command, tmp_path, on_line=lambda line: arrived.append((line, time.monotonic())))
+    assert [line for line, _ in arrived] == ["one", "two", "unended"]
+    assert arrived[1][1] - arrived[0][1] > 0.3
+    assert done.exit_code == 0
+
+
+def test_much_output_on_both_sides_blocks_nothing(tmp_path: Path):
+    command = _script(tmp_path, "import sys\nfor i in range(20000):\n  print('x' * 50)\n  print('y' * 50, file=sys.stderr)")
+    done, lines = _follow(command, tmp_path)
+    assert len(lines) == 20000
+    assert done.stderr.endswith("y" * 50 + "\n")
+    assert len(done.stderr) == 64 * 1024
+    assert len(_process.capture(command, cwd=tmp_path, environ=os.environ).stdout) == 20000 * 51
+
+
+def test_stdin_is_closed_and_the_exit_code_is_kept(tmp_path: Path):
+    command = _script(tmp_path, "import sys\nprint(repr(sys.stdin.read()))\nsys.exit(7)")
+    done, lines = _follow(command, tmp_path)
+    assert lines == ["''"]
+    assert done.exit_code == 7
+    assert not done.cancelled
+
+
+WAITS = """
+    import signal, sys, time
+    def stop(*_):
+        print("stopping"); time.sleep(0.3); print("stopped"); sys.exit(1)
+    signal.signal(signal.SIGINT, stop)
+    print("ready")
+    time.sleep(60)
+"""
+
+
+def test_cancel_asks_once_and_waits_for_the_orderly_stop(tmp_path: Path):
+    cancelled, told = threading.Event(), []
+    lines: list[str] = []
+
+    def on_line(line: str) -> None:
+        lines.append(line)
+        if line == "ready":
+            cancelled.set()
+
+    done, _ = _follow(_script(tmp_path, WAITS), tmp_path, on_line=on_line, cancelled=cancelled, on_stopping=lambda: told.append(1))
+    assert lines == ["ready", "stopping", "stopped"]
+    assert done.cancelled
+    assert done.exit_code == 1
+    assert told == [1]
+
+
+def test_an_error_of_the_callback_stops_the_command_in_order(tmp_path: Path):
+    lines: list[str] = []
+
+    def on_line(line: str) -> None:
+        lines.append(line)
+        if line == "ready":
+            raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        _follow(_script(tmp_path, WAITS), tmp_path, on_line=on_line)
+    assert lines == ["ready", "stopping", "stopped"]
+
+
+# A parent that runs `follow` and is interrupted from outside, as by Ctrl-C.
+PARENT = """
+    import json, os, sys, threading
+    from pathlib import Path
+    from terradask import _process
+    child = sys.argv[1:]
+    def line(text): print("line", text, flush=True)
+    try:
+        _process.follow(child, cwd=Path("."), environ=dict(os.environ), on_line=line, cancelled=threading.Event(),
+            on_stopping=lambda: print("asked", flush=True), on_started=lambda pid: print("pid", pid, flush=True), grace_seconds=0.3)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+def _parent(tmp_path: Path, child: str) -> subprocess.Popen[str]:
+    (tmp_path / "child.py").write_text(textwrap.dedent(child))
+    (tmp_path / "parent.py").write_text(textwrap.dedent(PARENT))
+    command = [PYTHON, "-u", str(tmp_path / "parent.py"), PYTHON, "-u", str(tmp_path / "child.py")]
+    return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def _until(process: subprocess.Popen[str], wanted: str) -> str:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if wanted in line:
+            return line.strip()
+    raise AssertionError(f"{wanted!r} never came")
+
+
+def test_ctrl_c_waits_for_the_orderly_stop(tmp_path: Path):
+    parent = _parent(tmp_path, WAITS)
+    _until(parent, "ready")
+    os.killpg(parent.pid, signal.SIGINT)
+    rest = parent.communicate(timeout=10)[0]
+    # "stopping" once: Ctrl-C on the terminal doesn't reach the command's own process group.
+    assert rest.split() == ["asked", "line", "stopping", "line", "stopped", "interrupted"]
+
+
+def test_second_ctrl_c_kills_after_the_grace(tmp_path: Path):
+    stubborn = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('ready')\ntime.sleep(60)"
+    parent = _parent(tmp_path, stubborn)
+    pid = int(_until(parent, "pid").split()[1])
+    _until(parent, "ready")
+    os.kill(parent.pid, signal.SIGINT)
+    _until(parent, "asked")
+    time.sleep(0.5)
+    assert parent.poll() is None
+    started = time.monotonic()
+    os.kill(parent.pid, signal.SIGINT)
+    assert "interrupted" in parent.communicate(timeout=10)[0]
+    assert 0.2 < time.monotonic() - started < 3
+    assert _gone(pid)
+
+
+def test_the_command_finishes_when_its_parent_is_killed(tmp_path: Path):
+    child = "import time, pathlib\nprint('ready')\ntime.sleep(0.6)\nprint('more')\npathlib.Path('finished').touch()"
+    parent = _parent(tmp_path, child)
+    _until(parent, "ready")
+    parent.kill()
+    parent.communicate()
+    deadline = time.monotonic() + 10
+    while not (tmp_path / "finished").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert (tmp_path / "finished").exists()
+
+
+# ---- the folder's lock ----------------------------------------------------------------------------------------------
+
+HOLDER = """
+    import sys, time
+    from pathlib import Path
+    from terradask._folder_lock import FolderLock
+    with FolderLock(Path(sys.argv[1]), limit_seconds=0) as lock:
+        lock.note("terraform apply")
+        print("held", flush=True)
+        sys.stdin.read()
+"""
+
+
+def test_lock_names_the_other_process_and_waits_for_it(tmp_path: Path):
+    path = tmp_path / "stack" / ".lock"
+    holder = subprocess.Popen([*_script(tmp_path, HOLDER), str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdin is not None
+    assert holder.stdout.readline() == "held\n"
+    with pytest.raises(FolderBusy, match="terraform apply") as caught, FolderLock(path, limit_seconds=0.2):
+        pass
+    assert caught.value.pid == holder.pid
+    told: list[FolderBusy] = []
+    threading.Timer(0.4, holder.stdin.close).start()
+    with FolderLock(path, limit_seconds=20, on_wait=told.append):
+        assert len(told) == 1
+    assert holder.wait(10) == 0
+    holder.stdout.close()
+
+
+def test_lock_may_be_taken_again_by_its_holder(tmp_path: Path):
+    lock = FolderLock(tmp_path / ".lock", limit_seconds=0)
+    with lock, lock:
+        assert len(lock.descriptors) == 1
+        other = FolderLock(tmp_path / ".lock", limit_seconds=0)
+        with pytest.raises(FolderBusy), other:
+            pass
+    assert lock.descriptors == ()
+    with FolderLock(tmp_path / ".lock", limit_seconds=0):
+        pass
+
+
+def test_lock_stays_while_an_orphaned_command_runs(tmp_path: Path):
+    path = tmp_path / ".lock"
+    with FolderLock(path, limit_seconds=0) as lock:
+        child = subprocess.Popen([PYTHON, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=lock.descriptors)
+        lock.note("terraform apply", child.pid)
+    # The holder is gone, its command is not.
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "pid": _dead_pid()}))
+    with pytest.raises(FolderBusy) as caught, FolderLock(path, limit_seconds=0):
+        pass
+    assert caught.value.pid == child.pid
+    child.communicate(b"\n", timeout=10)
+    with FolderLock(path, limit_seconds=5):
+        pass
+
+
+def _dead_pid() -> int:
+    process = subprocess.Popen([PYTHON, "-c", ""])
+    process.wait()
+    return process.pid
