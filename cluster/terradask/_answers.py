@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
-from terradask_stacks.loading import LoadedSettings, load_settings
+from terradask._resolve import ARCHITECTURE, resolve_cluster, resolve_network
+from terradask_stacks.loading import LoadedSettings
 from terradask_stacks.lock import ClusterLock, NetworkLock, read_lock, write_lock
 from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings, check_capacity, check_egress
-
-from terradask._resolve import ARCHITECTURE, resolve_cluster, resolve_network
 
 if TYPE_CHECKING:
     from terradask._aws import Aws
@@ -75,9 +74,7 @@ def cluster_answers(
     return ClusterAnswers(settings, lock, baseline.public_workers)
 
 
-def answers_to_destroy(
-    loaded: LoadedSettings, baseline: Baseline, aws: Aws, descriptor: Mapping[str, Any] | None
-) -> ClusterAnswers:
+def answers_to_destroy(loaded: LoadedSettings, baseline: Baseline, aws: Aws, descriptor: Mapping[str, Any] | None) -> ClusterAnswers:
     """Return answers that are good enough to destroy a cluster: Terraform destroys what the state says.
 
     Parameters
@@ -102,13 +99,6 @@ def answers_to_destroy(
         )
     settings = loaded.settings.model_copy(update={"cluster": cluster})
     return ClusterAnswers(settings, lock, baseline.public_workers)
-
-
-def with_cluster_overrides(
-    loaded: LoadedSettings, path: Any, dask_config: Mapping[str, Any] | None, overrides: Mapping[str, Any]
-) -> LoadedSettings:
-    """Load the settings again, with more arguments above all others."""
-    return load_settings(path, dask_config=dask_config, overrides=overrides) if overrides else loaded
 
 
 def _as_deployed(network: NetworkSettings, baseline: Baseline) -> NetworkSettings:

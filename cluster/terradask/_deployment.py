@@ -224,7 +224,7 @@ class Deployment:
             "terradask:run:owner": run.owner,
             "terradask:run:started": run.started_at,
         }
-        with ThreadPoolExecutor(3) as pool:
+        with ThreadPoolExecutor(4) as pool:
             waits = [
                 pool.submit(
                     write_secret,
@@ -235,6 +235,7 @@ class Deployment:
                 ),
                 pool.submit(self.objects.write_text, SOFTWARE, lock.to_requirements()),
                 pool.submit(self.groups.tag, tags),
+                pool.submit(self.groups.arm),
             ]
             for wait in waits:
                 wait.result()
@@ -259,6 +260,7 @@ class Deployment:
             if not any(group.members for group in groups.describe().values()):
                 break
             time.sleep(_POLL_SECONDS)
+        groups.disarm()
         self._void_keys()
         self.objects.delete_run()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,9 @@ from terradask._scaling import PROTECTION_BATCH, Group, Member, ProtectAndLower,
 
 if TYPE_CHECKING:
     from terradask._aws import Aws
+
+#: How far ahead a start sets the dead man's switch; the scheduler's host moves it on every ten minutes.
+DEAD_MAN_MINUTES = 30
 
 
 class Groups:
@@ -26,7 +30,7 @@ class Groups:
     Numbers that are sent are absolute, so that repeating a call changes nothing.
 
     Permissions needed: ``autoscaling:DescribeAutoScalingGroups``, ``SetDesiredCapacity``, ``SetInstanceProtection``,
-    ``TerminateInstanceInAutoScalingGroup``, ``CreateOrUpdateTags``, ``DeleteTags``.
+    ``TerminateInstanceInAutoScalingGroup``, ``CreateOrUpdateTags``, ``PutScheduledUpdateGroupAction``, ``BatchDeleteScheduledAction``.
     """
 
     def __init__(self, aws: Aws, autoscaling_groups: Mapping[str, str]) -> None:
@@ -76,6 +80,27 @@ class Groups:
             if group.desired or group.members:
                 self.set_desired(name, 0)
 
+    def arm(self, minutes: float = DEAD_MAN_MINUTES) -> None:
+        """Set the dead man's switch: each group goes to zero in so many minutes, unless the scheduler's host moves that on.
+
+        It also ends a cluster whose scheduler never came up, with no process of ours alive.
+        """
+        start = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=minutes)
+        for autoscaling_group in self._names.values():
+            self._client.put_scheduled_update_group_action(
+                AutoScalingGroupName=autoscaling_group,
+                ScheduledActionName=_dead_man_action(autoscaling_group),
+                StartTime=start,
+                DesiredCapacity=0,
+            )
+
+    def disarm(self) -> None:
+        """Take the dead man's switch away, so that it can't hit a later run."""
+        for autoscaling_group in self._names.values():
+            self._client.batch_delete_scheduled_action(
+                AutoScalingGroupName=autoscaling_group, ScheduledActionNames=[_dead_man_action(autoscaling_group)]
+            )
+
     def tag(self, tags: Mapping[str, str]) -> None:
         """Set volatile tags on every group, propagated to instances launched from now on."""
         self._client.create_or_update_tags(
@@ -110,3 +135,8 @@ class Groups:
             # A host that was retired may have left by itself in the meantime, with decrement.
             if "not found" not in str(error).lower() and "not part of" not in str(error).lower():
                 raise
+
+
+def _dead_man_action(autoscaling_group: str) -> str:
+    # The scheduler's host moves an action of this name.
+    return f"{autoscaling_group}-dead-man"

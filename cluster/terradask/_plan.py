@@ -6,7 +6,7 @@ Pure: from the JSON of ``terraform show -json PLAN`` to `PlanSummary`. The JSON 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from terradask._plan_dangers import Danger, dangers_of
@@ -222,8 +222,13 @@ def _configured(document: Mapping[str, Any]) -> dict[str, frozenset[str]]:
 
 
 def _drift(document: Mapping[str, Any]) -> tuple[Change, ...]:
-    found = [_change(resource, {}) for resource in real_drift(document)]
-    return tuple(sorted((c for c in found if c.attributes or c.action == "delete"), key=lambda change: change.address))
+    found = []
+    for resource in real_drift(document):
+        change = _change(resource, {})
+        attributes = tuple(a for a in change.attributes if a.before or a.after)
+        if attributes or change.action == "delete":
+            found.append(replace(change, attributes=attributes))
+    return tuple(sorted(found, key=lambda change: change.address))
 
 
 def _providers(document: Mapping[str, Any]) -> dict[str, str]:

@@ -9,16 +9,26 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from terradask._plan_values import decoded, without_empty
+from terradask._plan_values import decoded
 
 #: What the runtime owns.
 _RUNTIME = {"aws_autoscaling_group": ("desired_capacity", "predicted_capacity")}
 
-#: Lists on one resource that show what resources of another type declare.
+#: Lists on one resource that show what resources of another type declare, each an entry: what nobody declared is drift.
 _REPEATED = {
     "aws_security_group": ("ingress", "egress"),
     "aws_iam_role": ("inline_policy", "managed_policy_arns"),
+    "aws_route_table": ("route",),
 }
+
+#: Values on a bucket that show what one other resource declares: a difference is that resource's drift.
+_OF_BUCKETS = {
+    "policy": "aws_s3_bucket_policy",
+    "versioning": "aws_s3_bucket_versioning",
+    "server_side_encryption_configuration": "aws_s3_bucket_server_side_encryption_configuration",
+}
+
+_TARGETS = ("gateway_id", "nat_gateway_id", "vpc_endpoint_id", "transit_gateway_id", "network_interface_id", "vpc_peering_connection_id")
 
 _RULE_TYPES = {
     "ingress": "aws_vpc_security_group_ingress_rule",
@@ -38,7 +48,7 @@ def real_drift(document: Mapping[str, Any]) -> list[dict[str, Any]]:
         before, after = change.get("before"), change.get("after")
         if before is not None and after is not None:
             before, after = _compared(entry["type"], before, after, declared)
-            if without_empty(before) == without_empty(after):
+            if _meaning(before) == _meaning(after):
                 continue
         found.append({**entry, "change": {**change, "before": before, "after": after}})
     return found
@@ -49,6 +59,12 @@ def _compared(kind: str, before: _Values, after: _Values, declared: list[tuple[s
     ours = _RUNTIME.get(kind, ())
     before = {k: v for k, v in before.items() if k not in ours}
     after = {k: v for k, v in after.items() if k not in ours}
+    if kind == "aws_s3_bucket":
+        elsewhere = {other for other, values in declared if values.get("bucket") == after.get("id")}
+        for name, other in _OF_BUCKETS.items():
+            if other in elsewhere:
+                before.pop(name, None)
+                after.pop(name, None)
     for name in _REPEATED.get(kind, ()):
         sides = [_facts(kind, name, side) for side in (before, after)]
         known = {fact for declared_kind, values in declared for fact in _declared_facts(name, after, declared_kind, values)}
@@ -65,6 +81,10 @@ def _facts(kind: str, name: str, values: _Values) -> set[str]:
         return {_policy(item.get("name"), item.get("policy")) for item in items if item.get("name")}
     if kind == "aws_security_group":
         return {fact for item in items for fact in _rules(item)}
+    if name == "route":
+        return {
+            _route(item.get("cidr_block") or item.get("ipv6_cidr_block") or item.get("destination_prefix_list_id"), item) for item in items
+        }
     return set(map(str, items))
 
 
@@ -80,6 +100,9 @@ def _declared_facts(name: str, owner: _Values, kind: str, values: _Values) -> It
         yield _rule(values.get("ip_protocol"), values.get("from_port"), values.get("to_port"), source)
     if name == "inline_policy" and kind == "aws_iam_role_policy" and values.get("role") in (owner.get("id"), owner.get("name")):
         yield _policy(values.get("name"), values.get("policy"))
+    if name == "route" and kind == "aws_route" and values.get("route_table_id") == owner.get("id"):
+        keys = ("destination_cidr_block", "destination_ipv6_cidr_block", "destination_prefix_list_id")
+        yield _route(next((values[key] for key in keys if values.get(key)), None), values)
     if name == "managed_policy_arns" and kind == "aws_iam_role_policy_attachment" and values.get("role") == owner.get("name"):
         yield str(values.get("policy_arn"))
 
@@ -100,6 +123,20 @@ def _rule(protocol: Any, first: Any, last: Any, source: str) -> str:
     if str(protocol) == "-1":
         first = last = 0
     return f"{protocol} {first}-{last} {source}"
+
+
+def _route(destination: Any, values: _Values) -> str:
+    return f"{destination} {next((values[key] for key in _TARGETS if values.get(key)), None)}"
+
+
+def _meaning(value: Any) -> Any:
+    """Return a value without what is null, empty, false or zero: the provider turns one into the other when it reads."""
+    if isinstance(value, Mapping):
+        pairs = {name: _meaning(inner) for name, inner in value.items()}
+        return {name: inner for name, inner in pairs.items() if inner}
+    if isinstance(value, list):
+        return [inner for inner in map(_meaning, value) if inner]
+    return decoded(value)
 
 
 def _policy(name: Any, policy: Any) -> str:

@@ -126,8 +126,7 @@ def _leaves(path: tuple[str | int, ...], *sides_and_marks: Any) -> Iterator[_Lea
     before, after = decoded(before), decoded(after)
     sides = [side for side in (before, after) if not (side is _ABSENT or _empty(side))]
     if sides and all(isinstance(side, Mapping) for side in sides):
-        names = sorted({*_keys(before), *_keys(after), *_keys(unknown)})
-        for key in names:
+        for key in sorted({*_keys(before), *_keys(after), *_keys(unknown)}):
             if not path and key in _REPEATING:
                 continue
             yield from _below(path, key, before, after, unknown, hidden_before, hidden_after)
@@ -138,12 +137,14 @@ def _leaves(path: tuple[str | int, ...], *sides_and_marks: Any) -> Iterator[_Lea
             yield from _below(path, index, before, after, unknown, hidden_before, hidden_after)
         return
     if not sides and isinstance(unknown, Mapping | list) and unknown:
-        keys = list(unknown) if isinstance(unknown, Mapping) else list(range(len(unknown)))
-        for key in keys:
-            yield from _below(path, key, before, after, unknown, hidden_before, hidden_after)
+        inner: list[str | int] = list(unknown) if isinstance(unknown, Mapping) else list(range(len(unknown)))
+        for part in inner:
+            yield from _below(path, part, before, after, unknown, hidden_before, hidden_after)
         return
     if not _same(before, after):
-        yield path, before, after, False, _looks_secret(before) or _looks_secret(after)
+        # A list of plain values is shown whole, so one mark in it hides all.
+        marked = _marked(hidden_before) or _marked(hidden_after)
+        yield path, before, after, False, marked or _looks_secret(before) or _looks_secret(after)
 
 
 def _below(path: tuple[str | int, ...], key: str | int, *sides: Any) -> Iterator[_Leaf]:
@@ -177,11 +178,17 @@ def _nested(lists: list[Any]) -> bool:
 
 
 def _same(before: Any, after: Any) -> bool:
-    return _none_if_empty(before) == _none_if_empty(after)
+    return bool(_none_if_empty(before) == _none_if_empty(after))
 
 
 def _none_if_empty(value: Any) -> Any:
     return None if value is _ABSENT or _empty(value) else without_empty(value)
+
+
+def _marked(marks: Any) -> bool:
+    if isinstance(marks, Mapping):
+        return any(map(_marked, marks.values()))
+    return marks is True or (isinstance(marks, list) and any(map(_marked, marks)))
 
 
 def _looks_secret(value: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import tempfile
@@ -17,6 +16,7 @@ from terradask._terraform import CONFIGURATION, LOCK_FILE, PlanFile, sha256_of
 from terradask.errors import InvalidInput, PlanChanged
 
 SIDECAR_FORMAT = 1
+PLAN_NAME = "plan.tfplan"
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,6 @@ class _Sidecar:
     sha256: str
     configuration_sha256: str
     destroy: bool
-    created_at: str
     add: int
     change: int
     remove: int
@@ -113,53 +112,57 @@ class Plan:
             Naming which.
         """
         if not self.file.is_file():
-            raise PlanChanged(
-                "the plan's file is gone: it was applied, or removed", what="file", given=str(self.file)
-            )
+            raise PlanChanged("the plan's file is gone: it was applied, or removed", what="file", given=str(self.file))
         found = sha256_of(self.file)
         if found != self.hash:
             raise PlanChanged(
                 "the plan's file has changed since it was made", what="file", given=f"{self.file} has sha256 {found}, not {self.hash}"
             )
         if configuration_sha256(self.folder) != self.configuration_sha256:
-            raise PlanChanged(
-                "the configuration has changed since the plan was made", what="configuration", given=str(self.folder)
-            )
+            raise PlanChanged("the configuration has changed since the plan was made", what="configuration", given=str(self.folder))
 
-    def save(self) -> Path:
-        """Write down, beside the file, what another process needs to apply it."""
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Save the plan for `Workspace.open_plan`, in another process or on another machine.
+
+        Parameters
+        ----------
+        path
+            The file, or the folder for it; beside it comes a small JSON file, which has to stay with it. Both are readable by their owner
+            alone: the plan has secrets in plain text.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        file = _file_of(Path(path))
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         entry = _Sidecar(
             stack=self.stack,
             sha256=self.hash,
             configuration_sha256=self.configuration_sha256,
             destroy=self.destroy,
-            created_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             add=self.plan_file.add,
             change=self.plan_file.change,
             remove=self.plan_file.remove,
         )
-        path = _sidecar_path(self.file)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump({"format": SIDECAR_FORMAT, **asdict(entry)}, stream, indent=1)
-        Path(temporary).replace(path)
-        return path
+        _write(file, self.file.read_bytes())
+        _write(_sidecar_of(file), json.dumps({"format": SIDECAR_FORMAT, **asdict(entry)}, indent=1).encode())
+        return file
 
     def remove(self) -> None:
         """Remove the file and what lies beside it: it holds secrets, and can't be applied twice."""
         self.file.unlink(missing_ok=True)
-        _sidecar_path(self.file).unlink(missing_ok=True)
+        _sidecar_of(self.file).unlink(missing_ok=True)
 
 
-def open_plan(
-    path: Path, *, folder_of: Callable[[str], Path], show_in: Callable[[Path, PlanFile], Mapping[str, Any]]
-) -> Plan:
-    """Open a plan that `Plan.save` described.
+def open_plan(saved: Path, *, folder_of: Callable[[str], Path], show_in: Callable[[Path, PlanFile], Mapping[str, Any]]) -> Plan:
+    """Open a plan that `Plan.save` saved.
 
     Parameters
     ----------
-    path
-        The plan's file.
+    saved
+        The file, or its folder.
     folder_of
         Returns the folder of a stack.
     show_in
@@ -168,24 +171,20 @@ def open_plan(
     Raises
     ------
     InvalidInput
-        If the file isn't there, or isn't a plan of terradask's.
+        If there is no plan of terradask's.
     """
-    path = path.absolute()
-    if not path.is_file():
-        raise InvalidInput(
-            "there is no such plan", given=str(path), allowed="a file that `terradask plan` wrote", advice="plan again"
-        )
+    path = _file_of(saved)
     try:
-        document = json.loads(_sidecar_path(path).read_text(encoding="utf-8"))
+        document = json.loads(_sidecar_of(path).read_text(encoding="utf-8"))
         if document.pop("format") != SIDECAR_FORMAT:
-            raise ValueError("another format")
+            raise ValueError("its format is another one")
         entry = _Sidecar(**document)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(
-            "this is no plan that terradask wrote",
-            given=f"{path}: {error}",
-            allowed=f"a plan with {_sidecar_path(path).name} beside it",
-            advice="plan again, and keep both files together",
+            "there is no plan that terradask saved",
+            given=f"{saved}: {error}",
+            allowed=f"a plan with {_sidecar_of(path).name} beside it, as `terradask plan --out` writes them",
+            advice="plan again",
         ) from error
     folder = folder_of(entry.stack)
     return Plan(
@@ -206,7 +205,18 @@ def configuration_sha256(folder: Path) -> str:
         return ""
 
 
-def _sidecar_path(path: Path) -> Path:
+def _file_of(path: Path) -> Path:
+    path = path.absolute()
+    return path / PLAN_NAME if path.is_dir() or not path.suffix else path
+
+
+def _sidecar_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
+def _write(path: Path, content: bytes) -> None:
+    """Write a file that its owner alone may read, whole or not at all."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(content)
+    Path(temporary).replace(path)

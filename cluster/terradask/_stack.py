@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import os
 import secrets
 import shutil
+import time
 from pathlib import Path
+from typing import Any
 
 from terradask._progress import Message, Progress, phase
 from terradask._saved_plan import Plan, configuration_sha256
-from terradask._terraform import Terraform
+from terradask._terraform import PlanFile, Terraform
 from terradask._terraform_progress import ResourceProgress
+
+_PLAN_SECONDS = 24 * 3600
 
 
 class Stack:
@@ -44,19 +50,21 @@ class Stack:
         with phase(self._progress, "init", self.name):
             self.terraform.init()
 
-    def plan(self, *, destroy: bool, out: Path | None = None) -> Plan:
-        """Plan, and save the plan with what another process needs to apply it."""
+    def plan(self, *, destroy: bool, out: str | os.PathLike[str] | None = None) -> Plan:
+        """Plan, and keep the plan's file until it is applied, or for a day; `out` is where to save a copy for other processes."""
+        self._forget_old_plans()
         with phase(self._progress, "plan", self.name):
-            plan_file = self.terraform.plan(out or self._new_file(), destroy=destroy)
+            plan_file = self.terraform.plan(self._new_file(), destroy=destroy)
         plan = Plan(
             stack=self.name,
             folder=self.folder,
             plan_file=plan_file,
             configuration_sha256=configuration_sha256(self.folder),
             destroy=destroy,
-            show=self.terraform.show,
+            show=self.show,
         )
-        plan.save()
+        if out is not None:
+            plan.save(out)
         return plan
 
     def apply(self, plan: Plan) -> None:
@@ -75,6 +83,21 @@ class Stack:
         shutil.rmtree(self.folder, ignore_errors=True)
         for path in self._plans.glob(f"{self.name}--*"):
             path.unlink(missing_ok=True)
+
+    def show(self, plan_file: PlanFile) -> dict[str, Any]:
+        """Return a plan's JSON, secrets included."""
+        # A folder of another machine's may not be initialised: the provider's schema is needed.
+        self.terraform.init()
+        with phase(self._progress, "show", self.name):
+            return self.terraform.show(plan_file)
+
+    def _forget_old_plans(self) -> None:
+        """Plans hold secrets; those that nobody applied don't stay."""
+        oldest = time.time() - _PLAN_SECONDS
+        for path in self._plans.glob(f"{self.name}--*"):
+            with contextlib.suppress(FileNotFoundError):
+                if path.stat().st_mtime < oldest:
+                    path.unlink()
 
     def _new_file(self) -> Path:
         now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")

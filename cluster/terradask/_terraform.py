@@ -150,9 +150,7 @@ class Terraform:
         self._binary: TerraformBinary | None = None
         #: Held while Terraform works here; take it around several commands that belong together.
         #: It lies beside the folder, which synthesis may write anew.
-        self.lock = FolderLock(
-            folder.with_name(f".{folder.name}.lock"), limit_seconds=folder_limit_seconds, on_wait=self._tell_busy
-        )
+        self.lock = FolderLock(folder.with_name(f".{folder.name}.lock"), limit_seconds=folder_limit_seconds, on_wait=self._tell_busy)
 
     # ---- what runs ---------------------------------------------------------------------------------------------------
 

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws import Aws
-from terradask._progress import Message, Progress, phase, silent
-from terradask.errors import (
-    BaselineInUse,
-    ClusterError,
-    ClusterNotFound,
-    NoBaseline,
-    PlanChanged,
-    UnsupportedPlatform,
-)
+from terradask._progress import Progress, phase, silent
+from terradask.errors import BaselineInUse, ClusterNotFound, NoBaseline, PlanChanged, UnsupportedPlatform
 
 if TYPE_CHECKING:
-    from terradask_stacks.loading import LoadedSettings
-    from terradask_stacks.lock import ClusterLock, NetworkLock
-    from terradask_stacks.settings import Settings
-
+    from terradask._answers import ClusterAnswers
     from terradask._baseline import Baseline
     from terradask._deployment import Deployment
     from terradask._saved_plan import Plan
     from terradask._stack import Stack
+    from terradask_stacks.loading import LoadedSettings
+    from terradask_stacks.lock import NetworkLock
+    from terradask_stacks.settings import Settings
 
 __all__ = ["Plan", "Workspace"]
 
@@ -53,9 +46,7 @@ class Workspace:
     `destroy_network` remove.
     """
 
-    def __init__(
-        self, loaded: LoadedSettings, *, progress: Progress, path: Path | None, overrides: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, loaded: LoadedSettings, *, progress: Progress, path: Path | None, overrides: Mapping[str, Any]) -> None:
         self._loaded = loaded
         self._progress = progress
         self._path = path
@@ -100,6 +91,12 @@ class Workspace:
         where = None if path is None else Path(path)
         loaded = load_settings(where, dask_config=_dask_config(), overrides=overrides)
         return cls(loaded, progress=progress or silent, path=where, overrides=overrides)
+
+    def with_progress(self, progress: Progress) -> Workspace:
+        """Return the same workspace, telling somebody else about its progress."""
+        other = Workspace(self._loaded, progress=progress, path=self._path, overrides=self._overrides)
+        other.aws, other._baseline = self.aws, self._baseline
+        return other
 
     def __repr__(self) -> str:
         return f"Workspace({self.settings.workspace.name!r}, region={self.region!r}, root={str(self.root)!r})"
@@ -171,9 +168,8 @@ class Workspace:
 
     def deployment(self, name: str) -> Deployment:
         """Return one cluster, deployed or not; its methods raise `ClusterNotFound` if it isn't."""
-        from terradask_stacks.settings import validate_cluster_name
-
         from terradask._deployment import Deployment
+        from terradask_stacks.settings import validate_cluster_name
 
         return Deployment(self.aws, self.bucket, validate_cluster_name(name))
 
@@ -202,13 +198,10 @@ class Workspace:
             if name == NETWORK_STACK:
                 folders[name] = self._synthesise_network(self._network_lock(refresh=False), folder)
             else:
-                settings, lock = self._cluster_answers(name, {}, refresh=False)
-                folders[name] = self._synthesise_cluster(name, settings, lock, folder)
+                folders[name] = self._synthesise_cluster(name, self._cluster_answers(name, {}, refresh=False), folder)
         return folders
 
-    def plan_network(
-        self, *, destroy: bool = False, refresh: bool = False, out: str | os.PathLike[str] | None = None
-    ) -> Plan:
+    def plan_network(self, *, destroy: bool = False, refresh: bool = False, out: str | os.PathLike[str] | None = None) -> Plan:
         """Plan the network. Nothing in AWS changes; ``terradask.lock.json`` is written.
 
         Parameters
@@ -218,7 +211,7 @@ class Workspace:
         refresh
             Look for a newer image and new zones instead of using the locked answers.
         out
-            Where to save the plan. Unset: in the workspace's state folder.
+            Where to save the plan for `open_plan`. Unset: it is kept for this process, and a day at most.
 
         Returns
         -------
@@ -237,7 +230,7 @@ class Workspace:
         with self._at_work(NETWORK_STACK) as stack:
             self._synthesise_network(lock)
             stack.init()
-            return stack.plan(destroy=destroy, out=None if out is None else Path(out))
+            return stack.plan(destroy=destroy, out=out)
 
     def plan_cluster(
         self,
@@ -259,7 +252,7 @@ class Workspace:
         refresh
             Choose the zone again instead of using the locked or deployed one.
         out
-            Where to save the plan. Unset: in the workspace's state folder.
+            Where to save the plan for `open_plan`. Unset: it is kept for this process, and a day at most.
         cluster_overrides
             Settings of section ``[cluster]``, above all others.
 
@@ -279,35 +272,35 @@ class Workspace:
         from terradask_stacks.settings import validate_cluster_name
 
         validate_cluster_name(name)
-        if destroy:
-            settings, lock = self._answers_to_destroy(name)
-        else:
-            settings, lock = self._cluster_answers(name, cluster_overrides, refresh=refresh)
+        answers = self._answers_to_destroy(name) if destroy else self._cluster_answers(name, cluster_overrides, refresh=refresh)
         with self._at_work(name) as stack:
-            self._synthesise_cluster(name, settings, lock)
+            self._synthesise_cluster(name, answers)
             stack.init()
-            return stack.plan(destroy=destroy, out=None if out is None else Path(out))
+            return stack.plan(destroy=destroy, out=out)
 
     def open_plan(self, path: str | os.PathLike[str]) -> Plan:
-        """Open a plan that was saved before, here or on another machine with the same workspace.
+        """Open a plan that `Plan.save` saved, here or on another machine with the same workspace.
+
+        Parameters
+        ----------
+        path
+            The file, or its folder.
 
         Raises
         ------
         InvalidInput
-            If it is no plan of terradask's.
+            If there is no plan of terradask's.
         PlanChanged
-            If its file or the configuration has changed since.
+            If the plan's file has changed since, or the configuration that the settings give now is another one.
         """
         from terradask._saved_plan import open_plan
 
-        plan = open_plan(
-            Path(path), folder_of=self._folder, show_in=lambda folder, plan_file: self._stack(folder.name).terraform.show(plan_file)
-        )
+        plan = open_plan(Path(path), folder_of=self._folder, show_in=lambda where, file: self._stack(where.name).show(file))
         with suppress(PlanChanged):
             plan.check()
             return plan
-        # The folder may be another machine's, or of another time: what counts is what the settings say now.
-        self._restore(plan)
+        # The folder here may be of another time, or not there yet: what counts is what the settings say now.
+        self._synthesise_for(plan)
         plan.check()
         return plan
 
@@ -381,7 +374,7 @@ class Workspace:
         # The groups first: from here on no host costs anything, whatever happens to this process.
         with ThreadPoolExecutor(1) as pool, self._at_work(name) as stack:
             zeroed = pool.submit(self._zero, name)
-            self._synthesise_cluster(name, *self._answers_to_destroy(name))
+            self._synthesise_cluster(name, self._answers_to_destroy(name))
             stack.init()
             zeroed.result()
             stack.destroy(refresh=False)
@@ -421,3 +414,134 @@ class Workspace:
         with self._lock:
             for stack in self._running:
                 stack.terraform.cancel()
+
+    # ---- inside ---------------------------------------------------------------------------------------------------------
+
+    def _folder(self, stack: str) -> Path:
+        return self._loaded.out_dir / "stacks" / stack
+
+    def _stack(self, name: str) -> Stack:
+        from terradask._stack import Stack
+
+        return Stack(name, self._folder(name), plans=self._loaded.state_dir / "plans", progress=self._progress)
+
+    @contextmanager
+    def _at_work(self, name: str) -> Iterator[Stack]:
+        """Give a stack's folder to this process alone, and let `cancel` reach it."""
+        stack = self._stack(name)
+        with self._lock:
+            self._running.add(stack)
+        try:
+            with stack.terraform.lock:
+                yield stack
+        finally:
+            with self._lock:
+                self._running.discard(stack)
+
+    def _network_lock(self, *, refresh: bool) -> NetworkLock:
+        from terradask._answers import network_lock
+        from terradask_modules.names import NETWORK_STACK
+
+        with phase(self._progress, "resolve", NETWORK_STACK):
+            return network_lock(self._loaded, self.aws, refresh=refresh)
+
+    def _cluster_answers(self, name: str, overrides: Mapping[str, Any], *, refresh: bool) -> ClusterAnswers:
+        from terradask._answers import cluster_answers
+        from terradask._objects import DESCRIPTOR
+        from terradask_stacks.loading import load_settings
+
+        loaded = self._loaded
+        if overrides:
+            cluster = {**self._overrides.get("cluster", {}), **overrides}
+            every = {**self._overrides, "cluster": cluster}
+            loaded = load_settings(self._path, dask_config=_dask_config(), overrides=every)
+        with phase(self._progress, "resolve", name), self.aws.explained():
+            baseline = self.baseline()
+            descriptor = self.deployment(name).objects.read(DESCRIPTOR) or {}
+            deployed = descriptor.get("lock")
+            return cluster_answers(loaded, baseline, self.aws, name=name, deployed=deployed, refresh=refresh)
+
+    def _answers_to_destroy(self, name: str) -> ClusterAnswers:
+        from terradask._answers import answers_to_destroy
+        from terradask._objects import DESCRIPTOR
+
+        with phase(self._progress, "resolve", name), self.aws.explained():
+            descriptor = self.deployment(name).objects.read(DESCRIPTOR)
+            return answers_to_destroy(self._loaded, self.baseline(), self.aws, descriptor)
+
+    def _synthesise_network(self, lock: NetworkLock, out: Path | None = None) -> Path:
+        from terradask._synthesis import synthesise_network
+        from terradask_modules.names import NETWORK_STACK
+
+        with phase(self._progress, "synthesise", NETWORK_STACK):
+            return synthesise_network(self._loaded, lock, out)
+
+    def _synthesise_cluster(self, name: str, answers: ClusterAnswers, out: Path | None = None) -> Path:
+        from terradask._synthesis import synthesise_cluster
+
+        with phase(self._progress, "synthesise", name):
+            return synthesise_cluster(self._loaded, name, answers, out)
+
+    def _synthesise_for(self, plan: Plan) -> None:
+        """Write the configuration that a plan should have been made from."""
+        from terradask_modules.names import NETWORK_STACK
+
+        with self._at_work(plan.stack):
+            if plan.stack == NETWORK_STACK:
+                self._synthesise_network(self._network_lock(refresh=False))
+            elif plan.destroy:
+                self._synthesise_cluster(plan.stack, self._answers_to_destroy(plan.stack))
+            else:
+                self._synthesise_cluster(plan.stack, self._cluster_answers(plan.stack, {}, refresh=False))
+
+    def _cluster_names(self) -> list[str]:
+        """Return the names under ``clusters/`` in the bucket, deployed or half-made; none where there is no bucket."""
+        from botocore.exceptions import ClientError
+
+        client = self.aws.client("s3")
+        with self.aws.explained():
+            try:
+                pages = client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix="clusters/")
+                return sorted({entry["Key"].split("/")[1] for page in pages for entry in page.get("Contents", ())})
+            except ClientError as error:
+                if error.response["Error"]["Code"] in {"NoSuchBucket", "404"}:
+                    return []
+                raise
+
+    def _refuse_while_in_use(self) -> None:
+        names = self._cluster_names()
+        if names:
+            raise BaselineInUse(names)
+
+    def _zero(self, name: str) -> None:
+        """Bring a cluster's groups to zero, as far as they exist; by their names: a half-made cluster has no descriptor."""
+        from terradask._groups import Groups
+        from terradask_modules.names import GROUPS, group_name
+
+        workspace = self.settings.workspace.name
+        with self.aws.explained():
+            Groups(self.aws, {group: group_name(workspace, name, group) for group in GROUPS}).zero()
+
+    def _remove_objects(self, name: str) -> None:
+        """Remove a destroyed cluster's objects, its state last: as long as that is there, the cluster can be found and destroyed again."""
+        from terradask._objects import STATE, STATE_LOCK
+
+        objects = self.deployment(name).objects
+        with self.aws.explained():
+            objects.delete(key for key in objects.names() if key not in (STATE, STATE_LOCK))
+            objects.delete([STATE])
+
+
+def _dask_config() -> Mapping[str, Any] | None:
+    """Return what Dask's configuration says under ``terradask``."""
+    import dask.config
+
+    found = dask.config.get("terradask", None)
+    return found if isinstance(found, Mapping) else None
+
+
+def _all(ask: Callable[[Deployment], bool], deployments: list[Deployment]) -> list[bool]:
+    if not deployments:
+        return []
+    with ThreadPoolExecutor(min(16, len(deployments))) as pool:
+        return list(pool.map(ask, deployments))

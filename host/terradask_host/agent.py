@@ -21,7 +21,7 @@ from terradask_host.keys import write_keys
 from terradask_host.logs import LogBook, LogShipper
 from terradask_host.mailbox import Mailbox, Stop, StopRequested
 from terradask_host.metadata import Identity, InstanceMetadata, describe
-from terradask_host.objects import ClusterObjects, wait_for
+from terradask_host.objects import ClusterObjects, OwnReport, wait_for
 from terradask_host.policy import Run, judge_run
 from terradask_host.report import Reporter
 from terradask_host.retry import backoff
@@ -93,7 +93,7 @@ class Agent:
         self._book.say(f"version {__version__}; {describe(identity)}")
         objects = ClusterObjects(self._aws, self._config.bucket, identity.cluster)
         reporter = Reporter(
-            lambda report: objects.write_document(f"hosts/{identity.instance_id}.json", report),
+            OwnReport(objects, f"hosts/{identity.instance_id}.json").write,
             identity,
             tail=self._book.tail,
             complain=self._book.say,

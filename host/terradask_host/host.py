@@ -84,7 +84,7 @@ class Host:
             )
         except OSError as error:
             raise DaskFailed(f"The environment's Python can't be run: {error}.", given=str(self.python)) from error
-        child.send(prepare_document(self.identity.role, self.run, self.keys))
+        child.send(prepare_document(self.identity.role, self.run, self.keys, self.config.paths.scratch))
         return child
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from terradask_host.config import HostConfig
@@ -33,11 +34,11 @@ RESERVED_OPTIONS = {
 }
 
 
-def prepare_document(role: str, run: Mapping[str, Any], keys: KeyFiles) -> dict[str, Any]:
+def prepare_document(role: str, run: Mapping[str, Any], keys: KeyFiles, scratch: Path) -> dict[str, Any]:
     """Return what must be known before distributed is imported: the role and Dask's configuration.
 
     The configuration is the caller's with the host's TLS on top, so that what tasks open (``get_client``, a ``Security()`` of their
-    own) speaks TLS with this host's certificate too.
+    own) speaks TLS with this host's certificate too. The caller's temporary directory means nothing here.
     """
     bundle = {"cert": str(keys.cert), "key": str(keys.key)}
     tls = {
@@ -50,7 +51,10 @@ def prepare_document(role: str, run: Mapping[str, Any], keys: KeyFiles) -> dict[
     return {
         "role": role,
         "dask_config": run.get("dask_config") or {},
-        "host_config": {"distributed": {"comm": {"require-encryption": True, "tls": tls}}},
+        "host_config": {
+            "temporary-directory": str(scratch),
+            "distributed": {"comm": {"require-encryption": True, "tls": tls}},
+        },
     }
 
 

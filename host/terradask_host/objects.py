@@ -16,6 +16,9 @@ from terradask_host.retry import backoff
 T = TypeVar("T")
 
 _MISSING = frozenset({"NoSuchKey", "404"})
+# What S3 says of a missing object to a caller that may not list the bucket.
+_HIDDEN = frozenset({"403", "Forbidden", "AccessDenied"})
+_NOT_THAT = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
 
 
 class ClusterObjects:
@@ -61,14 +64,49 @@ class ClusterObjects:
         body = self.read(name)
         return None if body is None else parse_document(body, f"s3://{self._bucket}/{self._prefix}{name}")
 
-    def write_document(self, name: str, document: dict[str, Any]) -> None:
-        """Write a JSON document."""
-        self._aws.client("s3").put_object(
-            Bucket=self._bucket,
-            Key=self._prefix + name,
-            Body=json.dumps(document, indent=1).encode(),
-            ContentType="application/json",
-        )
+    def write_document(self, name: str, document: dict[str, Any], *, over: str | None = None) -> str | None:
+        """Write a JSON document.
+
+        Parameters
+        ----------
+        name
+            The object's name.
+        document
+            What to write.
+        over
+            ETag of the object that may be overwritten; None: whatever is there, or nothing.
+
+        Returns
+        -------
+        str or None
+            The new object's ETag; None when `over` is no longer there, and nothing was written.
+        """
+        condition = {} if over is None else {"IfMatch": over}
+        try:
+            answer = self._aws.client("s3").put_object(
+                Bucket=self._bucket,
+                Key=self._prefix + name,
+                Body=json.dumps(document, indent=1).encode(),
+                ContentType="application/json",
+                **condition,
+            )
+        except Exception as error:
+            if over is not None and is_aws_error(error) and error_code(error) in _MISSING | _NOT_THAT:
+                return None
+            raise
+        etag: str = answer["ETag"]
+        return etag
+
+    def etag(self, name: str) -> str | None:
+        """Return an object's ETag, or None where there is none."""
+        try:
+            answer = self._aws.client("s3").head_object(Bucket=self._bucket, Key=self._prefix + name)
+        except Exception as error:
+            if is_aws_error(error) and error_code(error) in _MISSING | _HIDDEN:
+                return None
+            raise
+        etag: str = answer["ETag"]
+        return etag
 
     def read_secret(self, secret_id: str, version_id: str | None) -> dict[str, Any] | None:
         """Return the secret's document, or None while it has no value.
@@ -143,3 +181,35 @@ def wait_for(
         mailbox.pause(min(pause, max(deadline_seconds - waited, 0.01)))
     told = f" AWS's last answer: {error_code(last_error)}: {last_error}" if last_error else ""
     raise RunMissing(f"No {what} within {deadline_seconds:.0f} s.{told}", advice=advice) from last_error
+
+
+class OwnReport:
+    """A host's report object: overwritten as long as it is there, never brought back.
+
+    Whoever stops a cluster deletes the reports; a host that is still on its way out must not leave one behind.
+
+    Parameters
+    ----------
+    objects
+        The cluster's objects.
+    name
+        The report's name.
+    """
+
+    def __init__(self, objects: ClusterObjects, name: str) -> None:
+        self._objects = objects
+        self._name = name
+        self._etag: str | None = None
+        self._deleted = False
+
+    def write(self, report: dict[str, Any]) -> None:
+        """Write the report, unless somebody has deleted it."""
+        if self._deleted:
+            return
+        written = self._objects.write_document(self._name, report, over=self._etag)
+        if written is None:
+            # An answer that got lost leaves our own object under another ETag: only absence means deleted.
+            present = self._objects.etag(self._name)
+            self._deleted = present is None
+            written = present and self._objects.write_document(self._name, report, over=present)
+        self._etag = written

@@ -7,18 +7,6 @@ from __future__ import annotations
 
 import terradask_modules.bindings  # isort: split
 
-from cdktf import (
-    App,
-    Fn,
-    LocalBackend,
-    Postcondition,
-    S3Backend,
-    TerraformElement,
-    TerraformOutput,
-    TerraformResourceLifecycle,
-    TerraformStack,
-    Token,
-)
 from cdktf_cdktf_provider_aws.autoscaling_group import AutoscalingGroup
 from cdktf_cdktf_provider_aws.cloudwatch_log_group import CloudwatchLogGroup
 from cdktf_cdktf_provider_aws.data_aws_s3_object import DataAwsS3Object
@@ -51,6 +39,19 @@ from cdktf_cdktf_provider_aws.vpc_endpoint import VpcEndpoint
 from cdktf_cdktf_provider_aws.vpc_security_group_egress_rule import VpcSecurityGroupEgressRule
 from cdktf_cdktf_provider_aws.vpc_security_group_ingress_rule import VpcSecurityGroupIngressRule
 from constructs import Construct
+
+from cdktf import (
+    App,
+    Fn,
+    LocalBackend,
+    Postcondition,
+    S3Backend,
+    TerraformElement,
+    TerraformOutput,
+    TerraformResourceLifecycle,
+    TerraformStack,
+    Token,
+)
 
 __all__ = [
     "App",

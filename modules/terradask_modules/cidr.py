@@ -51,9 +51,7 @@ def slot_count(cidr: str, *, public_prefix_length: int, private_prefix_length: i
     return int(2**spare_bits) if spare_bits >= 0 else 0
 
 
-def zone_cidrs(
-    cidr: str, *, public_prefix_length: int, private_prefix_length: int, slots: Mapping[str, int]
-) -> dict[str, ZoneCidrs]:
+def zone_cidrs(cidr: str, *, public_prefix_length: int, private_prefix_length: int, slots: Mapping[str, int]) -> dict[str, ZoneCidrs]:
     """Place each zone's public and private subnet.
 
     Parameters
@@ -99,22 +97,15 @@ def zone_cidrs(
     return placed
 
 
-def _check_slots(
-    cidr: str, public_prefix_length: int, private_prefix_length: int, slots: Mapping[str, int]
-) -> None:
-    available = slot_count(
-        cidr, public_prefix_length=public_prefix_length, private_prefix_length=private_prefix_length
-    )
+def _check_slots(cidr: str, public_prefix_length: int, private_prefix_length: int, slots: Mapping[str, int]) -> None:
+    available = slot_count(cidr, public_prefix_length=public_prefix_length, private_prefix_length=private_prefix_length)
     if len(set(slots.values())) != len(slots):
-        raise CidrError(
-            "two zones share one slot", given=dict(sorted(slots.items())), allowed="a slot for each zone"
-        )
+        raise CidrError("two zones share one slot", given=dict(sorted(slots.items())), allowed="a slot for each zone")
     outside = sorted(zone for zone, slot in slots.items() if not 0 <= slot < available)
     if outside:
         raise CidrError(
             f"the network's block {cidr} has no room for zone {', '.join(outside)}",
-            given=f"subnets of /{public_prefix_length} (public) and /{private_prefix_length} (private), "
-            f"zones {', '.join(sorted(slots))}",
+            given=f"subnets of /{public_prefix_length} (public) and /{private_prefix_length} (private), zones {', '.join(sorted(slots))}",
             allowed=f"{available} zones with these sizes",
             advice="use a larger network.cidr, longer network.public_subnet_prefix_length and "
             "network.private_subnet_prefix_length, or name fewer network.zones",

@@ -14,11 +14,8 @@ from terradask_modules.aws import (
     at,
     literal,
 )
-from terradask_modules.names import resource_name
+from terradask_modules.names import SCHEDULER_PORTS, resource_name
 from terradask_modules.network import ANYWHERE
-
-#: Ports on which a scheduler may listen for its workers: the groups are the workspace's, the ports a cluster's.
-SCHEDULER_PORTS = (8786, 8787)
 
 _HTTPS = (443, 443)
 
@@ -180,9 +177,7 @@ class Firewall(Construct):
         )
         at(name, rule)
 
-    def _out(
-        self, name: str, group_id: str, ports: tuple[int, int] | None, description: str, **peer: Any
-    ) -> None:
+    def _out(self, name: str, group_id: str, ports: tuple[int, int] | None, description: str, **peer: Any) -> None:
         span: dict[str, Any] = {"ip_protocol": "-1"}
         if ports is not None:
             span = {"ip_protocol": "tcp", "from_port": ports[0], "to_port": ports[1]}

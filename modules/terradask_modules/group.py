@@ -78,8 +78,6 @@ class InstanceGroup(Construct):
             force_delete=True,
             wait_for_capacity_timeout="0",
             lifecycle=TerraformResourceLifecycle(ignore_changes=["desired_capacity"]),
-            tag=[
-                {"key": key, "value": value, "propagateAtLaunch": True} for key, value in sorted(tags.items())
-            ],
+            tag=[{"key": key, "value": value, "propagateAtLaunch": True} for key, value in sorted(tags.items())],
         )
         at(group, resource)

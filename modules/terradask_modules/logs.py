@@ -28,12 +28,8 @@ class Logs(Construct):
         Tags of the group.
     """
 
-    def __init__(
-        self, scope: Construct, *, workspace: str, retention_days: int, tags: Mapping[str, str]
-    ) -> None:
+    def __init__(self, scope: Construct, *, workspace: str, retention_days: int, tags: Mapping[str, str]) -> None:
         super().__init__(scope, "logs")
         self.group_name = log_group_name(workspace)
-        group = CloudwatchLogGroup(
-            self, "hosts", name=self.group_name, retention_in_days=retention_days, tags=dict(tags)
-        )
+        group = CloudwatchLogGroup(self, "hosts", name=self.group_name, retention_in_days=retention_days, tags=dict(tags))
         at("hosts", group)

@@ -22,6 +22,9 @@ ROLE_OF_GROUP = {"scheduler": "scheduler", "workers": "worker"}
 
 WORKSPACE_KEY = "workspace.json"
 
+#: Ports on which a scheduler may listen for its workers: the firewall is the workspace's, the ports a cluster's.
+SCHEDULER_PORTS = (8786, 8787)
+
 
 def bucket_name(workspace: str, account: str, region: str) -> str:
     """Return the name of a workspace's bucket."""

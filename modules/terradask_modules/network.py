@@ -108,9 +108,7 @@ class Network(Construct):
         return table
 
     def _add_zone(self, zone: str, blocks: ZoneCidrs) -> None:
-        private_table = RouteTable(
-            self, f"private-{zone}", vpc_id=self.vpc_id, tags=self._named("private", zone)
-        )
+        private_table = RouteTable(self, f"private-{zone}", vpc_id=self.vpc_id, tags=self._named("private", zone))
         at(f"private-{zone}", private_table)
         self._private_tables[zone] = private_table
         for kind, block, table, ids in (
@@ -129,9 +127,7 @@ class Network(Construct):
             )
             at(f"{kind}-{zone}", subnet)
             ids[zone] = subnet.id
-            association = RouteTableAssociation(
-                self, f"{kind}-association-{zone}", subnet_id=subnet.id, route_table_id=table.id
-            )
+            association = RouteTableAssociation(self, f"{kind}-association-{zone}", subnet_id=subnet.id, route_table_id=table.id)
             at(f"{kind}-{zone}", association)
 
     def _add_nat(self, nat_zones: Sequence[str]) -> None:

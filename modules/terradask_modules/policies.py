@@ -57,9 +57,7 @@ class PolicyScope:
 def trust_policy(partition: str) -> str:
     """Return the document by which EC2 alone may hand a role to instances."""
     suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
-    return _document(
-        [{"Effect": "Allow", "Principal": {"Service": f"ec2.{suffix}"}, "Action": "sts:AssumeRole"}]
-    )
+    return _document([{"Effect": "Allow", "Principal": {"Service": f"ec2.{suffix}"}, "Action": "sts:AssumeRole"}])
 
 
 def scheduler_policy(scope: PolicyScope) -> str:
@@ -127,9 +125,7 @@ def _common(scope: PolicyScope) -> list[Statement]:
             "*",
             {"StringEquals": {"aws:RequestedRegion": scope.region}},
         ),
-        _allow(
-            "LeaveForGood", "autoscaling:TerminateInstanceInAutoScalingGroup", _groups(scope), scope.own
-        ),
+        _allow("LeaveForGood", "autoscaling:TerminateInstanceInAutoScalingGroup", _groups(scope), scope.own),
         # The key of the workspace itself is out of reach, so that a host can't move a resource into another workspace.
         _allow(
             "TagOwnVolumesAndInterfaces",
@@ -170,9 +166,7 @@ def _data_statements(scope: PolicyScope) -> list[Statement]:
     return statements
 
 
-def _allow(
-    sid: str, action: str | list[str], resource: str | list[str], condition: dict[str, Any] | None = None
-) -> Statement:
+def _allow(sid: str, action: str | list[str], resource: str | list[str], condition: dict[str, Any] | None = None) -> Statement:
     statement: Statement = {"Sid": sid, "Effect": "Allow", "Action": action, "Resource": resource}
     if condition:
         statement["Condition"] = condition

@@ -114,9 +114,7 @@ class Storage(Construct):
             restrict_public_buckets=True,
         )
         at("workspace", block)
-        ownership = S3BucketOwnershipControls(
-            self, "ownership", bucket=self._bucket.id, rule={"object_ownership": "BucketOwnerEnforced"}
-        )
+        ownership = S3BucketOwnershipControls(self, "ownership", bucket=self._bucket.id, rule={"object_ownership": "BucketOwnerEnforced"})
         at("workspace", ownership)
         return block
 
@@ -128,7 +126,5 @@ class Storage(Construct):
             rule=[{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}}],
         )
         at("workspace", encryption)
-        versioning = S3BucketVersioningA(
-            self, "versioning", bucket=self._bucket.id, versioning_configuration={"status": "Enabled"}
-        )
+        versioning = S3BucketVersioningA(self, "versioning", bucket=self._bucket.id, versioning_configuration={"status": "Enabled"})
         at("workspace", versioning)

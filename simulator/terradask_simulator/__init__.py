@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .errors import LeftRunning, PortTaken, SimulatorError
-    from .leftovers import leftovers
+    from .left_behind import leftovers
     from .process import SimulatorInfo
     from .simulator import HostInfo, Simulator
 
@@ -19,7 +19,7 @@ _PLACES = {
     "Simulator": "simulator",
     "SimulatorError": "errors",
     "SimulatorInfo": "process",
-    "leftovers": "leftovers",
+    "leftovers": "left_behind",
 }
 
 

@@ -81,7 +81,7 @@ def _written(entry: Any) -> WrittenFile:
     encoding = str(entry.get("encoding", "text/plain"))
     try:
         if encoding in ("b64", "base64", "gz+b64", "gz+base64", "gzip+b64", "gzip+base64"):
-            content = base64.b64decode(content, validate=False)
+            content = base64.b64decode(b"".join(content.split()), validate=True)
         if encoding.startswith("gz"):
             content = gzip.decompress(content)
     except (binascii.Error, OSError) as error:

@@ -160,7 +160,8 @@ class Machine:
         self.say(f"the host program ended with {_ending(code)}")
         if not self.unit.restarts(code):
             self.state = "ended"
-            powers_off = self.unit.powers_off_on_success if code == 0 else self.unit.powers_off_on_failure
+            well = self.unit.ends_well(code)
+            powers_off = self.unit.powers_off_on_success if well else self.unit.powers_off_on_failure
             return f"the host program ended with {_ending(code)}" if powers_off else None
         now = time.monotonic()
         while self._starts and now - self._starts[0] > self.unit.start_limit_seconds:

@@ -39,6 +39,7 @@ class LoopbackNetwork:
         self._metadata: dict[str, asyncio.Server] = {}
         self._forwards: dict[tuple[str, str, int], asyncio.Server] = {}
         self._pipes: dict[str, set[asyncio.Task[None]]] = {}
+        self._changing = asyncio.Lock()
 
     def start(self) -> None:
         """Start the thread."""
@@ -94,9 +95,11 @@ class LoopbackNetwork:
         """
         public = instance.public_address
         wanted = {(instance.instance_id, public, port) for port in instance.ports} if public else set()
-        known = {key for key in self._forwards if key[0] == instance.instance_id}
-        if wanted != known:
-            self._do(self._change(instance, wanted - known, known - wanted))
+        if wanted != self._forwarded(instance.instance_id):
+            self._do(self._change(instance, wanted))
+
+    def _forwarded(self, instance_id: str) -> set[tuple[str, str, int]]:
+        return {key for key in list(self._forwards) if key[0] == instance_id}
 
     def close(self, instance_id: str) -> None:
         """Take an instance's listeners and connections away.
@@ -124,15 +127,18 @@ class LoopbackNetwork:
         for task in self._pipes.pop(instance_id, set()):
             task.cancel()
 
-    async def _change(self, instance: InstanceView, added: set[tuple[str, str, int]], removed: set[tuple[str, str, int]]) -> None:
-        for key in removed:
-            self._forwards.pop(key).close()
-        for key in added:
-            _, public, port = key
-            try:
-                self._forwards[key] = await asyncio.start_server(self._piper(instance, port), public, port)
-            except OSError as error:
-                _log.warning("no forward at %s:%s: %s", public, port, error)
+    async def _change(self, instance: InstanceView, wanted: set[tuple[str, str, int]]) -> None:
+        # A boot and the reconcile loop may both ask; the second then finds everything done.
+        async with self._changing:
+            known = self._forwarded(instance.instance_id)
+            for key in known - wanted:
+                self._forwards.pop(key).close()
+            for key in wanted - known:
+                _, public, port = key
+                try:
+                    self._forwards[key] = await asyncio.start_server(self._piper(instance, port), public, port)
+                except OSError as error:
+                    _log.warning("no forward at %s:%s: %s", public, port, error)
 
     def _piper(self, instance: InstanceView, port: int) -> Any:
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -59,6 +59,16 @@ class Unit:
     kept_directories: tuple[str, ...] = ()
     umask: int = 0o022
 
+    def ends_well(self, code: int) -> bool:
+        """Say whether systemd counts an end as success.
+
+        Parameters
+        ----------
+        code
+            The exit code, or minus the signal's number.
+        """
+        return code in _CLEAN
+
     def restarts(self, code: int) -> bool:
         """Say whether a program that ended with a code is started again, as far as the start limit admits it.
 
@@ -67,7 +77,7 @@ class Unit:
         code
             The exit code, or minus the signal's number.
         """
-        return self.restart == "always" or (self.restart == "on-failure" and code not in _CLEAN)
+        return self.restart == "always" or (self.restart == "on-failure" and not self.ends_well(code))
 
 
 #: Ends that systemd counts as success: exit 0, SIGHUP, SIGINT, SIGPIPE, SIGTERM.

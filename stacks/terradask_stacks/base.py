@@ -13,7 +13,6 @@ from terradask_modules.aws import (
     TerraformStack,
 )
 from terradask_modules.names import TAG_RUN_PREFIX, TAG_WORKSPACE
-
 from terradask_stacks.settings import WorkspaceSettings
 
 
@@ -36,12 +35,8 @@ def configure(stack: TerraformStack, *, region: str) -> None:
     Tags are given to each resource rather than by ``default_tags``: a group's instances and a template's volumes wouldn't get
     those, and a reviewer sees in the plan what is tagged how.
     """
-    AwsProvider(
-        stack, "aws", region=region, ignore_tags=[{"keyPrefixes": [TAG_RUN_PREFIX]}]
-    )
-    stack.add_override(
-        "terraform.required_providers.aws", {"source": PROVIDER_SOURCE, "version": PROVIDER_VERSION}
-    )
+    AwsProvider(stack, "aws", region=region, ignore_tags=[{"keyPrefixes": [TAG_RUN_PREFIX]}])
+    stack.add_override("terraform.required_providers.aws", {"source": PROVIDER_SOURCE, "version": PROVIDER_VERSION})
     stack.add_override("terraform.required_version", REQUIRED_TERRAFORM)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from terradask_modules.cidr import AWS_RESERVED_ADDRESSES, usable_addresses
+from terradask_modules.names import SCHEDULER_PORTS
 from terradask_stacks.errors import Finding, SettingsError
 
 if TYPE_CHECKING:
     from terradask_stacks.lock import NetworkLock
-    from terradask_stacks.settings import NetworkSettings
+    from terradask_stacks.settings import ClusterSettings, NetworkSettings
 
 #: The services that a host calls, besides S3, which always has a gateway endpoint.
 HOST_SERVICES = ("secretsmanager", "autoscaling", "ec2", "logs", "sts")
@@ -36,17 +37,47 @@ def check_egress(network: NetworkSettings) -> None:
         [
             Finding(
                 where="network.nat",
-                problem="workers would reach no AWS service: there is no NAT gateway and no interface endpoint for "
-                + ", ".join(missing),
+                problem="workers would reach no AWS service: there is no NAT gateway and no interface endpoint for " + ", ".join(missing),
                 given=network.nat,
-                allowed="'single', 'per_zone', or 'none' with all of network.interface_endpoints or with "
-                "network.public_workers",
+                allowed="'single', 'per_zone', or 'none' with all of network.interface_endpoints or with network.public_workers",
                 advice='set network.nat = "single", or network.interface_endpoints = ['
                 + ", ".join(f'"{service}"' for service in HOST_SERVICES)
                 + "], or network.public_workers = true; then terradask apply network",
             )
         ]
     )
+
+
+def check_ports(cluster: ClusterSettings) -> None:
+    """Refuse a scheduler's ports that the network doesn't open between workers and schedulers.
+
+    Parameters
+    ----------
+    cluster
+        The cluster's settings. Security groups are the workspace's, and open ports 8786 and 8787.
+
+    Raises
+    ------
+    SettingsError
+        Naming the port's setting.
+    """
+    first, last = SCHEDULER_PORTS
+    findings = [
+        Finding(
+            where=f"cluster.{name}",
+            problem="the network doesn't open this port to workers",
+            given=port,
+            allowed=f"{first} to {last}",
+            advice=f"leave cluster.{name} unset",
+        )
+        for name, port in (
+            ("scheduler_port", cluster.scheduler_port),
+            ("dashboard_port", cluster.dashboard_port),
+        )
+        if not first <= port <= last
+    ]
+    if findings:
+        raise SettingsError(findings)
 
 
 def check_capacity(network: NetworkSettings, lock: NetworkLock | None, max_workers: int) -> None:

@@ -34,7 +34,6 @@ from terradask_modules.names import (
     group_name,
     secret_id,
 )
-
 from terradask_stacks.base import configure, merged, terradask_version, workspace_tags
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings, WorkspaceSettings
@@ -135,10 +134,7 @@ class ClusterStack(TerraformStack):
             bucket=self._bucket,
             key=WORKSPACE_KEY,
             lifecycle=TerraformResourceLifecycle(
-                postcondition=[
-                    Postcondition(condition=condition, error_message=message)
-                    for condition, message in self._postconditions()
-                ]
+                postcondition=[Postcondition(condition=condition, error_message=message) for condition, message in self._postconditions()]
             ),
         )
         at("baseline", data)
@@ -160,8 +156,7 @@ class ClusterStack(TerraformStack):
             ),
             (
                 f'${{try(jsondecode(self.body).templates.worker["{architecture}"].id, "") != ""}}',
-                f"The network of workspace {workspace} has no launch templates for {architecture}. "
-                "Run: terradask apply network.",
+                f"The network of workspace {workspace} has no launch templates for {architecture}. Run: terradask apply network.",
             ),
         ]
 

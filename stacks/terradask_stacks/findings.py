@@ -62,9 +62,7 @@ def findings_of(
     return list(found.values())
 
 
-def _finding(
-    detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str, str], prefix: str
-) -> Finding:
+def _finding(detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str, str], prefix: str) -> Finding:
     context = detail.get("ctx", {})
     where = _where(detail["loc"], origins, prefix)
     kind = detail["type"]

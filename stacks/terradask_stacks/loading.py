@@ -142,9 +142,7 @@ class _Merge:
         sections = Settings.model_fields
         for section, content in layer.items():
             if section not in sections:
-                self._unknown(
-                    origin(section), f"there is no section {section!r}", section, list(sections), content
-                )
+                self._unknown(origin(section), f"there is no section {section!r}", section, list(sections), content)
             elif content is None:
                 continue
             elif not isinstance(content, Mapping):
@@ -196,9 +194,7 @@ class _Merge:
                 where=where,
                 problem=problem,
                 given=given,
-                allowed=", ".join(known)
-                if len(known) <= 30
-                else "TERRADASK_<SECTION>__<KEY>; see docs/settings.md",
+                allowed=", ".join(known) if len(known) <= 30 else "TERRADASK_<SECTION>__<KEY>; see docs/settings.md",
                 advice=f"did you mean {near}?" if near else "remove it",
             )
         )
@@ -208,9 +204,7 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
     result = dict(below)
     for key, value in above.items():
         old = result.get(key)
-        result[key] = (
-            _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-        )
+        result[key] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
     return result
 
 
@@ -242,9 +236,7 @@ def _with_underscores(config: Mapping[str, Any]) -> dict[str, Any]:
         return str(name).replace("-", "_")
 
     return {
-        plain(section): {plain(key): value for key, value in content.items()}
-        if isinstance(content, Mapping)
-        else content
+        plain(section): {plain(key): value for key, value in content.items()} if isinstance(content, Mapping) else content
         for section, content in config.items()
     }
 

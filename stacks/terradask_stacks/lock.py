@@ -28,12 +28,8 @@ class NetworkLock(_Model):
     """What the network's stack was made from, beside its settings."""
 
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
-    partition: str = Field(
-        default="aws", description="aws, aws-cn or aws-us-gov: the first part of every ARN."
-    )
-    zones: dict[str, int] = Field(
-        description="Zone name -> slot in the network's block. A zone keeps its slot."
-    )
+    partition: str = Field(default="aws", description="aws, aws-cn or aws-us-gov: the first part of every ARN.")
+    zones: dict[str, int] = Field(description="Zone name -> slot in the network's block. A zone keeps its slot.")
     image_ids: dict[str, str] = Field(description="Architecture -> image id.")
 
 
@@ -41,17 +37,11 @@ class ClusterLock(_Model):
     """What a cluster's stack was made from, beside its settings."""
 
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
-    partition: str = Field(
-        default="aws", description="aws, aws-cn or aws-us-gov: the first part of every ARN."
-    )
+    partition: str = Field(default="aws", description="aws, aws-cn or aws-us-gov: the first part of every ARN.")
     zone: str = Field(description="The zone in which the cluster lies.")
     architecture: str = Field(default="x86_64", description="Processor architecture of all hosts.")
-    scheduler_instance_types: list[str] = Field(
-        min_length=1, description="Types of the scheduler's group, in order."
-    )
-    worker_instance_types: list[str] = Field(
-        min_length=1, description="Types of the workers' group, in order."
-    )
+    scheduler_instance_types: list[str] = Field(min_length=1, description="Types of the scheduler's group, in order.")
+    worker_instance_types: list[str] = Field(min_length=1, description="Types of the workers' group, in order.")
 
 
 class LockFile(_Model):

@@ -11,6 +11,7 @@ from terradask_modules.cidr import zone_cidrs
 from terradask_modules.endpoints import InterfaceEndpoints
 from terradask_modules.firewall import Firewall, Ingress
 from terradask_modules.identity import Identity
+from terradask_modules.launch_templates import HostTemplate, Templates
 from terradask_modules.logs import Logs
 from terradask_modules.names import (
     NETWORK_STACK,
@@ -22,9 +23,7 @@ from terradask_modules.names import (
 from terradask_modules.network import Network
 from terradask_modules.policies import PolicyScope
 from terradask_modules.storage import Storage
-from terradask_modules.templates import HostTemplate, Templates
 from terradask_modules.user_data import render_user_data
-
 from terradask_stacks.base import configure, terradask_version, workspace_tags
 from terradask_stacks.lock import NetworkLock
 from terradask_stacks.settings import NetworkSettings, Settings
@@ -95,9 +94,7 @@ class NetworkStack(TerraformStack):
         self._vpc = self._network(network)
         self._firewall = self._guard(network)
         self._identity = Identity(self, where=self._scope(), tags=self._tags)
-        Logs(
-            self, workspace=workspace.name, retention_days=network.log_retention_days, tags=self._tags
-        )
+        Logs(self, workspace=workspace.name, retention_days=network.log_retention_days, tags=self._tags)
         storage = Storage(self, name=self._bucket, partition=lock.partition, tags=self._tags)
         storage.put(
             "host-wheel",
@@ -140,9 +137,7 @@ class NetworkStack(TerraformStack):
             vpc_cidr=network.cidr,
             s3_prefix_list_id=self._vpc.s3_prefix_list_id,
             ingress=[
-                Ingress(ports=ports, cidr=rule.cidr, description=rule.description)
-                for rule in network.ingress
-                for ports in rule.port_ranges
+                Ingress(ports=ports, cidr=rule.cidr, description=rule.description) for rule in network.ingress for ports in rule.port_ranges
             ],
             internet_for_workers=network.nat != "none" or network.public_workers,
             endpoints=bool(network.interface_endpoints),
@@ -172,14 +167,14 @@ class NetworkStack(TerraformStack):
 
     def _launch_templates(self, network: NetworkSettings) -> Templates:
         workspace = self._settings.workspace
-        host_config = {
-            "format": 1,
-            "workspace": workspace.name,
-            "region": workspace.region,
-            "bucket": self._bucket,
-            "log_group": log_group_name(workspace.name),
-            "wheel": {"key": self._wheel.key, "sha256": self._wheel.sha256},
-        }
+        user_data = render_user_data(
+            workspace=workspace.name,
+            region=workspace.region,
+            bucket=self._bucket,
+            log_group=log_group_name(workspace.name),
+            wheel_key=self._wheel.key,
+            wheel_sha256=self._wheel.sha256,
+        )
         roles = self._identity.roles
         hosts = []
         for architecture, image_id in sorted(self._lock.image_ids.items()):
@@ -208,7 +203,7 @@ class NetworkStack(TerraformStack):
             self,
             workspace=workspace.name,
             hosts=hosts,
-            user_data=render_user_data(host_config),
+            user_data=user_data,
             tags=self._tags,
         )
 
@@ -249,9 +244,7 @@ class NetworkStack(TerraformStack):
                 "scheduler": self._firewall.scheduler_id,
                 "worker": self._firewall.worker_id,
             },
-            "instance_profiles": {
-                name: role.profile_name for name, role in self._identity.roles.items()
-            },
+            "instance_profiles": {name: role.profile_name for name, role in self._identity.roles.items()},
             "roles": {name: role.arn for name, role in self._identity.roles.items()},
             "secrets_prefix": secrets_prefix(workspace.name),
             "log_group": log_group_name(workspace.name),

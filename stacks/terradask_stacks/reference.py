@@ -45,7 +45,8 @@ Settings come from, each overriding the one before:
 
 1. their defaults,
 2. `terradask.toml`, found from the working directory upwards (`terradask init` writes one),
-3. Dask's configuration, under `terradask:` (`~/.config/dask/*.yaml`, `DASK_TERRADASK__CLUSTER__N_WORKERS=4`); keys may be written with `-` or `_`,
+3. Dask's configuration, under `terradask:` (`~/.config/dask/*.yaml`, `DASK_TERRADASK__CLUSTER__N_WORKERS=4`); keys are written with
+   `-` or `_`,
 4. `TERRADASK_<SECTION>__<KEY>` variables, such as `TERRADASK_CLUSTER__N_WORKERS=4`; values are JSON where they parse as JSON, else text,
 5. arguments of the call.
 
@@ -59,9 +60,7 @@ def starter_toml() -> str:
     for section, model in _sections():
         parts.append(f"[{section}]")
         for key, field in model.model_fields.items():
-            parts.extend(
-                textwrap.wrap(str(field.description), 110, initial_indent="# ", subsequent_indent="# ")
-            )
+            parts.extend(textwrap.wrap(str(field.description), 110, initial_indent="# ", subsequent_indent="# "))
             value = _EXAMPLES.get(f"{section}.{key}") or _toml(_default(field))
             parts.append(f"#{key} = {value}\n")
     return "\n".join(parts)
@@ -109,39 +108,35 @@ def _shown(value: Any) -> str:
 
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
-        return (
-            "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
-            if value
-            else "{}"
-        )
+        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }" if value else "{}"
     return json.dumps(value)
 
 
-_NAMES = {
+_WORDS: dict[Any, str] = {
     str: "text",
     int: "whole number",
     float: "number",
     bool: "true/false",
     Any: "anything",
-    type(None): "unset",
+    IngressRule: "rules",
 }
 
 
 def _type_words(annotation: Any) -> str:
-    if annotation in _NAMES:
-        return _NAMES[annotation]
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Literal:
-        return ", ".join(f"`{value}`" for value in arguments)
-    if origin is list:
-        return f"list of {_type_words(arguments[0])}"
-    if origin is dict:
-        return "table"
-    if annotation is IngressRule:
-        return "rules"
-    if hasattr(annotation, "__metadata__"):
-        return _type_words(annotation.__origin__)
-    return " or ".join(dict.fromkeys(_type_words(part) for part in arguments if part is not type(None)))
+    if annotation in _WORDS:
+        words = _WORDS[annotation]
+    elif origin is Literal:
+        words = ", ".join(f"`{value}`" for value in arguments)
+    elif origin is list:
+        words = f"list of {_type_words(arguments[0])}"
+    elif origin is dict:
+        words = "table"
+    elif hasattr(annotation, "__metadata__"):
+        words = _type_words(annotation.__origin__)
+    else:
+        words = " or ".join(dict.fromkeys(_type_words(part) for part in arguments if part is not type(None)))
+    return words
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def refuse(problem: str, *, allowed: str, advice: str | None = None) -> Pydantic
 
 def validate_workspace_name(name: str) -> str:
     """Return the workspace's name if the names made of it are ones that AWS accepts."""
-    if not re.match(WORKSPACE_PATTERN, name):
+    if not re.fullmatch(WORKSPACE_PATTERN, name):
         raise InvalidInput(
             "the workspace's name can't be used",
             given=name,
@@ -68,7 +68,7 @@ def validate_cluster_name(name: str) -> str:
             allowed="any other name: network is the stack that all clusters of a workspace share",
             advice="choose another name",
         )
-    if not re.match(CLUSTER_PATTERN, name):
+    if not re.fullmatch(CLUSTER_PATTERN, name):
         raise InvalidInput(
             "the cluster's name can't be used",
             given=name,
@@ -81,17 +81,15 @@ def validate_cluster_name(name: str) -> str:
 
 def check_region(region: str) -> str:
     """Return a region that is written as AWS writes them."""
-    if not _REGION.match(region):
-        raise refuse(
-            f"{region!r} is no AWS region", allowed="a region's name such as us-east-1 or eu-central-1"
-        )
+    if not _REGION.fullmatch(region):
+        raise refuse(f"{region!r} is no AWS region", allowed="a region's name such as us-east-1 or eu-central-1")
     return region
 
 
 def check_tags(tags: dict[str, str]) -> dict[str, str]:
     """Return tags that AWS and the instance metadata service accept."""
     for key, value in tags.items():
-        if not _TAG_KEY.match(key):
+        if not _TAG_KEY.fullmatch(key):
             raise refuse(
                 f"the tag key {key!r} can't be used",
                 allowed="1 to 128 letters, digits and + - = . , _ : @; no blank and no slash, for the instance metadata service "
@@ -102,7 +100,7 @@ def check_tags(tags: dict[str, str]) -> dict[str, str]:
                 f"the tag key {key!r} begins with a reserved prefix",
                 allowed="keys without aws: and terradask: in front",
             )
-        if not _TAG_VALUE.match(value):
+        if not _TAG_VALUE.fullmatch(value):
             raise refuse(
                 f"the value of the tag {key!r} can't be used",
                 allowed="up to 256 letters, digits, blanks and + - = . , _ : / @",
@@ -120,9 +118,7 @@ def check_network_cidr(cidr: str) -> str:
     try:
         network = IPv4Network(cidr)
     except (AddressValueError, NetmaskValueError, ValueError) as error:
-        raise refuse(
-            f"{cidr!r} is no IPv4 block: {error}", allowed="a block such as 10.64.0.0/16, without host bits"
-        ) from error
+        raise refuse(f"{cidr!r} is no IPv4 block: {error}", allowed="a block such as 10.64.0.0/16, without host bits") from error
     low, high = _NETWORK_PREFIXES
     if "/" not in cidr or not low <= network.prefixlen <= high:
         raise refuse(f"{cidr!r} has the wrong size", allowed=f"/{low} (AWS's largest) to /{high}")
@@ -154,23 +150,19 @@ def check_ingress_cidr(cidr: str) -> str:
 
 def check_ports(value: Any) -> int | str:
     """Return a port or a range ``a-b``."""
-    match = None if isinstance(value, bool) else _PORTS.match(str(value))
+    match = None if isinstance(value, bool) else _PORTS.fullmatch(str(value))
     bounds = [int(part) for part in match.groups() if part is not None] if match else []
     if not bounds or not 1 <= bounds[0] <= bounds[-1] <= 65535:
-        raise refuse(
-            f"{value!r} is no port", allowed="a port from 1 to 65535, or a range such as '8786-8787'"
-        )
+        raise refuse(f"{value!r} is no port", allowed="a port from 1 to 65535, or a range such as '8786-8787'")
     return bounds[0] if len(bounds) == 1 else f"{bounds[0]}-{bounds[1]}"
 
 
 def check_instance_types(types: Sequence[str]) -> list[str]:
     """Return instance types that are written as AWS writes them, x86-64 alone."""
     if not 1 <= len(types) <= MAX_TYPES_PER_GROUP:
-        raise refuse(
-            f"{len(types)} instance types", allowed=f"1 to {MAX_TYPES_PER_GROUP} types in order of preference"
-        )
+        raise refuse(f"{len(types)} instance types", allowed=f"1 to {MAX_TYPES_PER_GROUP} types in order of preference")
     for name in types:
-        if not _INSTANCE_TYPE.match(name):
+        if not _INSTANCE_TYPE.fullmatch(name):
             raise refuse(f"{name!r} is no instance type", allowed="a type such as m6i.xlarge")
         if _ARM_TYPE.match(name):
             raise refuse(
@@ -183,14 +175,14 @@ def check_instance_types(types: Sequence[str]) -> list[str]:
 
 def check_image(image: str) -> str:
     """Return an image id."""
-    if not _IMAGE.match(image):
+    if not _IMAGE.fullmatch(image):
         raise refuse(f"{image!r} is no image id", allowed="ami- and 8 or 17 hexadecimal digits")
     return image
 
 
 def check_bucket_path(path: str) -> str:
     """Return ``bucket`` or ``bucket/prefix``."""
-    if not _BUCKET.match(path) or ".." in path:
+    if not _BUCKET.fullmatch(path) or ".." in path:
         raise refuse(
             f"{path!r} is no bucket",
             allowed="a bucket's name (3 to 63 lower-case letters, digits, dots, hyphens), or bucket/prefix; no s3:// and no *",
@@ -200,7 +192,7 @@ def check_bucket_path(path: str) -> str:
 
 def check_dotted(path: str) -> str:
     """Return the dotted path of a class."""
-    if not _DOTTED.match(path):
+    if not _DOTTED.fullmatch(path):
         raise refuse(f"{path!r} is no dotted path", allowed="module.Class, such as distributed.Nanny")
     return path
 
@@ -221,7 +213,7 @@ def check_requirements(requirements: Sequence[str]) -> list[str]:
 def check_environ(environ: dict[str, str]) -> dict[str, str]:
     """Return environment variables with names that a shell could set, none of them the host program's."""
     for key in environ:
-        if not _ENVIRON_KEY.match(key):
+        if not _ENVIRON_KEY.fullmatch(key):
             raise refuse(f"{key!r} is no variable name", allowed="letters, digits and _, no digit in front")
         if key.startswith("TERRADASK_"):
             raise refuse(f"{key!r} is terradask's own", allowed="variables without TERRADASK_ in front")

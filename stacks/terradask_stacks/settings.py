@@ -52,16 +52,13 @@ def _workspace_name(name: str) -> str:
     except ValueError as error:
         raise refuse(
             "the name can't be used",
-            allowed="a lower-case letter, then up to 19 lower-case letters, digits and hyphens: it becomes part of an S3 "
-            "bucket's name",
+            allowed="a lower-case letter, then up to 19 lower-case letters, digits and hyphens: it becomes part of an S3 bucket's name",
         ) from error
 
 
 def _retention(days: int) -> int:
     if days not in LOG_RETENTION_DAYS:
-        raise refuse(
-            f"CloudWatch keeps no logs for {days} days", allowed=", ".join(map(str, LOG_RETENTION_DAYS))
-        )
+        raise refuse(f"CloudWatch keeps no logs for {days} days", allowed=", ".join(map(str, LOG_RETENTION_DAYS)))
     return days
 
 
@@ -97,12 +94,8 @@ class WorkspaceSettings(_Model):
         default="default",
         description="Name of the workspace: one network baseline and its clusters. Part of every resource's name.",
     )
-    region: Annotated[str, AfterValidator(check_region)] = Field(
-        default="us-east-1", description="AWS region in which everything is made."
-    )
-    tags: Tags = Field(
-        default={}, description="Tags on every resource, such as a team's name or a cost centre."
-    )
+    region: Annotated[str, AfterValidator(check_region)] = Field(default="us-east-1", description="AWS region in which everything is made.")
+    tags: Tags = Field(default={}, description="Tags on every resource, such as a team's name or a cost centre.")
 
 
 class IngressRule(_Model):
@@ -162,12 +155,8 @@ class NetworkSettings(_Model):
         default=False,
         description="Put workers into public subnets with public addresses; nothing may connect to them from outside.",
     )
-    ingress: list[IngressRule] = Field(
-        default=[], description="Who may reach schedulers from outside the network. Empty: nobody."
-    )
-    data_buckets: Annotated[
-        list[Annotated[str, AfterValidator(check_bucket_path)]], AfterValidator(unique)
-    ] = Field(
+    ingress: list[IngressRule] = Field(default=[], description="Who may reach schedulers from outside the network. Empty: nobody.")
+    data_buckets: Annotated[list[Annotated[str, AfterValidator(check_bucket_path)]], AfterValidator(unique)] = Field(
         default=[], description="Buckets, or bucket/prefix, that schedulers and workers may read and write."
     )
     log_retention_days: Annotated[int, AfterValidator(_retention)] = Field(
@@ -177,17 +166,11 @@ class NetworkSettings(_Model):
         default=None,
         description="Image (AMI, x86-64) of every host. Unset: the newest Amazon Linux 2023, as found and locked at the first plan.",
     )
-    worker_disk_size_gib: DiskSize = Field(
-        default=100, description="Size of a worker's encrypted gp3 volume, in GiB."
-    )
-    scheduler_disk_size_gib: DiskSize = Field(
-        default=50, description="Size of a scheduler's encrypted gp3 volume, in GiB."
-    )
-    default_instance_type: Annotated[str, AfterValidator(lambda name: check_instance_types([name])[0])] = (
-        Field(
-            default="m6i.xlarge",
-            description="Instance type that the launch templates name; a cluster's groups override it.",
-        )
+    worker_disk_size_gib: DiskSize = Field(default=100, description="Size of a worker's encrypted gp3 volume, in GiB.")
+    scheduler_disk_size_gib: DiskSize = Field(default=50, description="Size of a scheduler's encrypted gp3 volume, in GiB.")
+    default_instance_type: Annotated[str, AfterValidator(lambda name: check_instance_types([name])[0])] = Field(
+        default="m6i.xlarge",
+        description="Instance type that the launch templates name; a cluster's groups override it.",
     )
 
     @model_validator(mode="after")
@@ -218,15 +201,11 @@ class ClusterSettings(_Model):
         le=10_000,
         description="Most workers that the cluster may ever have; shown and priced in the plan.",
     )
-    n_workers: int | None = Field(
-        default=None, ge=0, description="Workers to start with. Unset: 4, where nothing else says how many."
-    )
+    n_workers: int | None = Field(default=None, ge=0, description="Workers to start with. Unset: 4, where nothing else says how many.")
     scheduler_vm_types: InstanceTypes = Field(
         default=["m6i.xlarge"], description="Instance types for the scheduler, in order of preference."
     )
-    worker_vm_types: InstanceTypes = Field(
-        default=["m6i.xlarge"], description="Instance types for workers, in order of preference."
-    )
+    worker_vm_types: InstanceTypes = Field(default=["m6i.xlarge"], description="Instance types for workers, in order of preference.")
     zone_name: str | None = Field(
         default=None,
         description="Availability zone of the whole cluster. Unset: chosen once, from the network's zones, and locked.",
@@ -240,9 +219,7 @@ class ClusterSettings(_Model):
     scheduler_class: Annotated[str, AfterValidator(check_dotted)] = Field(
         default="distributed.Scheduler", description="Class of the scheduler, as a dotted path."
     )
-    scheduler_options: dict[str, Any] = Field(
-        default={}, description="Keyword arguments of the scheduler class."
-    )
+    scheduler_options: dict[str, Any] = Field(default={}, description="Keyword arguments of the scheduler class.")
     software: Annotated[list[str], AfterValidator(check_requirements)] = Field(
         default=[],
         description="Packages that the hosts need beside Dask, as PEP 508 requirements, such as 'pandas==3.0.1'.",
@@ -251,12 +228,8 @@ class ClusterSettings(_Model):
         default={},
         description="Environment variables of scheduler and workers. Not for secrets: they lie in the workspace's bucket.",
     )
-    tags: Tags = Field(
-        default={}, description="Tags on the cluster's resources and instances, beside the workspace's."
-    )
-    send_dask_config: bool = Field(
-        default=True, description="Send a frozen copy of the caller's Dask configuration to the hosts."
-    )
+    tags: Tags = Field(default={}, description="Tags on the cluster's resources and instances, beside the workspace's.")
+    send_dask_config: bool = Field(default=True, description="Send a frozen copy of the caller's Dask configuration to the hosts.")
     wait_for_workers: Annotated[bool | int | float, BeforeValidator(_wait_for_workers)] = Field(
         default=0.3,
         description="What to wait for before a cluster counts as made: true (all), false, a fraction of the request, or a number "

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from terradask._provider_mirror import cli_config_in_use
 from terradask_simulator import Simulator, leftovers
 

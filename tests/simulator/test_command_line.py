@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from terradask_simulator import Simulator, leftovers
 
 pytestmark = [pytest.mark.simulator]

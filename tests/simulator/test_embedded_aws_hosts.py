@@ -38,7 +38,8 @@ HOST_THAT_POWERS_OFF = "import subprocess, time; subprocess.run(['systemctl', 'p
 HOST_THAT_IGNORES_SIGTERM_AND_HAS_A_CHILD = """
 import signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-subprocess.Popen([sys.executable, "-c", "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"], start_new_session=True)
+deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+subprocess.Popen([sys.executable, "-c", deaf], start_new_session=True)
 print("up", flush=True)
 time.sleep(600)
 """
@@ -136,7 +137,7 @@ def processes_of(host: Any) -> list[int]:
 def test_the_program_runs_from_its_wheel_in_a_clean_environment(network, booted, wait_for):
     group, (host,) = booted(HOST_THAT_STAYS_UP)
     root = host.log_path.parent / "root"
-    wait_for(lambda: (root / "facts.json").exists())
+    wait_for((root / "facts.json").exists)
     facts = json.loads((root / "facts.json").read_text())
     assert facts["arguments"] == ["--greeting", "hello"]
     assert facts["host"]["bucket"] == network.bucket
@@ -289,6 +290,7 @@ def test_public_addresses_admit_whom_the_security_group_admits(network, booted, 
             return False
 
     wait_for(admitted)
+    assert "no forward" not in (network.sim.state_dir / "daemon.log").read_text()
     assert ask(host.public_address, "127.0.0.1") == b""
     network.ec2.revoke_security_group_ingress(GroupId=network.security_group, IpPermissions=[permission])
 

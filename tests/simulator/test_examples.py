@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from terradask_simulator import Simulator
 
 pytestmark = [pytest.mark.simulator, pytest.mark.slow]

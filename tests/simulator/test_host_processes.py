@@ -351,8 +351,8 @@ class HostProcess:
             raise AssertionError(f"{self.instance_id} did not end:\n{self.log}") from None
 
     def dask_pid(self) -> int:
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return int(children[0])
+        (pid,) = children(self.process.pid)
+        return pid
 
     def states(self) -> list[str]:
         return [state for state, _ in self.report()["history"]]
@@ -543,23 +543,46 @@ def test_the_dashboard_refuses_everybody_else(cluster: Cluster, tmp_path: Path) 
         assert b"HTTP" not in answer
 
 
-def test_dask_listens_on_the_private_address_and_loopback_alone(cluster: Cluster) -> None:
-    addresses = {f"{cluster.subnet}.{last}" for last in (10, 20, 21)} | {"127.0.0.1"}
-    for host in cluster.hosts[:3]:
-        pids = [host.dask_pid()]
-        pids += [int(p) for p in Path(f"/proc/{pids[0]}/task/{pids[0]}/children").read_text().split()]
-        inodes = set()
-        for pid in pids:
-            for link in Path(f"/proc/{pid}/fd").iterdir():
-                with contextlib.suppress(OSError):
-                    inodes.add(link.readlink().name)
-        for table in ("tcp", "tcp6"):
-            for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
-                parts = line.split()
-                if parts[3] == "0A" and f"socket:[{parts[9]}]" in inodes:
-                    assert table == "tcp", line
-                    address = socket.inet_ntoa(bytes.fromhex(parts[1][:8])[::-1])
-                    assert address in addresses, line
+def children(pid: int) -> list[int]:
+    """The processes that any thread of a process started."""
+    texts = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(child) for text in texts for child in text.split()]
+
+
+def listening(pid: int) -> list[tuple[str, int]]:
+    """Where a process and its children listen."""
+    sockets = set()
+    for process in (pid, *children(pid)):
+        for link in Path(f"/proc/{process}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                sockets.add(link.readlink().name)
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            parts = line.split()
+            if parts[3] == "0A" and f"socket:[{parts[9]}]" in sockets:
+                host, port = parts[1].split(":")
+                address = socket.inet_ntoa(bytes.fromhex(host)[::-1]) if table == "tcp" else host
+                found.append((address, int(port, 16)))
+    return found
+
+
+def test_dask_listens_where_tls_guards_it_and_on_loopback(cluster: Cluster) -> None:
+    worker, scheduler = cluster.hosts[0], cluster.hosts[2]
+    outside = [(address, port) for address, port in listening(scheduler.dask_pid()) if address != "127.0.0.1"]
+    assert sorted(outside) == [(scheduler.address, PORT), (scheduler.address, DASHBOARD_PORT)]
+    # The nanny and its worker; neither has a web server there.
+    outside = [(address, port) for address, port in listening(worker.dask_pid()) if address != "127.0.0.1"]
+    assert len(outside) == 2
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    for address, port in outside:
+        assert address == worker.address
+        with socket.create_connection((address, port), 5) as plain, context.wrap_socket(plain) as secure:
+            assert secure.version() == "TLSv1.3"
+            with pytest.raises(ssl.SSLError, match=r"(?i)certificate.required"):
+                secure.recv(1)
 
 
 def test_keys_are_readable_by_their_user_alone(cluster: Cluster) -> None:
@@ -656,11 +679,11 @@ def test_a_scheduler_that_dies_is_started_again_and_its_workers_find_it(cluster:
 def test_when_the_host_program_is_killed_its_dask_goes_too(cluster: Cluster) -> None:
     host = cluster.hosts[1]
     pid = host.dask_pid()
-    children = [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    assert children
+    below = children(pid)
+    assert below
     host.process.kill()
     host.process.wait()
-    wait_until(lambda: not any(_alive(p) for p in [pid, *children]), "the Dask processes to vanish")
+    wait_until(lambda: not any(_alive(p) for p in [pid, *below]), "the Dask processes to vanish")
 
 
 def _alive(pid: int) -> bool:
@@ -682,6 +705,21 @@ def test_a_cluster_whose_scheduler_ends_itself_goes_to_zero(lonely: Callable[...
     report = scheduler.report()
     assert (report["state"], report["reason"]) == ("left", "the scheduler ended itself: idle-timeout-exceeded")
     assert (cluster.desired("scheduler"), cluster.desired("workers")) == (0, 0)
+
+
+def test_a_worker_whose_scheduler_is_shut_down_leaves_when_no_other_comes(lonely: Callable[..., Cluster]) -> None:
+    cluster = lonely()
+    scheduler, worker = cluster.scheduler(), cluster.worker(0, timing={"scheduler_silent_seconds": 1.5})
+    worker.wait_state("running")
+    scheduler.process.send_signal(signal.SIGTERM)
+    assert scheduler.wait_exit() == 0
+    assert scheduler.report()["state"] == "left"
+    # Somebody ended the instance; whether the cluster is over is theirs to say.
+    assert cluster.desired("scheduler") == 1
+    assert worker.wait_exit() == 0
+    assert worker.states()[-4:] == ["running", "waiting", "leaving", "left"]
+    assert "no scheduler for" in worker.report()["reason"]
+    assert cluster.desired("workers") == 1
 
 
 def test_a_worker_without_a_scheduler_leaves_with_decrement(lonely: Callable[..., Cluster]) -> None:

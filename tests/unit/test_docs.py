@@ -48,7 +48,7 @@ def _hits(pattern: str, *, except_in: tuple[str, ...] = ()) -> list[str]:
 
 
 # Put together here, so that this file doesn't find itself.
-HOME = "/" + "home/[a-z]|/" + "root/|/" + "Users/[a-z]|/" + "work/"
+HOME = "/" + "home/(?!me/)[a-z]|/" + "root/|/" + "Users/[a-z]|/" + "work/"
 REGISTRIES = "py" + r"pi\.org|pythonhosted\.|npm" + r"js\.|registry\.yarn"
 UNFINISHED = "TO" + "DO|FIX" + "ME|NotImplemented" + "Error"
 

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from terradask_host import states
+from terradask_host.aws import Aws
 from terradask_host.child import DaskChild, child_environ
 from terradask_host.config import HostConfig, Paths, load_config, parse_document
 from terradask_host.errors import ConfigInvalid, HostError, MetadataUnavailable, RunMissing
@@ -29,7 +30,7 @@ from terradask_host.launch_documents import prepare_document, scheduler_document
 from terradask_host.logs import BATCH_BYTES, LogBook, take_batch
 from terradask_host.mailbox import ChildEnded, ChildSaid, Mailbox, Stop, StopRequested
 from terradask_host.metadata import Identity, InstanceMetadata
-from terradask_host.objects import wait_for
+from terradask_host.objects import ClusterObjects, OwnReport, wait_for
 from terradask_host.policy import Exit
 from terradask_host.report import Reporter, build_report
 from terradask_host.timing import TIMING_VARIABLE, Timing
@@ -445,7 +446,7 @@ def test_options_that_the_host_sets_are_refused(tmp_path: Path, option: str) -> 
 
 def test_the_prepared_configuration_names_files_and_holds_no_key(tmp_path: Path) -> None:
     keys = write_keys(SECRET, "worker", tmp_path)
-    document = prepare_document("worker", {"dask_config": None, "environ": {"TOKEN": "hush"}}, keys)
+    document = prepare_document("worker", {"dask_config": None, "environ": {"TOKEN": "hush"}}, keys, tmp_path)
     assert document["dask_config"] == {}
     assert "BEGIN" not in json.dumps(document)
     assert "hush" not in json.dumps(document)
@@ -546,3 +547,38 @@ def test_the_launcher_sees_the_host_program_but_not_its_neighbours(tmp_path: Pat
 def test_host_errors_are_told_whole() -> None:
     error = HostError("It broke.", given=1, allowed="2", advice="Do.")
     assert str(error) == "It broke.\n  given: 1\n  allowed: 2\n  to do: Do."
+
+
+class TestOwnReport:
+    """A report that somebody deleted stays deleted."""
+
+    @pytest.fixture
+    def bucket(self, monkeypatch):
+        from moto import mock_aws
+
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+        monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+        with mock_aws():
+            aws = Aws("us-east-1")
+            aws.client("s3").create_bucket(Bucket="workspace")
+            yield aws
+
+    def test_it_is_overwritten_but_never_brought_back(self, bucket):
+        objects = ClusterObjects(bucket, "workspace", "etl")
+        report = OwnReport(objects, "hosts/i-1.json")
+        for state in ("booting", "running"):
+            report.write({"format": 1, "state": state})
+            assert objects.read_document("hosts/i-1.json")["state"] == state
+        bucket.client("s3").delete_object(Bucket="workspace", Key="clusters/etl/hosts/i-1.json")
+        for state in ("leaving", "left"):
+            report.write({"format": 1, "state": state})
+            assert objects.read("hosts/i-1.json") is None
+
+    def test_an_answer_that_got_lost_is_no_deletion(self, bucket):
+        objects = ClusterObjects(bucket, "workspace", "etl")
+        report = OwnReport(objects, "hosts/i-1.json")
+        report.write({"format": 1, "state": "booting"})
+        objects.write_document("hosts/i-1.json", {"format": 1, "state": "starting"})
+        report.write({"format": 1, "state": "running"})
+        assert objects.read_document("hosts/i-1.json")["state"] == "running"

@@ -69,8 +69,7 @@ def test_the_wheel_holds_every_module_and_every_data_file(wheel_names: set[str])
 
 def test_the_wheel_holds_nothing_else(wheel_names: set[str]) -> None:
     extra = {name for name in wheel_names - _files_of_the_roots() if ".dist-info/" not in name}
-    # The provider's lock file stands at the repository's root and travels inside the package that reads it.
-    assert {PurePosixPath(name).name for name in extra} <= {".terraform.lock.hcl"}
+    assert extra == set()
 
 
 def test_the_wheel_is_typed_licensed_and_has_its_command(wheel_names: set[str]) -> None:
@@ -80,7 +79,9 @@ def test_the_wheel_is_typed_licensed_and_has_its_command(wheel_names: set[str]) 
 
 
 def test_the_wheel_carries_the_checksums_of_the_provider(wheel_names: set[str]) -> None:
-    assert any(name.endswith(".terraform.lock.hcl") for name in wheel_names)
+    assert "terradask_stacks/terraform.lock.hcl" in wheel_names
+    packaged = (ROOT / "stacks/terradask_stacks/terraform.lock.hcl").read_bytes()
+    assert packaged == (ROOT / ".terraform.lock.hcl").read_bytes()
 
 
 def test_the_source_archive_holds_what_a_developer_needs(source_archive: Path) -> None:

@@ -118,6 +118,12 @@ def test_marks_of_terraform_cover_what_lies_below():
     assert shown == {"block[0].a": "open", "block[0].b": "(sensitive)", "whole": "(sensitive)"}
 
 
+def test_one_mark_in_a_plain_list_hides_the_list():
+    document = _resource({"list": ["open", "hunter2"]}, {"list": ["hunter1"]})
+    document["resource_changes"][0]["change"].update(after_sensitive={"list": [False, True]}, before_sensitive={"list": [True]})
+    assert "hunter" not in json.dumps(_summary(document).as_dict())
+
+
 def test_drift_is_what_somebody_did_and_no_noise(changed: PlanSummary):
     assert len(_document("change")["resource_drift"]) > 2
     assert [change.address for change in changed.drift] == ["aws_cloudwatch_log_group.hosts", "aws_security_group.scheduler"]

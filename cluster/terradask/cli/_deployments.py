@@ -28,9 +28,13 @@ def list_deployments(as_json: bool) -> None:
     """
     from terradask._workspace import Workspace
 
-    statuses = [deployment.status() for deployment in Workspace.load().deployments()]
+    workspace = Workspace.load()
+    statuses = [deployment.status() for deployment in workspace.deployments()]
+    unfinished = workspace.unfinished()
+    for name in unfinished:
+        say(f"{name}: deployed or destroyed in part; terradask apply {name} or terradask destroy {name} finishes it")
     if as_json:
-        result_json([status.as_dict() for status in statuses])
+        result_json([*(status.as_dict() for status in statuses), *({"name": n, "state": "unfinished"} for n in unfinished)])
     elif not statuses:
         say("no clusters; `terradask apply NAME` deploys one, and so does Cluster(name=...) in Python")
     else:

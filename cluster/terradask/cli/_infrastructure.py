@@ -11,10 +11,12 @@ import click
 from terradask.cli._completion import complete_stack
 from terradask.cli._invocation import interruption, json_option, yes_option
 from terradask.cli._output import result, result_json, say
-from terradask.cli._story import telling
+from terradask.cli._story import Story
 
 if TYPE_CHECKING:
-    from terradask._workspace import Plan, Workspace
+    from terradask._plan import PlanSummary
+    from terradask._saved_plan import Plan
+    from terradask._workspace import Workspace
     from terradask_modules.errors import TerradaskError
 
 NETWORK = "network"
@@ -68,8 +70,9 @@ def synth(stacks: tuple[str, ...], out: Path | None, as_json: bool) -> None:
     """
     from terradask._workspace import Workspace
 
-    with telling() as story:
-        folders = Workspace.load(progress=story).synth(list(stacks or [NETWORK]), out)
+    story = Story()
+    with story.telling():
+        folders = Workspace.load(progress=story).synth(stacks or [NETWORK], out)
     if as_json:
         result_json({name: str(folder) for name, folder in folders.items()})
     else:
@@ -102,17 +105,18 @@ def plan(*, stack: str, out: Path | None, form: str, details: bool, destroy: boo
     from terradask._render import to_markdown
     from terradask._workspace import Workspace
 
-    with telling() as story:
-        planned = _plan(Workspace.load(progress=story), stack, destroy=destroy)
+    story = Story()
+    with story.telling():
+        planned = _plan(Workspace.load(progress=story), stack, destroy=destroy, out=out and _file_in(out))
+        summary = planned.summary
     if out is not None:
-        planned.save(out)
         say(f"saved; apply exactly this: terradask apply --plan {out}")
     if as_json or form == "json":
-        result_json(planned.summary.as_dict())
+        result_json(summary.as_dict())
     elif form == "markdown":
-        result(to_markdown(planned.summary))
+        result(to_markdown(summary))
     else:
-        _show(planned, err=False, details=details)
+        _show(summary, err=False, details=details)
 
 
 @click.command(short_help="Apply a plan after showing it")
@@ -131,26 +135,29 @@ def apply(stack: str | None, saved: Path | None, yes: bool, as_json: bool) -> No
     STACK is network (the default), or the name of a cluster with the settings of [cluster]. A cluster is deployed
     stopped: `terradask start NAME` starts it.
     """
-    from terradask._workspace import Workspace
-
     if stack is not None and saved is not None:
         raise click.UsageError("STACK and --plan exclude each other: a saved plan knows its stack.")
     _check_answerable(yes, "apply")
-    with telling() as story:
+    from terradask._workspace import Workspace
+
+    story = Story()
+    with story.telling():
         workspace = Workspace.load(progress=story)
-        planned = workspace.load_plan(saved) if saved else _plan(workspace, stack or NETWORK)
-    _show(planned, err=True)
-    if not planned.summary.changed:
-        say(f"{planned.stack}: nothing to do")
-    elif yes or click.confirm(f"Apply this plan to {planned.stack}?", err=True):
-        again = f"terradask apply {planned.stack} goes on, terradask destroy {planned.stack} removes what was made"
-        with telling() as story, interruption(again):
-            workspace.with_progress(story).apply(planned)
-        say(f"{planned.stack}: deployed")
+        planned = workspace.open_plan(_file_in(saved)) if saved else _plan(workspace, stack or NETWORK)
+        summary = planned.summary
+    _show(summary, err=True)
+    name = planned.stack
+    if not summary.changed:
+        say("nothing to do")
+    elif yes or click.confirm(f"Apply this plan to {name}?", err=True):
+        left = f"terradask apply {name} goes on with what was begun, terradask destroy {name} removes it"
+        with story.telling(), interruption(left):
+            workspace.apply(planned)
+        say(f"{name}: {'destroyed' if planned.destroy else 'deployed'}")
     else:
-        raise _declined("nothing was changed")
+        raise _declined()
     if as_json:
-        result_json(planned.summary.as_dict())
+        result_json(summary.as_dict())
 
 
 @click.command(short_help="Remove a stack and what is in it")
@@ -162,16 +169,15 @@ def destroy(stack: str, yes: bool, as_json: bool) -> None:
 
     A cluster's groups go to zero first. The network is refused while clusters stand on it; its bucket goes with everything in it.
     """
+    _check_answerable(yes, "destroy")
     from terradask._workspace import Workspace
 
-    _check_answerable(yes, "destroy")
-    with telling() as story:
-        workspace = Workspace.load(progress=story)
-    where = f"workspace {workspace.settings.workspace.name!r}, {workspace.settings.workspace.region}"
-    if not yes and not click.confirm(f"Destroy {stack} ({where}) and everything in it?", err=True):
-        raise _declined("nothing was changed")
-    with telling() as story, interruption(f"terradask destroy {stack} finishes"):
-        workspace = workspace.with_progress(story)
+    story = Story()
+    workspace = Workspace.load(progress=story)
+    where = f"workspace {workspace.settings.workspace.name}, {workspace.region}, account {workspace.account_id}"
+    if not yes and not click.confirm(f"Destroy {stack} ({where}) with everything in it?", err=True):
+        raise _declined()
+    with story.telling(), interruption(f"terradask destroy {stack} finishes"):
         if stack == NETWORK:
             workspace.destroy_network()
         else:
@@ -182,13 +188,17 @@ def destroy(stack: str, yes: bool, as_json: bool) -> None:
         say(f"{stack}: destroyed")
 
 
-def _plan(workspace: Workspace, stack: str, *, destroy: bool = False) -> Plan:
+def _plan(workspace: Workspace, stack: str, *, destroy: bool = False, out: Path | None = None) -> Plan:
     if stack == NETWORK:
-        return workspace.plan_network(destroy=destroy)
-    return workspace.plan_cluster(stack, destroy=destroy)
+        return workspace.plan_network(destroy=destroy, out=out)
+    return workspace.plan_cluster(stack, destroy=destroy, out=out)
 
 
-def _show(planned: Plan, *, err: bool, details: bool = False) -> None:
+def _file_in(folder: Path) -> Path:
+    return folder / "plan.tfplan"
+
+
+def _show(summary: PlanSummary, *, err: bool, details: bool = False) -> None:
     """Show a plan to a person: with colours where there is a terminal, as plain text elsewhere."""
     from rich.console import Console
 
@@ -196,9 +206,9 @@ def _show(planned: Plan, *, err: bool, details: bool = False) -> None:
 
     console = Console(stderr=err, highlight=False)
     if console.is_terminal:
-        console.print(to_terminal(planned.summary, details=details), soft_wrap=True)
+        console.print(to_terminal(summary, details=details), soft_wrap=True)
     else:
-        click.echo(to_text(planned.summary, details=details), err=err, nl=False)
+        click.echo(to_text(summary, details=details), err=err, nl=False)
 
 
 def _check_answerable(yes: bool, verb: str) -> None:
@@ -213,7 +223,7 @@ def _check_answerable(yes: bool, verb: str) -> None:
         )
 
 
-def _declined(problem: str) -> TerradaskError:
+def _declined() -> TerradaskError:
     from terradask_modules.errors import TerradaskError
 
-    return TerradaskError(problem, given="no")
+    return TerradaskError("declined: nothing was changed")

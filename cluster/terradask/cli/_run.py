@@ -15,6 +15,7 @@ import click
 
 from terradask.cli._app import command
 from terradask.cli._invocation import Invocation
+from terradask_modules.errors import TerradaskError
 
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -45,13 +46,6 @@ def _signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _is_ours(error: BaseException) -> bool:
-    # Imported only when something failed: the class lives with the constructs.
-    from terradask_modules.errors import TerradaskError
-
-    return isinstance(error, TerradaskError)
-
-
 def _report(invocation: Invocation, document: dict[str, Any], text: str) -> None:
     if invocation.as_json:
         click.echo(json.dumps(document, default=str), err=True)
@@ -62,9 +56,11 @@ def _report(invocation: Invocation, document: dict[str, Any], text: str) -> None
 def _failed(invocation: Invocation, error: Exception) -> int:
     if invocation.debug:
         traceback.print_exception(error, file=sys.stderr)
-    if _is_ours(error):
-        _report(invocation, error.as_dict(), str(error))  # type: ignore[attr-defined]  # _is_ours has said so
-        return int(error.exit_code)  # type: ignore[attr-defined]  # as above
+    if isinstance(error, TerradaskError):
+        if error.exit_code == INTERRUPTED:
+            return _interrupted(invocation, error)
+        _report(invocation, error.as_dict(), str(error))
+        return error.exit_code
     problem = f"{type(error).__name__}: {error}"
     advice = "this is a defect in terradask: run the command with --debug and report what it prints"
     _report(invocation, {"error": "Unexpected", "problem": problem, "advice": advice}, f"{problem}\n  to do: {advice}")

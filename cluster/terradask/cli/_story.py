@@ -22,16 +22,10 @@ _HEARTBEAT_SECONDS = 10.0
 
 
 class Story:
-    """Tells progress events.
+    """Tells progress events, with a moving line while `telling`."""
 
-    Parameters
-    ----------
-    status
-        The moving line, where there is a terminal for it.
-    """
-
-    def __init__(self, status: Status | None = None) -> None:
-        self._status = status
+    def __init__(self) -> None:
+        self._status: Status | None = None
         self._spoke_at = time.monotonic()
 
     def __call__(self, event: ProgressEvent) -> None:
@@ -66,14 +60,17 @@ class Story:
         elif time.monotonic() - self._spoke_at > _HEARTBEAT_SECONDS:
             self._line(f"{text} ...")
 
+    @contextlib.contextmanager
+    def telling(self) -> Iterator[None]:
+        """Show the moving line for as long as the block runs: not while a question is asked."""
+        if not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console
 
-@contextlib.contextmanager
-def telling() -> Iterator[Story]:
-    """Tell progress events for as long as the block runs."""
-    if not sys.stderr.isatty():
-        yield Story()
-        return
-    from rich.console import Console
-
-    with Console(stderr=True, highlight=False).status("", spinner="dots") as status:
-        yield Story(status)
+        with Console(stderr=True, highlight=False).status("", spinner="dots") as status:
+            self._status = status
+            try:
+                yield
+            finally:
+                self._status = None

@@ -19,6 +19,8 @@ def install_all(*, public_cidr: str) -> None:
     """
     from . import (
         addresses,
+        bucket_policies,
+        delete_markers,
         group_api,
         group_capacity,
         group_limits,
@@ -27,9 +29,11 @@ def install_all(*, public_cidr: str) -> None:
         launch_templates,
         launches,
         metadata_tags,
+        rule_descriptions,
     )
 
     addresses.install(public_cidr)
+    bucket_policies.install()
     instance_index.install()
     launch_templates.install()
     launches.install()
@@ -38,3 +42,6 @@ def install_all(*, public_cidr: str) -> None:
     group_limits.install()
     group_schedules.install()
     group_api.install()
+    bucket_policies.install()
+    delete_markers.install()
+    rule_descriptions.install()

@@ -112,10 +112,7 @@ class Templates(Construct):
                     "securityGroups": [host.security_group_id],
                 }
             ],
-            tag_specifications=[
-                {"resourceType": kind, "tags": tags}
-                for kind in ("instance", "volume", "network-interface")
-            ],
+            tag_specifications=[{"resourceType": kind, "tags": tags} for kind in ("instance", "volume", "network-interface")],
             user_data=self._user_data,
             tags=tags,
         )

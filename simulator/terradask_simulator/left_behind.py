@@ -89,7 +89,9 @@ def _ec2(client: Any, tags: dict[str, str]) -> Iterator[str]:
     }
     for operation, (field, key, kind) in kinds.items():
         for resource in getattr(client, operation)(Filters=filters)[field]:
-            if str(resource.get("State", "")).lower() not in _ENDED:
+            own = {tag["Key"]: tag["Value"] for tag in resource.get("Tags", resource.get("TagSet", []))}
+            # moto's NAT gateways know no filter by tag.
+            if own.items() >= tags.items() and str(resource.get("State", "")).lower() not in _ENDED:
                 yield f"{kind} {resource[key]}"
 
 
@@ -136,21 +138,31 @@ def _buckets(client: Any, workspace: str, cluster: str | None) -> Iterator[str]:
 
 
 def _identities(client: Any, tags: dict[str, str]) -> Iterator[str]:
-    prefix = f"terradask-{tags[_WORKSPACE]}-"
-    kinds = (
-        ("list_roles", "Roles", "RoleName", "list_role_tags", "role"),
-        ("list_instance_profiles", "InstanceProfiles", "InstanceProfileName", "list_instance_profile_tags", "profile"),
+    workspace = tags[_WORKSPACE]
+    kinds: tuple[tuple[str, str, str, str, Callable[[Any], Any]], ...] = (
+        ("role", "list_roles", "Roles", "RoleName", lambda one: client.get_role(RoleName=one["RoleName"])["Role"]),
+        (
+            "instance-profile",
+            "list_instance_profiles",
+            "InstanceProfiles",
+            "InstanceProfileName",
+            lambda one: client.get_instance_profile(InstanceProfileName=one["InstanceProfileName"])["InstanceProfile"],
+        ),
+        (
+            "policy",
+            "list_policies",
+            "Policies",
+            "PolicyName",
+            lambda one: client.get_policy(PolicyArn=one["Arn"])["Policy"],
+        ),
     )
-    for listing, field, key, tag_listing, kind in kinds:
-        for page in client.get_paginator(listing).paginate():
+    for kind, listing, field, key, read in kinds:
+        own = {"Scope": "Local"} if kind == "policy" else {}
+        for page in client.get_paginator(listing).paginate(**own):
             for one in page[field]:
-                if one[key].startswith(prefix):
-                    known = {tag["Key"]: tag["Value"] for tag in getattr(client, tag_listing)(**{key: one[key]})["Tags"]}
-                    if known.get(_WORKSPACE, tags[_WORKSPACE]) == tags[_WORKSPACE]:
-                        yield f"{kind} {one[key]}"
-    for page in client.get_paginator("list_policies").paginate(Scope="Local"):
-        for policy in page["Policies"]:
-            if policy["PolicyName"].startswith(prefix):
-                known = {tag["Key"]: tag["Value"] for tag in client.list_policy_tags(PolicyArn=policy["Arn"]).get("Tags", [])}
-                if known.get(_WORKSPACE, tags[_WORKSPACE]) == tags[_WORKSPACE]:
-                    yield f"policy {policy['PolicyName']}"
+                if not one[key].startswith(f"terradask-{workspace}-"):
+                    continue
+                # The tag tells workspace `a` from `a-b`; lists don't carry tags.
+                known = {tag["Key"]: tag["Value"] for tag in read(one).get("Tags", [])}
+                if known.get(_WORKSPACE, workspace) == workspace:
+                    yield f"{kind} {one[key]}"

@@ -1,0 +1,38 @@
+"""The app that the ``cdktf`` command runs, as ``cdktf.json`` says: ``python -m terradask.app``.
+
+It writes the network's stack. Clusters need a deployed network, so terradask plans them itself: ``terradask plan NAME``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+#: Set by the ``cdktf`` command.
+OUTPUT_VARIABLE = "CDKTF_OUTDIR"
+
+
+def main() -> int:
+    """Synthesise the network of the workspace around the working directory.
+
+    Asks AWS only for answers that ``terradask.lock.json`` doesn't hold yet, and writes them there.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    from terradask._workspace import Workspace
+    from terradask.errors import TerradaskError
+
+    try:
+        Workspace.load().synth(["network"], Path(os.environ.get(OUTPUT_VARIABLE) or "cdktf.out"))
+    except TerradaskError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

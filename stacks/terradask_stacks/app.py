@@ -1,0 +1,87 @@
+"""The CDKTF app: stacks in, Terraform's JSON out. Importing this starts a Node process; :mod:`.synthesis` does when it must."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from terradask_modules.aws import APP_CONTEXT, App
+from terradask_modules.names import NETWORK_STACK
+from terradask_stacks.cluster_stack import ClusterStack
+from terradask_stacks.errors import SynthesisError
+from terradask_stacks.lock import ClusterLock, NetworkLock
+from terradask_stacks.network_stack import NetworkStack, WheelObject
+from terradask_stacks.settings import ClusterSettings, Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkInputs:
+    """What the network's stack is made from."""
+
+    settings: Settings
+    lock: NetworkLock
+    wheel_source: str
+    wheel_key: str
+    wheel_sha256: str
+    state_dir: Path | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterInputs:
+    """What a cluster's stack is made from."""
+
+    settings: Settings
+    cluster: ClusterSettings
+    lock: ClusterLock
+    public_workers: bool
+
+
+Inputs = NetworkInputs | ClusterInputs
+
+
+def render(stacks: Mapping[str, Inputs]) -> dict[str, str]:
+    """Return each stack's ``cdk.tf.json``.
+
+    Parameters
+    ----------
+    stacks
+        Stack name -> what it is made from.
+
+    Raises
+    ------
+    SynthesisError
+        If the framework refuses what a stack consists of.
+    """
+    with tempfile.TemporaryDirectory(prefix="terradask-synth-") as folder:
+        try:
+            app = App(outdir=folder, context=APP_CONTEXT)
+            for name, inputs in stacks.items():
+                _add(app, name, inputs)
+            app.synth()
+        # The framework runs in Node; whatever goes wrong there arrives as a RuntimeError with a JavaScript trace.
+        except RuntimeError as error:
+            raise SynthesisError(f"the stacks can't be synthesised: {str(error).splitlines()[0]}", given=", ".join(stacks)) from error
+        return {name: Path(folder, "stacks", name, "cdk.tf.json").read_text(encoding="utf-8") for name in stacks}
+
+
+def _add(app: App, name: str, inputs: Inputs) -> None:
+    if isinstance(inputs, NetworkInputs):
+        assert name == NETWORK_STACK
+        NetworkStack(
+            app,
+            settings=inputs.settings,
+            lock=inputs.lock,
+            wheel=WheelObject(inputs.wheel_source, inputs.wheel_key, inputs.wheel_sha256),
+            state_dir=inputs.state_dir,
+        )
+    else:
+        ClusterStack(
+            app,
+            name=name,
+            workspace=inputs.settings.workspace,
+            cluster=inputs.cluster,
+            lock=inputs.lock,
+            public_workers=inputs.public_workers,
+        )

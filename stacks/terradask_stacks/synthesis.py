@@ -1,0 +1,317 @@
+"""Synthesis: settings and locked answers to folders in which Terraform, or the ``cdktf`` command, runs.
+
+The same settings and answers always give the same bytes, so a result can be kept: a second synthesis of the same starts no
+Node process and doesn't import the framework.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from terradask_modules.names import NETWORK_STACK
+from terradask_stacks.checks import check_ports
+from terradask_stacks.errors import LockError, SynthesisError
+from terradask_stacks.host_wheel import build_host_wheel
+from terradask_stacks.lock import LockFile
+from terradask_stacks.settings import ClusterSettings, Settings, validate_cluster_name
+
+if TYPE_CHECKING:
+    from terradask_stacks.app import Inputs
+
+#: Checksums of the provider for every platform, as in the project's root.
+LOCK_HCL = Path(__file__).with_name("terraform.lock.hcl")
+
+_CDKTF_VERSION = "0.21.0"
+_WHEEL_FOLDER = "host"
+_PACKAGES = ("terradask_modules", "terradask_stacks")
+_DISTRIBUTIONS = ("terradask", "cdktf", "cdktf-cdktf-provider-aws", "jsii", "constructs")
+
+
+def synthesize(
+    settings: Settings,
+    lock: LockFile,
+    *,
+    out_dir: Path,
+    stacks: Sequence[str] | None = None,
+    clusters: Mapping[str, ClusterSettings] | None = None,
+    public_workers: bool | None = None,
+    state_dir: Path | None = None,
+    lock_hcl: Path | None = None,
+    cache_dir: Path | None = None,
+) -> dict[str, Path]:
+    """Write stacks to ``<out_dir>/stacks/<name>``.
+
+    Parameters
+    ----------
+    settings
+        The workspace's settings.
+    lock
+        Locked answers for every stack that is wanted.
+    out_dir
+        The folder for everything, usually ``cdktf.out``.
+    stacks
+        Names of the stacks; by default the network and every cluster of ``clusters``.
+    clusters
+        Settings of each cluster that may be wanted, by name.
+    public_workers
+        Whether workers launch in public subnets; by default as the network's settings say. Pass what the deployed network says.
+    state_dir
+        Folder of terradask's state, where it isn't ``.terradask`` beside ``out_dir``.
+    lock_hcl
+        The provider's lock file to put into each folder; by default the one that ships with terradask.
+    cache_dir
+        Folder of earlier results; by default none is used.
+
+    Returns
+    -------
+    dict
+        Stack name -> its folder.
+
+    Raises
+    ------
+    LockError
+        If an answer for a stack isn't locked yet.
+    SettingsError
+        If a cluster's ports are none that the network opens.
+    SynthesisError
+        If a stack is unknown, or can't be made.
+    """
+    clusters = clusters or {}
+    wanted = list(stacks) if stacks is not None else [NETWORK_STACK, *clusters]
+    with tempfile.TemporaryDirectory(prefix="terradask-wheel-") as temporary:
+        wheel = _Wheel.build(Path(temporary))
+        jobs = {
+            name: _Job.of(
+                name,
+                settings,
+                lock,
+                clusters,
+                wheel=wheel,
+                state_dir=state_dir,
+                public_workers=settings.network.public_workers if public_workers is None else public_workers,
+            )
+            for name in wanted
+        }
+    texts = _texts(jobs, wheel, cache_dir)
+    provider_lock = (lock_hcl or LOCK_HCL).read_bytes()
+    folders = {}
+    for name in wanted:
+        folder = out_dir / "stacks" / name
+        _write(folder / "cdk.tf.json", texts[name].encode())
+        _write(folder / ".terraform.lock.hcl", provider_lock)
+        if name == NETWORK_STACK:
+            _write(folder / _WHEEL_FOLDER / wheel.name, wheel.content)
+        folders[name] = folder
+    _write(out_dir / "manifest.json", _manifest(wanted).encode())
+    return folders
+
+
+@dataclass(frozen=True)
+class _Wheel:
+    name: str
+    key: str
+    sha256: str
+    content: bytes
+
+    @classmethod
+    def build(cls, folder: Path) -> _Wheel:
+        built = build_host_wheel(folder)
+        return cls(built.path.name, built.key, built.sha256, built.path.read_bytes())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Job:
+    """One stack to synthesise: what its result depends on, as plain data."""
+
+    name: str
+    settings: Settings
+    cluster: ClusterSettings | None
+    lock: LockFile
+    wheel: _Wheel
+    state_dir: Path | None
+    public_workers: bool
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        settings: Settings,
+        lock: LockFile,
+        clusters: Mapping[str, ClusterSettings],
+        *,
+        wheel: _Wheel,
+        state_dir: Path | None,
+        public_workers: bool,
+    ) -> _Job:
+        if name == NETWORK_STACK:
+            if lock.network is None:
+                raise _missing_answers(name)
+            kept = LockFile(network=lock.network)
+        else:
+            if name not in clusters:
+                raise SynthesisError(
+                    "there is no such stack",
+                    given=name,
+                    allowed=", ".join([NETWORK_STACK, *sorted(clusters)]),
+                )
+            validate_cluster_name(name)
+            check_ports(clusters[name])
+            if name not in lock.clusters:
+                raise _missing_answers(name)
+            kept = LockFile(clusters={name: lock.clusters[name]})
+        return cls(
+            name=name,
+            settings=settings,
+            cluster=clusters.get(name),
+            lock=kept,
+            wheel=wheel,
+            state_dir=state_dir,
+            public_workers=public_workers,
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Return everything that this stack's bytes depend on, beside the code."""
+        common = {
+            "stack": self.name,
+            "workspace": self.settings.workspace.model_dump(mode="json"),
+            "lock": self.lock.model_dump(mode="json"),
+        }
+        if self.cluster is not None:
+            return {**common, "cluster": self.cluster.model_dump(mode="json"), "public": self.public_workers}
+        return {
+            **common,
+            "network": self.settings.network.model_dump(mode="json"),
+            "wheel": [self.wheel.name, self.wheel.key],
+            "state_dir": None if self.state_dir is None else str(self.state_dir),
+        }
+
+    def inputs(self) -> Inputs:
+        """Return the same for the app, importing the framework."""
+        from terradask_stacks.app import ClusterInputs, NetworkInputs
+
+        if self.cluster is not None:
+            return ClusterInputs(
+                settings=self.settings,
+                cluster=self.cluster,
+                lock=self.lock.clusters[self.name],
+                public_workers=self.public_workers,
+            )
+        if self.lock.network is None:
+            raise _missing_answers(self.name)
+        return NetworkInputs(
+            settings=self.settings,
+            lock=self.lock.network,
+            wheel_source=f"{_WHEEL_FOLDER}/{self.wheel.name}",
+            wheel_key=self.wheel.key,
+            wheel_sha256=self.wheel.sha256,
+            state_dir=self.state_dir,
+        )
+
+
+def _missing_answers(name: str) -> LockError:
+    return LockError(
+        f"no locked answers for {name}: its zones, account and types have not been found yet",
+        given=name,
+        advice=f"run: terradask plan {name}",
+    )
+
+
+def _texts(jobs: Mapping[str, _Job], wheel: _Wheel, cache_dir: Path | None) -> dict[str, str]:
+    """Return each stack's JSON, from the cache where it is there."""
+    files: dict[str, Path] = {}
+    texts: dict[str, str] = {}
+    if cache_dir is not None:
+        code = _code_digest(wheel)
+        for name, job in jobs.items():
+            facts = json.dumps({"code": code, **job.facts()}, sort_keys=True)
+            files[name] = cache_dir / f"{hashlib.sha256(facts.encode()).hexdigest()}.tf.json"
+            kept = _read_kept(files[name])
+            if kept is not None:
+                texts[name] = kept
+    missing = {name: job.inputs() for name, job in jobs.items() if name not in texts}
+    if missing:
+        from terradask_stacks.app import render
+
+        for name, text in render(missing).items():
+            texts[name] = text
+            if name in files:
+                _write(files[name], f"{_digest(text)}\n{text}".encode())
+    return texts
+
+
+def _read_kept(path: Path) -> str | None:
+    try:
+        digest, _, text = path.read_text(encoding="utf-8").partition("\n")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return text if digest == _digest(text) else None
+
+
+def _code_digest(wheel: _Wheel) -> str:
+    """Return a digest of all code that takes part: versions of the framework, our own sources."""
+    digest = hashlib.sha256(wheel.sha256.encode())
+    for distribution in _DISTRIBUTIONS:
+        try:
+            digest.update(f"{distribution}={version(distribution)}\n".encode())
+        except PackageNotFoundError:
+            digest.update(f"{distribution} is absent\n".encode())
+    for path in _sources():
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _sources() -> Iterator[Path]:
+    for package in _PACKAGES:
+        spec = find_spec(package)
+        for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+            for path in sorted(Path(folder).rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    yield path
+
+
+def _manifest(stacks: Sequence[str]) -> str:
+    """Return what the ``cdktf`` command reads; clusters are destroyed before the network that they stand on."""
+
+    def entry(name: str) -> dict[str, Any]:
+        return {
+            "annotations": [],
+            "constructPath": name,
+            "dependencies": [NETWORK_STACK] if name != NETWORK_STACK and NETWORK_STACK in stacks else [],
+            "name": name,
+            "stackMetadataPath": f"stacks/{name}/metadata.json",
+            "synthesizedStackPath": f"stacks/{name}/cdk.tf.json",
+            "workingDirectory": f"stacks/{name}",
+        }
+
+    document = {"stacks": {name: entry(name) for name in sorted(stacks)}, "version": _CDKTF_VERSION}
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all; one that is the same already stays as it is."""
+    if path.is_file() and path.read_bytes() == content:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

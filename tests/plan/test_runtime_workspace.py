@@ -1,0 +1,291 @@
+"""The Python API, with the real Terraform and provider, on moto: plan, look, apply exactly that, destroy, and trouble on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+
+from terradask import Workspace
+from terradask._doctor import examine
+from terradask._progress import PhaseFinished, ProgressEvent, ResourceChanged
+from terradask.errors import (
+    BaselineInUse,
+    ClusterNotFound,
+    InvalidInput,
+    NoBaseline,
+    PlanChanged,
+    SettingsError,
+    StalePlan,
+    TerraformCancelled,
+    UnknownInstanceType,
+)
+
+pytestmark = [pytest.mark.plan, pytest.mark.timeout(180)]
+
+REGION = "us-east-1"
+BUCKET = f"terradask-default-123456789012-{REGION}"
+SETTINGS = """
+[network]
+zones = ["us-east-1a"]
+nat = "none"
+public_workers = true
+[[network.ingress]]
+cidr = "203.0.113.7/32"
+[cluster]
+max_workers = 5
+"""
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """moto in a process of its own, with its faults mended."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environ = {**os.environ, "MOTO_IAM_LOAD_MANAGED_POLICIES": "true"}
+    command = [sys.executable, str(Path(__file__).with_name("moto_faults.py")), "-H", "127.0.0.1", "-p", str(port)]
+    process = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _until_it_answers(port, process)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def _until_it_answers(port: int, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(300):
+        assert process.poll() is None, "moto ended"
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/moto-api/data.json", timeout=1):
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError("moto doesn't answer")
+
+
+@pytest.fixture(scope="module")
+def machine(endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
+    """Make folders that are like machines of their own: each with the settings, none with another's files."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE", "TERRADASK_STATE_DIR"):
+            patched.delenv(name, raising=False)
+        patched.setenv("AWS_ENDPOINT_URL", endpoint)
+        patched.setenv("AWS_ACCESS_KEY_ID", "test")
+        patched.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        patched.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        patched.setenv("AWS_REGION", REGION)
+
+        def make(name: str) -> Path:
+            folder = tmp_path_factory.mktemp(name)
+            (folder / "terradask.toml").write_text(SETTINGS)
+            return folder
+
+        yield make
+
+
+@pytest.fixture(scope="module")
+def events() -> list[ProgressEvent]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def workspace(machine: Callable[[str], Path], events: list[ProgressEvent]) -> Workspace:
+    """A workspace whose network is deployed."""
+    workspace = Workspace.load(machine("first"), progress=events.append)
+    with pytest.raises(NoBaseline, match="terradask apply network"):
+        workspace.plan_cluster("early")
+    assert workspace.deployments() == []
+    plan = workspace.plan_network()
+    summary = plan.summary
+    assert summary.counts.create > 20
+    assert summary.counts.total == summary.counts.create
+    assert [d.kind for d in summary.dangers] == ["ingress"]
+    assert boto3.client("s3", REGION).list_buckets()["Buckets"] == []
+    baseline = workspace.apply(plan)
+    assert baseline == workspace.baseline()
+    assert not plan.file.exists()
+    return workspace
+
+
+@pytest.fixture(autouse=True)
+def _fresh(workspace: Workspace, events: list[ProgressEvent]) -> None:
+    events.clear()
+
+
+def _groups() -> list[str]:
+    return [g["AutoScalingGroupName"] for g in boto3.client("autoscaling", REGION).describe_auto_scaling_groups()["AutoScalingGroups"]]
+
+
+def _keys(prefix: str) -> list[str]:
+    found = boto3.client("s3", REGION).list_objects_v2(Bucket=BUCKET, Prefix=prefix)
+    return [entry["Key"] for entry in found.get("Contents", [])]
+
+
+def test_second_plan_of_the_network_is_clean(workspace: Workspace):
+    summary = workspace.plan_network().summary
+    assert (summary.headline, summary.drift, summary.dangers) == ("network: no changes", (), ())
+
+
+def test_cluster_from_plan_to_nothing(workspace: Workspace, machine: Callable[[str], Path], events: list[ProgressEvent]):
+    plan = workspace.plan_cluster("etl", max_workers=7)
+    assert [c.type for c in plan.summary.changes].count("aws_autoscaling_group") == 2
+    assert _groups() == []
+    assert workspace.deployments() == []
+
+    deployment = workspace.apply(plan)
+    resources = [e for e in events if isinstance(e, ResourceChanged)]
+    assert resources[-1].done == resources[-1].total == plan.summary.counts.create
+    assert {e.phase for e in events if isinstance(e, PhaseFinished)} == {"resolve", "synthesise", "init", "plan", "show", "apply"}
+    assert deployment.status().state == "stopped"
+    assert deployment.descriptor.max_workers == 7
+    assert [d.name for d in workspace.deployments()] == ["etl"]
+    assert workspace.unfinished() == []
+    assert not workspace.plan_cluster("etl", max_workers=7).changed
+
+    with pytest.raises(BaselineInUse) as caught:
+        workspace.destroy_network()
+    assert caught.value.clusters == ("etl",)
+    with pytest.raises(BaselineInUse):
+        workspace.plan_network(destroy=True)
+
+    # Another machine, which has never seen this cluster, and whose settings differ.
+    boto3.client("autoscaling", REGION).set_desired_capacity(AutoScalingGroupName="terradask-default-etl-workers", DesiredCapacity=2)
+    Workspace.load(machine("second")).destroy_cluster("etl")
+    assert _groups() == []
+    assert _keys("clusters/") == []
+    assert boto3.client("secretsmanager", REGION).list_secrets()["SecretList"] == []
+    assert workspace.deployments() == []
+    with pytest.raises(ClusterNotFound):
+        workspace.destroy_cluster("etl")
+
+
+def test_exactly_the_reviewed_plan_is_applied_or_none(workspace: Workspace):
+    plan = workspace.plan_cluster("exact")
+    original = plan.file.read_bytes()
+    plan.file.write_bytes(original + b"x")
+    with pytest.raises(PlanChanged) as caught:
+        workspace.apply(plan)
+    assert caught.value.what == "file"
+    plan.file.write_bytes(original)
+
+    other = workspace.plan_cluster("exact", max_workers=9)
+    with pytest.raises(PlanChanged) as caught:
+        workspace.apply(plan)
+    assert caught.value.what == "configuration"
+    assert _groups() == []
+
+    second = workspace.plan_cluster("exact", max_workers=9)
+    workspace.apply(other)
+    with pytest.raises(StalePlan):
+        workspace.apply(second)
+    with pytest.raises(PlanChanged, match="gone"):
+        workspace.apply(other)
+
+    removal = workspace.plan_cluster("exact", destroy=True)
+    assert removal.destroy
+    assert {d.kind for d in removal.summary.dangers} == {"destroy"}
+    assert workspace.apply(removal) is None
+    assert _groups() == []
+    assert _keys("clusters/exact/") == []
+
+
+def test_saved_plan_is_applied_on_another_machine(workspace: Workspace, machine: Callable[[str], Path], tmp_path: Path):
+    plan = workspace.plan_cluster("saved", out=tmp_path / "artifact")
+    assert oct((tmp_path / "artifact/plan.tfplan").stat().st_mode)[-3:] == "600"
+    there = machine("third")
+    with pytest.raises(PlanChanged, match="configuration"):
+        Workspace.load(there, cluster={"max_workers": 6}).open_plan(tmp_path / "artifact")
+    elsewhere = Workspace.load(there)
+    opened = elsewhere.open_plan(tmp_path / "artifact")
+    assert (opened.hash, opened.summary) == (plan.hash, plan.summary)
+    elsewhere.apply(opened)
+    assert [d.name for d in workspace.deployments()] == ["saved"]
+    with pytest.raises(InvalidInput, match="no plan"):
+        elsewhere.open_plan(tmp_path / "artifact")
+    workspace.destroy_cluster("saved")
+
+
+def test_interrupted_deployment_is_found_finished_or_destroyed(machine: Callable[[str], Path], workspace: Workspace):
+    def cancel_at_first(event: ProgressEvent) -> None:
+        if isinstance(event, ResourceChanged) and event.state == "finished":
+            interrupted.cancel()
+
+    interrupted = Workspace.load(machine("fourth"), progress=cancel_at_first)
+    with pytest.raises(TerraformCancelled):
+        interrupted.apply(interrupted.plan_cluster("half"))
+    assert workspace.unfinished() == ["half"]
+    assert workspace.deployments() == []
+    with pytest.raises(BaselineInUse):
+        workspace.destroy_network()
+    # The next command goes on, on any machine.
+    assert workspace.apply(workspace.plan_cluster("half")).exists
+    workspace.destroy_cluster("half")
+
+    with pytest.raises(TerraformCancelled):
+        interrupted.apply(interrupted.plan_cluster("half"))
+    workspace.destroy_cluster("half")
+    assert _groups() == []
+    assert _keys("clusters/") == []
+    assert workspace.unfinished() == []
+
+
+def test_bad_input_is_refused_before_anything_runs(workspace: Workspace, events: list[ProgressEvent]):
+    with pytest.raises(InvalidInput, match="network"):
+        workspace.plan_cluster("network")
+    with pytest.raises(InvalidInput):
+        workspace.plan_cluster("Bad_Name")
+    with pytest.raises(SettingsError, match="max_workers"):
+        workspace.plan_cluster("x", max_workers=5000)
+    with pytest.raises(SettingsError, match="no_such"):
+        workspace.plan_cluster("x", no_such=1)
+    with pytest.raises(UnknownInstanceType, match="xlarge"):
+        workspace.plan_cluster("x", worker_vm_types=["m6i.xlrge"])
+    assert not any(isinstance(e, PhaseFinished) and e.phase in ("init", "plan") for e in events)
+
+
+def test_doctor_finds_everything(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(workspace.root)
+    findings = {finding.check: finding for finding in examine()}
+    assert [f for f in findings.values() if not f.ok] == []
+    assert "123456789012" in findings["credentials"].found
+    assert workspace.baseline().vpc_id in findings["baseline"].found
+    monkeypatch.setenv("TERRADASK_WORKSPACE__NAME", "other")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+    monkeypatch.setenv("TERRAFORM_BINARY_NAME", "/no/such/terraform")
+    broken = {finding.check: finding for finding in examine()}
+    assert {name for name, f in broken.items() if not f.ok} == {"terraform", "credentials", "region", "baseline"}
+    assert all(f.fix for f in broken.values() if not f.ok)
+
+
+def test_app_of_the_cdktf_command_writes_what_terradask_writes(workspace: Workspace, tmp_path: Path):
+    shutil.rmtree(workspace.root / "cdktf.out", ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "terradask.app"], cwd=workspace.root, check=True)
+    text = (workspace.root / "cdktf.out/stacks/network/cdk.tf.json").read_bytes()
+    shutil.rmtree(workspace.root / "cdktf.out")
+    folder = workspace.synth()["network"]
+    assert (folder / "cdk.tf.json").read_bytes() == text
+    assert json.loads(text)["terraform"]["backend"]["local"]["path"] == "../../../.terradask/state/network.tfstate"
+    assert (workspace.synth(out=tmp_path)["network"] / "cdk.tf.json").is_file()
+
+
+def test_network_is_destroyed_last(workspace: Workspace):
+    workspace.destroy_network()
+    assert boto3.client("s3", REGION).list_buckets()["Buckets"] == []
+    with pytest.raises(NoBaseline):
+        workspace.baseline()
+    with pytest.raises(NoBaseline, match="no network to destroy"):
+        workspace.destroy_network()

@@ -1,0 +1,66 @@
+"""Buckets and security group rules of the embedded AWS behave as AWS documents, where moto alone does not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import botocore.exceptions
+import pytest
+
+pytestmark = pytest.mark.simulator
+
+
+@pytest.fixture(scope="module")
+def s3(network: Any) -> Any:
+    return network.client("s3")
+
+
+def policy(bucket: str, **statement: Any) -> str:
+    whole = {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": f"arn:aws:s3:::{bucket}/*", **statement}
+    return json.dumps({"Version": "2012-10-17", "Statement": [whole]})
+
+
+def test_deny_without_tls_denies_nothing_here_and_a_plain_deny_does(s3):
+    s3.create_bucket(Bucket="policies")
+    unencrypted = {"Bool": {"aws:SecureTransport": "false"}}
+    s3.put_bucket_policy(Bucket="policies", Policy=policy("policies", Condition=unencrypted))
+    s3.put_object(Bucket="policies", Key="k", Body=b"x")
+    assert s3.get_object(Bucket="policies", Key="k")["Body"].read() == b"x"
+    assert "SecureTransport" in s3.get_bucket_policy(Bucket="policies")["Policy"]
+    s3.put_bucket_policy(Bucket="policies", Policy=policy("policies"))
+    with pytest.raises(botocore.exceptions.ClientError, match="Forbidden"):
+        s3.put_object(Bucket="policies", Key="k", Body=b"x")
+
+
+def test_a_versioned_bucket_can_be_emptied(s3):
+    s3.create_bucket(Bucket="versions")
+    s3.put_bucket_versioning(Bucket="versions", VersioningConfiguration={"Status": "Enabled"})
+    s3.put_object(Bucket="versions", Key="k", Body=b"x")
+    s3.delete_object(Bucket="versions", Key="k")
+    listed = s3.list_object_versions(Bucket="versions")
+    versions = [{"Key": one["Key"], "VersionId": one["VersionId"]} for one in [*listed["Versions"], *listed["DeleteMarkers"]]]
+    assert len(versions) == 2
+    assert "Errors" not in s3.delete_objects(Bucket="versions", Delete={"Objects": versions})
+    s3.delete_bucket(Bucket="versions")
+
+
+def test_conditional_writes_let_one_writer_win(s3):
+    s3.create_bucket(Bucket="locks")
+    s3.put_object(Bucket="locks", Key="lock", Body=b"first", IfNoneMatch="*")
+    with pytest.raises(botocore.exceptions.ClientError) as caught:
+        s3.put_object(Bucket="locks", Key="lock", Body=b"second", IfNoneMatch="*")
+    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 412
+
+
+def test_rules_keep_their_description_whatever_their_peer_is(network):
+    own = network.security_group
+    peers: list[dict[str, Any]] = [
+        {"UserIdGroupPairs": [{"GroupId": own, "Description": "between hosts"}]},
+        {"IpRanges": [{"CidrIp": "10.0.0.0/8", "Description": "a block"}]},
+    ]
+    for peer in peers:
+        permission = {"IpProtocol": "tcp", "FromPort": 9000, "ToPort": 9001, **peer}
+        network.ec2.authorize_security_group_ingress(GroupId=own, IpPermissions=[permission])
+    rules = network.ec2.describe_security_group_rules(Filters=[{"Name": "group-id", "Values": [own]}])["SecurityGroupRules"]
+    assert sorted(rule["Description"] for rule in rules if not rule["IsEgress"]) == ["a block", "between hosts"]

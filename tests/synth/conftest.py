@@ -1,0 +1,75 @@
+"""One helper for all: stacks to dictionaries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock, assign_slots
+from terradask_stacks.settings import ClusterSettings, Settings
+from terradask_stacks.synthesis import synthesize
+
+Synth = Callable[..., dict[str, Any]]
+
+ACCOUNT = "123456789012"
+ZONES = ["us-east-1a", "us-east-1b"]
+
+
+def lock_file(zones: dict[str, int] | None = None, cluster: ClusterSettings | None = None) -> LockFile:
+    """Return answers for the network and for one cluster named etl."""
+    cluster = cluster or ClusterSettings()
+    return LockFile(
+        network=NetworkLock(
+            account=ACCOUNT, zones=zones or assign_slots({}, ZONES), image_ids={"x86_64": "ami-12c6146b"}
+        ),
+        clusters={
+            "etl": ClusterLock(
+                account=ACCOUNT,
+                zone="us-east-1a",
+                scheduler_instance_types=cluster.scheduler_vm_types,
+                worker_instance_types=cluster.worker_vm_types,
+            )
+        },
+    )
+
+
+@pytest.fixture(scope="session")
+def synth(tmp_path_factory: pytest.TempPathFactory) -> Synth:
+    """Synthesise one stack, ``network`` or ``etl``, from sections of settings; return its JSON."""
+
+    def run(stack: str, *, zones: dict[str, int] | None = None, **sections: Any) -> dict[str, Any]:
+        settings = Settings.model_validate(sections)
+        folder: Path = tmp_path_factory.mktemp("synth")
+        written = synthesize(
+            settings,
+            lock_file(zones, settings.cluster),
+            out_dir=folder,
+            stacks=[stack],
+            clusters={"etl": settings.cluster},
+        )
+        document: dict[str, Any] = json.loads((written[stack] / "cdk.tf.json").read_text())
+        return document
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def network(synth: Synth) -> dict[str, Any]:
+    """The network's stack with one ingress rule and data in two buckets."""
+    return synth(
+        "network",
+        workspace={"tags": {"team": "research"}},
+        network={"ingress": [{"cidr": "203.0.113.7/32", "description": "office"}], "data_buckets": ["lake/raw", "results"]},
+    )
+
+
+@pytest.fixture(scope="session")
+def cluster(synth: Synth) -> dict[str, Any]:
+    """The stack of a cluster with two types of workers."""
+    return synth(
+        "etl", workspace={"tags": {"team": "research"}}, cluster={"worker_vm_types": ["m6i.xlarge", "m5.xlarge"], "tags": {"job": "7"}}
+    )

@@ -1,0 +1,187 @@
+"""The rules of single settings and between them: what AWS would refuse later is refused now, with what to change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from terradask_modules.errors import InvalidInput
+from terradask_stacks.checks import check_ports
+from terradask_stacks.errors import SettingsError
+from terradask_stacks.lock import NetworkLock
+from terradask_stacks.settings import (
+    ClusterSettings,
+    IngressRule,
+    NetworkSettings,
+    Settings,
+    WorkspaceSettings,
+    check_capacity,
+    check_egress,
+    validate_cluster_name,
+)
+
+
+def test_defaults_are_valid() -> None:
+    settings = Settings()
+
+    assert settings.network.nat == "single"
+    assert settings.cluster.max_workers == 200
+    assert settings.network.ingress == []
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        ClusterSettings().max_workers = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("model", "values", "says"),
+    [
+        (WorkspaceSettings, {"name": "Team"}, "lower-case"),
+        (WorkspaceSettings, {"name": "a" * 21}, "lower-case"),
+        (WorkspaceSettings, {"name": "a\n"}, "lower-case"),
+        (WorkspaceSettings, {"region": "Frankfurt"}, "no AWS region"),
+        (WorkspaceSettings, {"tags": {"cost/centre": "1"}}, "no slash"),
+        (WorkspaceSettings, {"tags": {"cost centre": "1"}}, "no blank"),
+        (WorkspaceSettings, {"tags": {"": "1"}}, "1 to 128"),
+        (WorkspaceSettings, {"tags": {"k" * 129: "1"}}, "1 to 128"),
+        (WorkspaceSettings, {"tags": {"aws:owner": "1"}}, "reserved"),
+        (WorkspaceSettings, {"tags": {"Terradask:role": "1"}}, "reserved"),
+        (WorkspaceSettings, {"tags": {"k": "v" * 257}}, "up to 256"),
+        (WorkspaceSettings, {"tags": {f"k{number}": "" for number in range(41)}}, "too many"),
+        (NetworkSettings, {"cidr": "10.0.0.1/16"}, "host bits"),
+        (NetworkSettings, {"cidr": "10.0.0.0/8"}, "wrong size"),
+        (NetworkSettings, {"cidr": "10.0.0.0/25"}, "wrong size"),
+        (NetworkSettings, {"cidr": "10.0.0.0"}, "wrong size"),
+        (NetworkSettings, {"cidr": "fd00::/64"}, "no IPv4 block"),
+        (NetworkSettings, {"cidr": "169.254.0.0/16"}, "can't be used in a network"),
+        (NetworkSettings, {"cidr": "224.0.0.0/16"}, "can't be used in a network"),
+        (NetworkSettings, {"cidr": "10.0.0.0/20"}, "room for 0 zones"),
+        (NetworkSettings, {"zones": []}, "at least 1"),
+        (NetworkSettings, {"zones": ["us-east-1a", "us-east-1a"]}, "twice"),
+        (NetworkSettings, {"zones": [f"us-east-1{each}" for each in "abcdefghi"]}, "room for 8 zones"),
+        (NetworkSettings, {"nat": "both"}, "'single', 'per_zone' or 'none'"),
+        (NetworkSettings, {"interface_endpoints": ["s3"]}, "secretsmanager"),
+        (NetworkSettings, {"ingress": [{"cidr": "0.0.0.0/0"}]}, "whole internet"),
+        (NetworkSettings, {"ingress": [{"cidr": "::/0"}]}, "whole internet"),
+        (NetworkSettings, {"ingress": [{"cidr": "203.0.113.7/24"}]}, "host bits"),
+        (NetworkSettings, {"ingress": [{"cidr": "me"}]}, "no CIDR block"),
+        (NetworkSettings, {"ingress": [{"cidr": "203.0.113.7/32", "ports": [0]}]}, "no port"),
+        (NetworkSettings, {"ingress": [{"cidr": "203.0.113.7/32", "ports": ["9-8"]}]}, "no port"),
+        (NetworkSettings, {"ingress": [{"cidr": "203.0.113.7/32", "ports": [True]}]}, "no port"),
+        (NetworkSettings, {"ingress": [{"cidr": "203.0.113.7/32", "ports": []}]}, "at least 1"),
+        (NetworkSettings, {"data_buckets": ["s3://bucket"]}, "no s3://"),
+        (NetworkSettings, {"data_buckets": ["bucket/*"]}, "no \\*"),
+        (NetworkSettings, {"log_retention_days": 31}, "CloudWatch"),
+        (NetworkSettings, {"image": "ami-latest"}, "hexadecimal"),
+        (NetworkSettings, {"default_instance_type": "m7g.large"}, "ARM"),
+        (ClusterSettings, {"max_workers": 0}, "greater than or equal to 1"),
+        (ClusterSettings, {"n_workers": 201}, "max_workers"),
+        (ClusterSettings, {"worker_vm_types": []}, "1 to 40"),
+        (ClusterSettings, {"worker_vm_types": ["xlarge"]}, "no instance type"),
+        (ClusterSettings, {"worker_vm_types": ["c6gn.large"]}, "ARM"),
+        (ClusterSettings, {"scheduler_port": 70000}, "65535"),
+        (ClusterSettings, {"scheduler_port": 8787}, "both 8787"),
+        (ClusterSettings, {"worker_class": "Nanny"}, "dotted path"),
+        (ClusterSettings, {"software": ["pandas=3"]}, "PEP 508"),
+        (ClusterSettings, {"environ": {"1A": "x"}}, "no variable name"),
+        (ClusterSettings, {"environ": {"TERRADASK_HOST_ROOT": "/"}}, "terradask's own"),
+        (ClusterSettings, {"wait_for_workers": 1.5}, "fraction"),
+        (ClusterSettings, {"wait_for_workers": -1}, "fraction"),
+        (ClusterSettings, {"wait_for_workers": "most"}, "fraction"),
+        (ClusterSettings, {"create_timeout_seconds": 0}, "greater than 0"),
+        (ClusterSettings, {"workers": 3}, "[Ee]xtra"),
+    ],
+)
+def test_what_aws_or_dask_would_refuse_is_refused(model: Any, values: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        model(**values)
+
+
+@pytest.mark.parametrize("value", [True, False, 0, 13, 0.0, 0.3, 1.0])
+def test_what_to_wait_for_keeps_its_type(value: Any) -> None:
+    kept = ClusterSettings(wait_for_workers=value).wait_for_workers
+
+    assert (type(kept), kept) == (type(value), value)
+
+
+@pytest.mark.parametrize("name", ["m6i.xlarge", "g4dn.xlarge", "g5.2xlarge", "p5.48xlarge", "u-6tb1.metal", "hpc7a.96xlarge"])
+def test_intel_and_amd_types_are_accepted(name: str) -> None:
+    assert ClusterSettings(worker_vm_types=[name]).worker_vm_types == [name]
+
+
+def test_loopback_is_a_networks_block_too() -> None:
+    assert NetworkSettings(cidr="127.64.0.0/16").cidr == "127.64.0.0/16"
+
+
+def test_ports_become_ranges() -> None:
+    rule = IngressRule(ports=[443, "8786-8787"], cidr="2001:db8::/56")
+
+    assert rule.port_ranges == [(443, 443), (8786, 8787)]
+
+
+@pytest.mark.parametrize("name", ["etl", "a", "a" * 32, "nightly-2"])
+def test_names_that_aws_takes(name: str) -> None:
+    assert validate_cluster_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["network", "Etl", "1st", "a" * 33, "a_b", "", "a\n"])
+def test_names_that_are_refused_say_the_rule(name: str) -> None:
+    with pytest.raises(InvalidInput) as error:
+        validate_cluster_name(name)
+    assert error.value.given == name
+    assert error.value.allowed
+
+
+def test_zones_belong_to_the_region() -> None:
+    with pytest.raises(ValidationError, match="outside of workspace"):
+        Settings(network=NetworkSettings(zones=["eu-central-1a"]))
+    with pytest.raises(ValidationError, match="is not in network"):
+        Settings(network=NetworkSettings(zones=["us-east-1a"]), cluster=ClusterSettings(zone_name="us-east-1b"))
+
+
+SERVICES = ["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"nat": "per_zone"}, {"nat": "none", "interface_endpoints": SERVICES}, {"nat": "none", "public_workers": True}],
+)
+def test_clusters_need_a_way_out(values: dict[str, Any]) -> None:
+    check_egress(NetworkSettings(**values))
+
+
+@pytest.mark.parametrize("left_out", SERVICES)
+def test_a_missing_endpoint_is_named(left_out: str) -> None:
+    network = NetworkSettings(nat="none", interface_endpoints=[each for each in SERVICES if each != left_out])
+
+    with pytest.raises(SettingsError, match=f"no interface endpoint for {left_out}"):
+        check_egress(network)
+
+
+@pytest.mark.parametrize(("length", "fits"), [(20, 4091), (24, 251), (28, 11)])
+def test_a_subnet_holds_the_maximum_of_workers(length: int, fits: int) -> None:
+    network = NetworkSettings(private_subnet_prefix_length=length)
+    lock = NetworkLock(account="123456789012", zones={"us-east-1a": 0}, image_ids={})
+
+    check_capacity(network, lock, fits)
+    with pytest.raises(SettingsError, match=f"network.private_subnet_prefix_length to {length - 1} or less") as error:
+        check_capacity(network, None, fits + 1)
+    assert error.value.findings[0].where == "cluster.max_workers"
+
+
+def test_public_workers_share_the_public_subnet() -> None:
+    network = NetworkSettings(public_workers=True)
+
+    check_capacity(network, None, 249)
+    with pytest.raises(SettingsError, match="public_subnet_prefix_length"):
+        check_capacity(network, None, 250)
+
+
+def test_ports_that_the_network_does_not_open_are_named() -> None:
+    check_ports(ClusterSettings())
+    with pytest.raises(SettingsError) as error:
+        check_ports(ClusterSettings(scheduler_port=9000, dashboard_port=443))
+    assert [finding.where for finding in error.value.findings] == ["cluster.scheduler_port", "cluster.dashboard_port"]
