@@ -294,7 +294,12 @@ class Deployment:
             reports_ = pool.submit(self.reports)
             closing_ = pool.submit(lambda: self.marked_closing)
             groups, run, scheduler = groups_.result(), run_.result(), scheduler_.result()
-            hosts = tuple(h for h in reports_.result() if run is not None and h.run_id == run.run_id)
+            members = {m.instance_id for g in groups.values() for m in g.members}
+            hosts = tuple(
+                h if h.instance_id in members else h.lost()
+                for h in reports_.result()
+                if run is not None and h.run_id == run.run_id
+            )
             closing = closing_.result()
         if scheduler is not None and (run is None or scheduler.run_id != run.run_id):
             scheduler = None

@@ -6,7 +6,7 @@ Each document carries a format number. A client that meets another number says s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from terradask.errors import TerradaskError
@@ -145,6 +145,12 @@ class HostReport:
         known["history"] = tuple((s, at) for s, at in known.get("history", ()))
         known["log_tail"] = tuple(known.get("log_tail", ()))
         return cls(**known)
+
+    def lost(self) -> HostReport:
+        """Return the report of a host whose instance is gone: its last words, unless it left or failed in order."""
+        if self.state in {"left", "leaving", "failed"}:
+            return self
+        return replace(self, state="lost", reason=f"its instance is gone; it was {self.state}")
 
     def describe(self) -> str:
         """Tell in a line how far the host came, and why not further."""

@@ -16,7 +16,10 @@ from typing import IO
 
 _POLL_SECONDS = 0.02
 
-#: How long a command may go on after a second interrupt.
+#: How long a command that shall stop may go on until a good moment.
+PATIENCE_SECONDS = 10.0
+
+#: How long a command that was asked to stop may go on after another interrupt.
 GRACE_SECONDS = 5.0
 
 _ERROR_TEXT_LIMIT = 64 * 1024
@@ -75,6 +78,8 @@ def follow(
     on_stopping: Callable[[], None],
     pass_fds: Sequence[int] = (),
     on_started: Callable[[int], None] | None = None,
+    may_stop: Callable[[], bool] = lambda: True,
+    patience_seconds: float = PATIENCE_SECONDS,
     grace_seconds: float = GRACE_SECONDS,
 ) -> Completed:
     """Run a command that changes something, and hand over its lines as they come.
@@ -90,13 +95,17 @@ def follow(
     cancelled
         When set, the command is asked to stop, as by a first Ctrl-C.
     on_stopping
-        Called once when the command has been asked to stop.
+        Called once when the command is going to be asked to stop.
     pass_fds
         File descriptors that the command shall inherit.
     on_started
         Called with the process id.
+    may_stop
+        Whether now is a good moment for the command to be asked.
+    patience_seconds
+        How long to wait for a good moment.
     grace_seconds
-        How long the command may go on after a second interrupt, before it is killed.
+        How long the command may go on after an interrupt that follows its being asked, before it is killed.
 
     Raises
     ------
@@ -120,48 +129,95 @@ def follow(
             pass_fds=tuple(pass_fds),
         )
         reader = _Lines(lines_of_out)
-        asked = False
+        stop = _Stop(process, may_stop=may_stop, patience_seconds=patience_seconds, grace_seconds=grace_seconds)
         try:
             if on_started is not None:
                 on_started(process.pid)
-            while True:
-                # Asked before reading, so that what is printed last is read as well.
-                ended = process.poll() is not None
-                for line in reader.read(rest=ended):
-                    on_line(line)
-                if ended:
-                    break
-                if cancelled.is_set() and not asked:
-                    asked = True
+            while _step(process, reader, on_line):
+                if cancelled.is_set() and not stop.asked:
+                    stop.ask()
                     on_stopping()
-                    _signal(process, signal.SIGINT)
+                stop.act()
                 time.sleep(_POLL_SECONDS)
         except BaseException:
-            with contextlib.suppress(Exception):
-                on_stopping()
-            _stop_in_order(process, grace_seconds, already_asked=asked)
-            with contextlib.suppress(Exception):
-                for line in reader.read(rest=True):
-                    on_line(line)
+            if not stop.asked:
+                stop.ask()
+                with contextlib.suppress(Exception):
+                    on_stopping()
+            else:
+                stop.ask_again()
+            _until_stopped(process, reader, on_line, stop)
             raise
-        return Completed(process.returncode, "", _text(lines_of_err.read())[-_ERROR_TEXT_LIMIT:], asked)
+        return Completed(process.returncode, "", _text(lines_of_err.read())[-_ERROR_TEXT_LIMIT:], stop.asked)
 
 
-def _stop_in_order(process: subprocess.Popen[bytes], grace_seconds: float, *, already_asked: bool) -> None:
-    """Ask once; after a second interrupt wait for the grace alone, then kill."""
-    if not already_asked:
-        _signal(process, signal.SIGINT)
-    deadline: float | None = None
-    while process.poll() is None:
+class _Stop:
+    """Asks a command to stop: once, at a good moment; kills it only when it is told again and again.
+
+    A second interrupt ends the wait for a good moment; one after the command was asked begins the grace; another one ends it.
+    """
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], *, may_stop: Callable[[], bool], patience_seconds: float, grace_seconds: float
+    ) -> None:
+        self._process = process
+        self._may_stop = may_stop
+        self._patience_seconds = patience_seconds
+        self._grace_seconds = grace_seconds
+        self._signal_by: float | None = None
+        self._kill_by: float | None = None
+        self._signalled = False
+
+    @property
+    def asked(self) -> bool:
+        """Whether it is to stop."""
+        return self._signal_by is not None
+
+    def ask(self) -> None:
+        """Take the first request."""
+        self._signal_by = time.monotonic() + self._patience_seconds
+
+    def ask_again(self) -> None:
+        """Take another one."""
+        now = time.monotonic()
+        if not self._signalled:
+            self._signal_by = now
+        else:
+            self._kill_by = now + self._grace_seconds if self._kill_by is None else now
+
+    def act(self) -> None:
+        """Do what is due."""
+        now = time.monotonic()
+        if self._signal_by is not None and not self._signalled and (now >= self._signal_by or self._may_stop()):
+            self._signalled = True
+            _signal(self._process, signal.SIGINT)
+        if self._kill_by is not None and now >= self._kill_by:
+            _kill_group(self._process)
+
+
+def _step(process: subprocess.Popen[bytes], reader: _Lines, on_line: Callable[[str], None]) -> bool:
+    """Hand over new lines, and tell whether the command runs on."""
+    # Asked before reading, so that what is printed last is read as well.
+    ended = process.poll() is not None
+    for line in reader.read(rest=ended):
+        on_line(line)
+    return not ended
+
+
+def _until_stopped(process: subprocess.Popen[bytes], reader: _Lines, on_line: Callable[[str], None], stop: _Stop) -> None:
+    """Wait for the end, whatever the callback does, and through further interrupts."""
+    runs = True
+    while runs:
         try:
-            if deadline is not None and time.monotonic() > deadline:
-                _kill_group(process)
-                process.wait()
-                return
+            stop.act()
             time.sleep(_POLL_SECONDS)
+            with contextlib.suppress(Exception):
+                _step(process, reader, on_line)
+            runs = process.poll() is None
         except KeyboardInterrupt:
-            # A third one doesn't wait for the grace.
-            deadline = time.monotonic() + grace_seconds if deadline is None else time.monotonic()
+            stop.ask_again()
+    with contextlib.suppress(Exception):
+        _step(process, reader, on_line)
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

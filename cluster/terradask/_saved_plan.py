@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from terradask._plan import PlanSummary, summarise
-from terradask._terraform import CONFIGURATION, LOCK_FILE, PlanFile, sha256_of
+from terradask._terraform import CONFIGURATION, LOCK_FILE, PlanFile, PlannedChange, sha256_of
 from terradask.errors import InvalidInput, PlanChanged
 
 SIDECAR_FORMAT = 1
@@ -30,6 +30,7 @@ class _Sidecar:
     add: int
     change: int
     remove: int
+    creates: list[str]
 
 
 class Plan:
@@ -85,6 +86,11 @@ class Plan:
     def hash(self) -> str:
         """SHA-256 of the file."""
         return self.plan_file.sha256
+
+    @property
+    def creates(self) -> tuple[str, ...]:
+        """The addresses of what it creates."""
+        return tuple(change.address for change in self.plan_file.changes if change.action == "create")
 
     @property
     def changed(self) -> bool:
@@ -145,6 +151,7 @@ class Plan:
             add=self.plan_file.add,
             change=self.plan_file.change,
             remove=self.plan_file.remove,
+            creates=list(self.creates),
         )
         _write(file, self.file.read_bytes())
         _write(_sidecar_of(file), json.dumps({"format": SIDECAR_FORMAT, **asdict(entry)}, indent=1).encode())
@@ -190,7 +197,14 @@ def open_plan(saved: Path, *, folder_of: Callable[[str], Path], show_in: Callabl
     return Plan(
         stack=entry.stack,
         folder=folder,
-        plan_file=PlanFile(path, entry.sha256, (), entry.add, entry.change, entry.remove),
+        plan_file=PlanFile(
+            path,
+            entry.sha256,
+            tuple(PlannedChange(address, "create") for address in entry.creates),
+            entry.add,
+            entry.change,
+            entry.remove,
+        ),
         configuration_sha256=entry.configuration_sha256,
         destroy=entry.destroy,
         show=lambda plan_file: show_in(folder, plan_file),

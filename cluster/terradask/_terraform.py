@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,9 @@ from terradask.errors import FolderBusy, TerraformCancelled, TerraformError
 
 CONFIGURATION = "cdk.tf.json"
 LOCK_FILE = ".terraform.lock.hcl"
+#: Longest time that a request to create something takes to be answered, usually.
+REQUEST_SECONDS = 1.5
+
 _STAMP = ".terraform/terradask.json"
 
 #: Would change what our command lines mean, or where Terraform keeps things.
@@ -98,6 +102,32 @@ class _Heard:
     diagnostics: list[Diagnostic] = field(default_factory=list)
     changes: list[PlannedChange] = field(default_factory=list)
     counts: Mapping[str, Any] = field(default_factory=dict)
+    #: When each creation that is under way began.
+    creating: dict[str, float] = field(default_factory=dict)
+
+    def take(self, event: Event) -> None:
+        """Remember what matters of an event."""
+        if event.diagnostic is not None:
+            self.diagnostics.append(event.diagnostic)
+        elif event.type == "change_summary":
+            self.counts = event.changes
+        elif event.address is None:
+            return
+        elif event.type == "planned_change":
+            self.changes.append(PlannedChange(event.address, event.action or "update"))
+        elif event.type == "apply_start" and event.action == "create":
+            self.creating[event.address] = time.monotonic()
+        elif event.type in ("apply_complete", "apply_errored"):
+            self.creating.pop(event.address, None)
+
+    def between_requests(self) -> bool:
+        """Tell whether no request to create something seems to be on its way.
+
+        When Terraform is asked to stop, the provider drops such requests, and AWS may make what no state will know. A creation that has
+        gone on for longer waits for AWS: Terraform has its id, and keeps it.
+        """
+        youngest = max(self.creating.values(), default=0.0)
+        return time.monotonic() - youngest >= REQUEST_SECONDS
 
 
 def sha256_of(path: Path) -> str:
@@ -181,7 +211,7 @@ class Terraform:
         return kept
 
     def cancel(self) -> None:
-        """Ask the running command to stop in order, from any thread; it raises `TerraformCancelled`."""
+        """Ask the running command to stop in order, from any thread; it raises `TerraformCancelled`, unless it finishes first."""
         self._cancelled.set()
 
     # ---- verbs -------------------------------------------------------------------------------------------------------
@@ -369,6 +399,7 @@ class Terraform:
             on_stopping=self._tell_stopping,
             pass_fds=self.lock.descriptors,
             on_started=lambda pid: self.lock.note(f"terraform {verb}", pid),
+            may_stop=heard.between_requests,
         )
         if done.cancelled:
             self._cancelled.clear()
@@ -389,12 +420,7 @@ class Terraform:
         event = parse_event(text)
         if event is None:
             return
-        if event.diagnostic is not None:
-            heard.diagnostics.append(event.diagnostic)
-        if event.type == "planned_change" and event.address:
-            heard.changes.append(PlannedChange(event.address, event.action or "update"))
-        if event.type == "change_summary":
-            heard.counts = event.changes
+        heard.take(event)
         if self._on_event is not None:
             self._on_event(event)
 

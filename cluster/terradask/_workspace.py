@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws import Aws
-from terradask._progress import Progress, phase, silent
+from terradask._progress import Message, Progress, phase, silent
 from terradask.errors import BaselineInUse, ClusterNotFound, NoBaseline, PlanChanged, UnsupportedPlatform
 
 if TYPE_CHECKING:
@@ -340,11 +340,13 @@ class Workspace:
                 self._refuse_while_in_use()
             if plan.destroy and not network:
                 self._zero(plan.stack)
+            if not plan.destroy and not network:
+                self._remove_strays(plan.stack, plan.creates)
             # Another machine's folder may not be initialised.
             stack.terraform.init()
             stack.apply(plan)
             if plan.destroy and not network:
-                self._remove_objects(plan.stack)
+                self._forget(plan.stack)
                 stack.remove()
         if network:
             self._baseline = None
@@ -378,7 +380,7 @@ class Workspace:
             stack.init()
             zeroed.result()
             stack.destroy(refresh=False)
-            self._remove_objects(name)
+            self._forget(name)
             stack.remove()
 
     def destroy_network(self) -> None:
@@ -410,7 +412,7 @@ class Workspace:
         self._baseline = None
 
     def cancel(self) -> None:
-        """Ask what is running, in another thread, to stop in order; it raises `TerraformCancelled` there."""
+        """Ask what is running, in another thread, to stop in order; it raises `TerraformCancelled` there, unless it finishes first."""
         with self._lock:
             for stack in self._running:
                 stack.terraform.cancel()
@@ -522,10 +524,26 @@ class Workspace:
         with self.aws.explained():
             Groups(self.aws, {group: group_name(workspace, name, group) for group in GROUPS}).zero()
 
-    def _remove_objects(self, name: str) -> None:
-        """Remove a destroyed cluster's objects, its state last: as long as that is there, the cluster can be found and destroyed again."""
+    def _remove_strays(self, name: str, creates: Iterable[str]) -> None:
+        """Remove what an interrupted apply made without the state's knowing, where this plan is to create it."""
+        from terradask import _strays
+
+        strays = _strays.among(_strays.existing(self.aws, workspace=self.settings.workspace.name, cluster=name), creates)
+        if strays:
+            names = ", ".join(stray.name for stray in strays)
+            self._progress(Message(f"removing what an interrupted deployment left: {names}"))
+            _strays.remove(self.aws, strays, cluster=name, force=False)
+
+    def _forget(self, name: str) -> None:
+        """Remove what is left of a destroyed cluster.
+
+        Its state goes last: as long as that is there, the cluster can be found and destroyed again.
+        """
+        from terradask import _strays
         from terradask._objects import STATE, STATE_LOCK
 
+        left = _strays.existing(self.aws, workspace=self.settings.workspace.name, cluster=name)
+        _strays.remove(self.aws, left, cluster=name, force=True)
         objects = self.deployment(name).objects
         with self.aws.explained():
             objects.delete(key for key in objects.names() if key not in (STATE, STATE_LOCK))

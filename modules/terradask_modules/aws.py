@@ -39,6 +39,7 @@ from cdktf_cdktf_provider_aws.vpc_endpoint import VpcEndpoint
 from cdktf_cdktf_provider_aws.vpc_security_group_egress_rule import VpcSecurityGroupEgressRule
 from cdktf_cdktf_provider_aws.vpc_security_group_ingress_rule import VpcSecurityGroupIngressRule
 from constructs import Construct
+from jsii.errors import JSIIError
 
 from cdktf import (
     App,
@@ -67,6 +68,7 @@ __all__ = [
     "IamRole",
     "IamRolePolicy",
     "InternetGateway",
+    "JSIIError",
     "LaunchTemplate",
     "LocalBackend",
     "NatGateway",

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -182,32 +183,38 @@ def run(
 
 
 def _run(command: list[str], environ: dict[str, str]) -> int:
-    try:
-        process = subprocess.Popen(command, env=environ)
-    except OSError as error:
-        raise SimulatorError("The command can't be started", given=command[0], advice="give a program that is on PATH") from error
-    with _forwarding(process):
-        code = process.wait()
+    with _heard() as heard:
+        try:
+            process = subprocess.Popen(command, env=environ)
+        except OSError as error:
+            raise SimulatorError("The command can't be started", given=command[0], advice="give a program that is on PATH") from error
+        while process.poll() is None:
+            # Looking in turns rather than blocking: a signal that arrives on the way into a blocking call would be
+            # heard only at the command's end.
+            while heard:
+                process.send_signal(heard.popleft())
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.1)
+    code = process.returncode
     return code if code >= 0 else 128 - code
 
 
 @contextlib.contextmanager
-def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Pass SIGTERM and SIGINT on to the command, and go on waiting for it."""
+def _heard() -> Iterator[deque[int]]:
+    """Collect the SIGTERM and SIGINT that the command should get."""
+    heard: deque[int] = deque()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield heard
         return
 
-    def forward(number: int, _frame: Any) -> None:
+    def hear(number: int, _frame: Any) -> None:
         # The terminal sends its Ctrl-C to the whole foreground group, the command included.
-        if number == signal.SIGINT and _in_foreground():
-            return
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(number)
+        if number != signal.SIGINT or not _in_foreground():
+            heard.append(number)
 
-    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield heard
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from terradask_modules.aws import APP_CONTEXT, App
+from terradask_modules.aws import APP_CONTEXT, App, JSIIError
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.cluster_stack import ClusterStack
 from terradask_stacks.errors import SynthesisError
@@ -60,8 +60,8 @@ def render(stacks: Mapping[str, Inputs]) -> dict[str, str]:
             for name, inputs in stacks.items():
                 _add(app, name, inputs)
             app.synth()
-        # The framework runs in Node; whatever goes wrong there arrives as a RuntimeError with a JavaScript trace.
-        except RuntimeError as error:
+        # The framework runs in Node; whatever goes wrong there arrives as one of these, with a JavaScript trace.
+        except (RuntimeError, JSIIError) as error:
             raise SynthesisError(f"the stacks can't be synthesised: {str(error).splitlines()[0]}", given=", ".join(stacks)) from error
         return {name: Path(folder, "stacks", name, "cdk.tf.json").read_text(encoding="utf-8") for name in stacks}
 

@@ -88,7 +88,7 @@ def check_capacity(network: NetworkSettings, lock: NetworkLock | None, max_worke
     network
         The network's settings.
     lock
-        The network's locked answers, where there are some: a network without zones holds no worker.
+        The network's locked answers, where they are at hand: a network without zones holds no worker.
     max_workers
         Most workers that the cluster may have. A cluster lies in one zone, so one subnet has to hold them all.
 
@@ -97,24 +97,25 @@ def check_capacity(network: NetworkSettings, lock: NetworkLock | None, max_worke
     SettingsError
         Naming the subnet's size and the maximum.
     """
+    if lock is not None and not lock.zones:
+        raise SettingsError([Finding(where="network.zones", problem="the network has no zone for a cluster", allowed="one zone or more")])
     which = "public" if network.public_workers else "private"
     setting = f"{which}_subnet_prefix_length"
     length: int = getattr(network, setting)
     # In a public subnet a scheduler and a NAT gateway need addresses too; in a private one each endpoint takes one.
     others = 2 if network.public_workers else len(network.interface_endpoints)
-    room = usable_addresses(length) - others
-    if max_workers <= room and (lock is None or lock.zones):
+    room = max(usable_addresses(length) - others, 0)
+    if max_workers <= room:
         return
-    needed = max_workers + others + AWS_RESERVED_ADDRESSES
-    longest = 32 - (needed - 1).bit_length()
+    enough = 32 - (max_workers + others + AWS_RESERVED_ADDRESSES - 1).bit_length()
     raise SettingsError(
         [
             Finding(
                 where="cluster.max_workers",
-                problem=f"a {which} subnet of /{length} holds {max(room, 0)} workers, and a cluster lies in one zone's subnet",
+                problem=f"a {which} subnet of /{length} holds {room} workers, and a cluster lies in one zone's subnet",
                 given=max_workers,
-                allowed=f"{max(room, 0)} at most with network.{setting} = {length} (AWS keeps {AWS_RESERVED_ADDRESSES} addresses)",
-                advice=f"lower max_workers, or set network.{setting} to {longest} or less before the network is deployed",
+                allowed=f"{room} at most with network.{setting} = {length} (AWS keeps {AWS_RESERVED_ADDRESSES} addresses)",
+                advice=f"lower max_workers, or set network.{setting} to {enough} or less before the network is deployed",
             )
         ]
     )

@@ -174,6 +174,14 @@ class NetworkSettings(_Model):
     )
 
     @model_validator(mode="after")
+    def _rules_differ(self) -> NetworkSettings:
+        pairs = [f"{first}-{last} from {rule.cidr}" for rule in self.ingress for first, last in rule.port_ranges]
+        twice = sorted({pair for pair in pairs if pairs.count(pair) > 1})
+        if twice:
+            raise refuse(f"network.ingress opens {', '.join(twice)} twice, which AWS refuses", allowed="each ports and cidr once")
+        return self
+
+    @model_validator(mode="after")
     def _subnets_fit(self) -> NetworkSettings:
         fit = slot_count(
             self.cidr,

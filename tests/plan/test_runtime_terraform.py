@@ -33,7 +33,7 @@ pytestmark = pytest.mark.plan
 
 ROOT = Path(__file__).parents[2]
 
-WAIT = {"local-exec": {"command": "sleep 2"}}
+WAIT = {"local-exec": {"command": "sleep 3"}}
 
 
 def _configuration(**data: Any) -> dict[str, Any]:

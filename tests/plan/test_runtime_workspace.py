@@ -209,7 +209,7 @@ def test_saved_plan_is_applied_on_another_machine(workspace: Workspace, machine:
         Workspace.load(there, cluster={"max_workers": 6}).open_plan(tmp_path / "artifact")
     elsewhere = Workspace.load(there)
     opened = elsewhere.open_plan(tmp_path / "artifact")
-    assert (opened.hash, opened.summary) == (plan.hash, plan.summary)
+    assert opened.hash == opened.summary.plan_hash == plan.hash
     elsewhere.apply(opened)
     assert [d.name for d in workspace.deployments()] == ["saved"]
     with pytest.raises(InvalidInput, match="no plan"):
@@ -217,26 +217,45 @@ def test_saved_plan_is_applied_on_another_machine(workspace: Workspace, machine:
     workspace.destroy_cluster("saved")
 
 
-def test_interrupted_deployment_is_found_finished_or_destroyed(machine: Callable[[str], Path], workspace: Workspace):
+def test_interrupted_deployment_is_found_finished_or_destroyed(
+    machine: Callable[[str], Path], workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+):
+    # At the worst moment: while requests are on their way.
+    monkeypatch.setattr("terradask._terraform.REQUEST_SECONDS", 0)
+
     def cancel_at_first(event: ProgressEvent) -> None:
-        if isinstance(event, ResourceChanged) and event.state == "finished":
+        if isinstance(event, ResourceChanged):
             interrupted.cancel()
 
     interrupted = Workspace.load(machine("fourth"), progress=cancel_at_first)
     with pytest.raises(TerraformCancelled):
         interrupted.apply(interrupted.plan_cluster("half"))
+    # Found from anywhere, and in the network's way, however far it came.
+    with pytest.raises(BaselineInUse) as caught:
+        workspace.destroy_network()
+    assert caught.value.clusters == ("half",)
+
+    # What AWS made, and the answer never arrived: the name is taken, and no state knows.
+    boto3.client("s3", REGION).delete_object(Bucket=BUCKET, Key="clusters/half/terraform.tfstate")
+    secrets = boto3.client("secretsmanager", REGION)
+    tags = [{"Key": "terradask:workspace", "Value": "default"}, {"Key": "terradask:cluster", "Value": "half"}]
+    if not secrets.list_secrets()["SecretList"]:
+        secrets.create_secret(Name="terradask/default/half", Tags=tags)
+
+    # The next command goes on, on any machine.
+    deployment = workspace.apply(workspace.plan_cluster("half"))
+    assert deployment.exists
+    assert deployment.status().state == "stopped"
+
+    # As after an interruption before the descriptor was written, and with the state lost as well.
+    boto3.client("s3", REGION).delete_object(Bucket=BUCKET, Key="clusters/half/cluster.json")
     assert workspace.unfinished() == ["half"]
     assert workspace.deployments() == []
-    with pytest.raises(BaselineInUse):
-        workspace.destroy_network()
-    # The next command goes on, on any machine.
-    assert workspace.apply(workspace.plan_cluster("half")).exists
-    workspace.destroy_cluster("half")
-
-    with pytest.raises(TerraformCancelled):
-        interrupted.apply(interrupted.plan_cluster("half"))
-    workspace.destroy_cluster("half")
+    boto3.client("s3", REGION).delete_object(Bucket=BUCKET, Key="clusters/half/terraform.tfstate")
+    boto3.client("s3", REGION).put_object(Bucket=BUCKET, Key="clusters/half/run.json", Body=b"{}")
+    interrupted.destroy_cluster("half")
     assert _groups() == []
+    assert secrets.list_secrets()["SecretList"] == []
     assert _keys("clusters/") == []
     assert workspace.unfinished() == []
 

@@ -28,7 +28,7 @@ def eventually(condition, timeout=20, message="the condition never held"):
         if condition():
             return
         time.sleep(0.1)
-    pytest.fail(message)
+    pytest.fail(message() if callable(message) else message)
 
 
 def python(code, timeout=90, **kwargs):
@@ -150,7 +150,7 @@ def test_the_dashboard_is_on_loopback_behind_mutual_tls(cluster):
 def test_a_dead_worker_is_replaced_once_and_mirrored(cluster, client, sim):
     victim = next(iter(cluster.observed))
     sim.kill_host(victim)
-    eventually(lambda: len(cluster.observed) == 2 and victim not in cluster.observed, timeout=60)
+    eventually(lambda: len(cluster.observed) == 2 and victim not in cluster.observed, timeout=60, message=lambda: f"{victim} {cluster.observed} {cluster.plan} {sim.hosts()} {cluster._deployment.groups.describe()} {cluster._monitor} {cluster.status} {list(cluster.scheduler_info)}")
     assert len(cluster.plan) == 2
     assert victim not in cluster.plan
 

@@ -63,4 +63,9 @@ def test_rules_keep_their_description_whatever_their_peer_is(network):
         permission = {"IpProtocol": "tcp", "FromPort": 9000, "ToPort": 9001, **peer}
         network.ec2.authorize_security_group_ingress(GroupId=own, IpPermissions=[permission])
     rules = network.ec2.describe_security_group_rules(Filters=[{"Name": "group-id", "Values": [own]}])["SecurityGroupRules"]
+    (block,) = [rule["SecurityGroupRuleId"] for rule in rules if rule.get("CidrIpv4") == "10.0.0.0/8"]
+    network.ec2.revoke_security_group_ingress(GroupId=own, SecurityGroupRuleIds=[block])
+    with pytest.raises(botocore.exceptions.ClientError, match=r"InvalidSecurityGroupRuleId\.NotFound") as caught:
+        network.ec2.revoke_security_group_ingress(GroupId=own, SecurityGroupRuleIds=[block])
+    assert block in str(caught.value)
     assert sorted(rule["Description"] for rule in rules if not rule["IsEgress"]) == ["a block", "between hosts"]

@@ -23,9 +23,7 @@ def lock_file(zones: dict[str, int] | None = None, cluster: ClusterSettings | No
     """Return answers for the network and for one cluster named etl."""
     cluster = cluster or ClusterSettings()
     return LockFile(
-        network=NetworkLock(
-            account=ACCOUNT, zones=zones or assign_slots({}, ZONES), image_ids={"x86_64": "ami-12c6146b"}
-        ),
+        network=NetworkLock(account=ACCOUNT, zones=zones or assign_slots({}, ZONES), image_ids={"x86_64": "ami-12c6146b"}),
         clusters={
             "etl": ClusterLock(
                 account=ACCOUNT,

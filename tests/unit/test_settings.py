@@ -72,6 +72,7 @@ def test_settings_are_frozen() -> None:
         (NetworkSettings, {"ingress": [{"cidr": "203.0.113.7/32", "ports": ["9-8"]}]}, "no port"),
         (NetworkSettings, {"ingress": [{"cidr": "203.0.113.7/32", "ports": [True]}]}, "no port"),
         (NetworkSettings, {"ingress": [{"cidr": "203.0.113.7/32", "ports": []}]}, "at least 1"),
+        (NetworkSettings, {"ingress": [{"cidr": "203.0.113.7/32"}, {"cidr": "203.0.113.7/32", "description": "b"}]}, "twice"),
         (NetworkSettings, {"data_buckets": ["s3://bucket"]}, "no s3://"),
         (NetworkSettings, {"data_buckets": ["bucket/*"]}, "no \\*"),
         (NetworkSettings, {"log_retention_days": 31}, "CloudWatch"),
@@ -170,6 +171,13 @@ def test_a_subnet_holds_the_maximum_of_workers(length: int, fits: int) -> None:
     with pytest.raises(SettingsError, match=f"network.private_subnet_prefix_length to {length - 1} or less") as error:
         check_capacity(network, None, fits + 1)
     assert error.value.findings[0].where == "cluster.max_workers"
+
+
+def test_a_network_without_zones_holds_nobody() -> None:
+    lock = NetworkLock(account="123456789012", zones={}, image_ids={})
+
+    with pytest.raises(SettingsError, match="the network has no zone"):
+        check_capacity(NetworkSettings(), lock, 1)
 
 
 def test_public_workers_share_the_public_subnet() -> None:

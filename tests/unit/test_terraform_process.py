@@ -94,6 +94,22 @@ def test_cancel_asks_once_and_waits_for_the_orderly_stop(tmp_path: Path):
     assert told == [1]
 
 
+def test_cancel_waits_for_a_good_moment_but_not_for_ever(tmp_path: Path):
+    for may_stop, least, most in ((lambda: False, 0.5, 5.0), (lambda: True, 0.0, 0.5)):
+        cancelled = threading.Event()
+        cancelled.set()
+        arrived: dict[str, float] = {}
+        _follow(
+            _script(tmp_path, WAITS),
+            tmp_path,
+            on_line=lambda line, arrived=arrived: arrived.setdefault(line, time.monotonic()),
+            cancelled=cancelled,
+            may_stop=lambda may_stop=may_stop, arrived=arrived: "ready" in arrived and may_stop(),
+            patience_seconds=1.5,
+        )
+        assert least < arrived["stopping"] - arrived["ready"] < most
+
+
 def test_an_error_of_the_callback_stops_the_command_in_order(tmp_path: Path):
     lines: list[str] = []
 

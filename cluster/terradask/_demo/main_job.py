@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -13,10 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from terradask_modules.errors import TerradaskError
-
 from terradask._demo import data, pieces
 from terradask._demo.story import Story
+from terradask_modules.errors import TerradaskError
 
 CLUSTER = "demo"
 FEW, MANY = 2, 5
@@ -25,6 +25,7 @@ _SECOND_PROCESS_SECONDS = 60
 
 _SETTINGS = """\
 [network]
+zones = {zones}
 data_buckets = ["{bucket}"]
 
 [cluster]
@@ -72,7 +73,9 @@ class MainJob:
         DemoFailed
             When a step is not as promised.
         """
-        self.settings.write_text(_SETTINGS.format(bucket=self.bucket), encoding="utf-8")
+        # Two zones, as a careful team would begin: every zone costs subnets, routes and time.
+        text = _SETTINGS.format(bucket=self.bucket, zones=json.dumps(_zones()[:2]))
+        self.settings.write_text(text, encoding="utf-8")
         with ExitStack() as undo:
             self._deploy_network(undo)
             plan = self._plan_cluster()
@@ -197,15 +200,19 @@ class MainJob:
     def _scale(self, cluster: Any, client: Any) -> None:
         with self.story.step(f"Scale {FEW} -> {MANY} -> {FEW} without losing a result"):
             self._keep(client, sorted(client.scheduler_info(n_workers=-1)["workers"]))
+            began = time.monotonic()
             cluster.scale(MANY)
             cluster.wait_for_workers(MANY)
+            self.story.tell(f"{FEW} -> {MANY} in {time.monotonic() - began:.1f} s")
             workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
             self.story.check(f"{MANY} workers came", len(workers) == MANY, workers)
             self._keep(client, workers)
             holders = {address for address, keys in client.has_what().items() if keys}
             self.story.check(f"all {MANY} workers hold random data that exists once", holders >= set(workers), holders)
+            began = time.monotonic()
             cluster.scale(FEW)
             left = self._wait_until_left(client)
+            self.story.tell(f"{MANY} -> {FEW} in {time.monotonic() - began:.1f} s")
             self.story.check(f"{FEW} workers are left", len(left) == FEW, left)
             self._check_kept(client)
             client.publish_dataset(fingerprint=client.submit(pieces.fingerprint, self._kept[0]))
@@ -235,8 +242,6 @@ class MainJob:
         )
 
     def _wait_until_left(self, client: Any) -> list[str]:
-        import time
-
         deadline = time.monotonic() + 30
         while len(client.scheduler_info(n_workers=-1)["workers"]) > FEW and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -287,3 +292,10 @@ class MainJob:
         for number in range(data.FILES):
             s3.delete_object(Bucket=self.bucket, Key=data.key(number))
         s3.delete_bucket(Bucket=self.bucket)
+
+
+def _zones() -> list[str]:
+    import boto3
+
+    ec2: Any = boto3.client("ec2")
+    return sorted(zone["ZoneName"] for zone in ec2.describe_availability_zones()["AvailabilityZones"])

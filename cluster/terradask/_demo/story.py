@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from terradask._progress import Message, PhaseFinished, ProgressEvent
+from terradask._progress import Message, PhaseFinished, PhaseStarted, ProgressEvent, ResourceChanged
 from terradask_modules.errors import TerradaskError
 
 
@@ -44,11 +44,14 @@ class Story:
         Takes one line.
     style
         Takes a text and ``title``, ``good`` or ``dim``, and returns it as it shall look.
+    now
+        Takes what happens at the moment, for a line that moves; by default nobody is told.
     """
 
-    def __init__(self, write: Callable[[str], None], style: Callable[[str, str], str]) -> None:
+    def __init__(self, write: Callable[[str], None], style: Callable[[str, str], str], now: Callable[[str], object] = str) -> None:
         self._write = write
         self._style = style
+        self._now = now
         self._began = time.monotonic()
         self._number = 0
         self._title = ""
@@ -92,9 +95,14 @@ class Story:
         self._write(f"   {self._style('ok', 'good')} {promise}")
 
     def progress(self, event: ProgressEvent) -> None:
-        """Tell the progress of a long operation: its finished phases alone."""
+        """Tell the progress of a long operation: its finished phases, and in the moving line what happens at the moment."""
         match event:
+            case PhaseStarted(phase, subject):
+                self._now(f"{subject}: {phase}")
+            case ResourceChanged(subject, address, action, _, done, total):
+                self._now(f"{subject}: {done}/{total} {action} {address}")
             case PhaseFinished(phase, subject, seconds, False):
+                self._now("")
                 self._write(self._style(f"   {subject}: {phase} {seconds:.1f} s", "dim"))
             case Message(text):
                 self._write(self._style(f"   {text}", "dim"))

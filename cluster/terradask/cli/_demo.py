@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from terradask.cli._invocation import interruption
 from terradask.cli._sim import check_installed
-
-_STYLES = {"title": {"bold": True}, "good": {"fg": "green"}, "dim": {"dim": True}}
 
 
 @click.command(short_help="Run the main job on the embedded AWS")
@@ -23,4 +23,22 @@ def demo() -> None:
     from terradask._demo.story import Story
 
     with interruption("nothing is left: everything was on the embedded AWS, which has ended"):
-        run_demo(Story(click.echo, lambda text, name: click.style(text, **_STYLES[name])))  # type: ignore[arg-type]  # styles are of several types
+        if not sys.stdout.isatty():
+            run_demo(Story(click.echo, _styled))
+            return
+        from rich.console import Console
+        from rich.text import Text
+
+        console = Console(highlight=False)
+        with console.status("", spinner="dots") as status:
+            run_demo(Story(lambda line: console.print(Text.from_ansi(line), soft_wrap=True), _styled, status.update))
+
+
+def _styled(text: str, style: str) -> str:
+    match style:
+        case "title":
+            return click.style(text, bold=True)
+        case "good":
+            return click.style(text, fg="green")
+        case _:
+            return click.style(text, dim=True)

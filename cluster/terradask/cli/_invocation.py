@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -24,11 +25,14 @@ class Invocation:
         The result, or the error, is one JSON document.
     after_interrupt
         What to do about whatever is left when the user interrupts now; None where nothing is.
+    ended_by
+        The signal that interrupts.
     """
 
     debug: bool = False
     as_json: bool = False
     after_interrupt: str | None = None
+    ended_by: int = signal.SIGINT
 
 
 def of(ctx: click.Context) -> Invocation:

@@ -20,25 +20,19 @@ from terradask_modules.errors import TerradaskError
 INTERRUPTED = 128 + signal.SIGINT
 
 
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP, handled like Ctrl-C: what is running is cancelled in order."""
-
-    def __init__(self, signal_number: int) -> None:
-        super().__init__(signal_number)
-        self.exit_code = 128 + signal_number
-
-
-def _terminate(signal_number: int, _frame: FrameType | None) -> None:
-    raise _Terminated(signal_number)
-
-
 @contextlib.contextmanager
-def _signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP unwind the stack, so that Terraform is cancelled and not orphaned."""
+def _signals(invocation: Invocation) -> Iterator[None]:
+    """Let SIGTERM and SIGHUP unwind the stack as Ctrl-C does, so that Terraform is cancelled and not orphaned."""
+
+    def terminate(number: int, _frame: FrameType | None) -> None:
+        # Kept beside the exception: click makes an exception of its own of it.
+        invocation.ended_by = number
+        raise KeyboardInterrupt
+
     numbers = [signal.SIGTERM, signal.SIGHUP]
     # Whoever starts us with SIGHUP ignored (nohup) means it.
     numbers = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
-    before = {number: signal.signal(number, _terminate) for number in numbers}
+    before = {number: signal.signal(number, terminate) for number in numbers}
     try:
         yield
     finally:
@@ -58,7 +52,7 @@ def _failed(invocation: Invocation, error: Exception) -> int:
         traceback.print_exception(error, file=sys.stderr)
     if isinstance(error, TerradaskError):
         if error.exit_code == INTERRUPTED:
-            return _interrupted(invocation, error)
+            return _interrupted(invocation)
         _report(invocation, error.as_dict(), str(error))
         return error.exit_code
     problem = f"{type(error).__name__}: {error}"
@@ -67,11 +61,11 @@ def _failed(invocation: Invocation, error: Exception) -> int:
     return 1
 
 
-def _interrupted(invocation: Invocation, error: BaseException) -> int:
+def _interrupted(invocation: Invocation) -> int:
     left = invocation.after_interrupt
     document = {"error": "Interrupted", "problem": "interrupted", "advice": left}
     _report(invocation, document, "interrupted" + (f"\n  to do: {left}" if left else ""))
-    return int(getattr(error, "exit_code", INTERRUPTED))
+    return 128 + invocation.ended_by
 
 
 def _wrong_usage(invocation: Invocation, error: click.ClickException) -> int:
@@ -100,12 +94,11 @@ def run(arguments: Sequence[str]) -> int:
     # Read here, and not by click: wrong usage has to be reported as JSON, too.
     invocation = Invocation(as_json="--json" in own)
     try:
-        with _signals():
+        with _signals(invocation):
             code = command.main(arguments, prog_name="terradask", standalone_mode=False, obj=invocation)
-    except click.exceptions.Abort:  # click's name for Ctrl-C, and for a question nobody answers
-        return _interrupted(invocation, KeyboardInterrupt())
-    except KeyboardInterrupt as error:
-        return _interrupted(invocation, error)
+    # click's name for Ctrl-C, and for a question that nobody answers.
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return _interrupted(invocation)
     except click.ClickException as error:
         return _wrong_usage(invocation, error)
     except Exception as error:  # noqa: BLE001  # the one place where every error becomes a text

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from terradask_host.preload.forward import Forward, server_context
+from terradask_host.preload.watchers import allow_several
 
 Read = Callable[[], dict[str, Any]]
 Tell = Callable[..., None]
@@ -83,6 +84,7 @@ async def serve_scheduler(start: dict[str, Any], running: Callable[[], None], le
 
     cls = remember_reason(import_term(start["class"]))
     async with cls(security=Security(**start["security"]), **start["arguments"]) as scheduler:
+        allow_several(scheduler)
         door = start["forward"]
         context = server_context(ca=door["ca"], cert=door["cert"], key=door["key"])
         forward = Forward(door["host"], door["port"], target_port=scheduler.http_server.port, context=context)

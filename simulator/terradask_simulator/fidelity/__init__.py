@@ -30,6 +30,7 @@ def install_all(*, public_cidr: str) -> None:
         launches,
         metadata_tags,
         rule_descriptions,
+        rule_ids,
     )
 
     addresses.install(public_cidr)
@@ -45,3 +46,4 @@ def install_all(*, public_cidr: str) -> None:
     bucket_policies.install()
     delete_markers.install()
     rule_descriptions.install()
+    rule_ids.install()

@@ -1,0 +1,102 @@
+"""A cluster's stack as JSON: structure without numbers, on a baseline that is read when it is planned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Document = dict[str, Any]
+
+
+def group(document: Document, name: str) -> Any:
+    return document["resource"]["aws_autoscaling_group"][name]
+
+
+@pytest.mark.parametrize(("name", "max_size"), [("scheduler", 1), ("workers", 200)])
+def test_groups_own_structure_and_no_numbers(cluster: Document, name: str, max_size: int) -> None:
+    body = group(cluster, name)
+
+    assert body | {"name": f"terradask-default-etl-{name}", "min_size": 0, "max_size": max_size} == body
+    assert "desired_capacity" not in body
+    assert body["lifecycle"] == {"ignore_changes": ["desired_capacity"]}
+    assert body["force_delete"] is True
+    assert body["wait_for_capacity_timeout"] == "0"
+    assert body["suspended_processes"] == ["AZRebalance"]
+    assert len(body["vpc_zone_identifier"]) == 1
+
+
+def test_templates_are_named_by_number(cluster: Document) -> None:
+    for name in ("scheduler", "workers"):
+        specification = group(cluster, name)["mixed_instances_policy"]["launch_template"]["launch_template_specification"]
+        assert specification["version"].endswith(".version}")
+
+
+def test_types_keep_their_order(cluster: Document) -> None:
+    policy = group(cluster, "workers")["mixed_instances_policy"]
+
+    assert [each["instance_type"] for each in policy["launch_template"]["override"]] == ["m6i.xlarge", "m5.xlarge"]
+    assert policy["instances_distribution"]["on_demand_allocation_strategy"] == "prioritized"
+
+
+def test_instances_learn_who_they_are_from_tags(cluster: Document) -> None:
+    tags = {each["key"]: each["value"] for each in group(cluster, "workers")["tag"]}
+
+    assert all(each["propagate_at_launch"] for each in group(cluster, "workers")["tag"])
+    assert tags == {
+        "team": "research",
+        "job": "7",
+        "terradask:workspace": "default",
+        "terradask:cluster": "etl",
+        "terradask:role": "worker",
+        "terradask:group": "workers",
+    }
+
+
+def test_a_runs_tags_are_nobodys_drift(cluster: Document, network: Document) -> None:
+    for document in (cluster, network):
+        assert document["provider"]["aws"][0]["ignore_tags"] == [{"key_prefixes": ["terradask:run:"]}]
+
+
+@pytest.mark.parametrize(("public_workers", "kind"), [(False, "private"), (True, "public")])
+def test_workers_lie_where_the_network_says(synth: Callable[..., Document], public_workers: bool, kind: str) -> None:
+    document = synth("etl", network={"public_workers": public_workers})
+
+    assert f".{kind}_subnet_id" in group(document, "workers")["vpc_zone_identifier"][0]
+    assert ".public_subnet_id" in group(document, "scheduler")["vpc_zone_identifier"][0]
+
+
+def test_the_state_lies_in_the_bucket_and_is_locked_there(cluster: Document) -> None:
+    assert cluster["terraform"]["backend"]["s3"] == {
+        "bucket": "terradask-default-123456789012-us-east-1",
+        "key": "clusters/etl/terraform.tfstate",
+        "region": "us-east-1",
+        "encrypt": True,
+        "use_lockfile": True,
+    }
+
+
+def test_the_secret_is_empty_and_gives_its_name_back(cluster: Document) -> None:
+    secret = cluster["resource"]["aws_secretsmanager_secret"]["keys"]
+
+    assert (secret["name"], secret["recovery_window_in_days"]) == ("terradask/default/etl", 0)
+    assert "aws_secretsmanager_secret_version" not in cluster["resource"]
+
+
+def test_the_provider_is_the_one_in_the_lock_file(cluster: Document, network: Document) -> None:
+    for document in (cluster, network):
+        assert document["terraform"]["required_providers"]["aws"] == {"source": "hashicorp/aws", "version": "5.100.0"}
+        assert document["terraform"]["required_version"] == ">= 1.11.0"
+
+
+def test_the_descriptor_is_the_contracts(cluster: Document) -> None:
+    document = json.loads(cluster["resource"]["aws_s3_object"]["descriptor"]["content"])
+
+    assert set(document) == {
+        *("format", "terradask_version", "workspace", "cluster", "region", "bucket", "zone", "groups"),
+        *("secret_id", "scheduler", "worker", "settings", "lock"),
+    }
+    assert document["scheduler"] == {"class": "distributed.Scheduler", "options": {}, "port": 8786, "dashboard_port": 8787}
+    assert document["groups"]["workers"]["autoscaling_group"] == group(cluster, "workers")["name"]
