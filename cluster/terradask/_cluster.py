@@ -477,6 +477,10 @@ class Cluster(GroupCluster):
     def _deployment(self) -> Deployment:
         return self._deployed.deployment
 
+    @property
+    def _run_id(self) -> str:
+        return self._deployed.attachment.run.run_id
+
     def _tell(self, event: ProgressEvent, /) -> None:
         logger.info("%s", event)
         self._show(event)

@@ -156,3 +156,12 @@ class HostReport:
         """Tell in a line how far the host came, and why not further."""
         reason = f": {self.reason}" if self.reason else ""
         return f"{self.instance_id} ({self.role}) {self.state} since {self.at}{reason}"
+
+    @property
+    def failed_once(self) -> bool:
+        """Whether the host failed, be it that it is tried again by now."""
+        return self.state == "failed" or any(state == "failed" for state, _ in self.history)
+
+    def describe_with_log(self, lines: int = 10) -> list[str]:
+        """Tell how far the host came, with the end of its log, as lines of a message."""
+        return [f"  {self.describe()}", *(f"    | {line}" for line in self.log_tail[-lines:])]

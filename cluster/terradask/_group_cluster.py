@@ -26,6 +26,14 @@ DEFAULT_ADAPTIVE_MAXIMUM = 200
 
 _JOIN_POLL_SECONDS = 0.05
 
+#: Reports are looked at this often while waiting for workers: they cost a listing and a read per host.
+_REPORT_SECONDS = 5.0
+
+#: An error tells about so many hosts.
+_TOLD_HOSTS = 5
+
+_IN_ORDER = frozenset({"leaving", "left"})
+
 
 class RemoteWorker:
     """A worker on an instance: SpecCluster's ``worker_spec`` names this class; the group makes the instances."""
@@ -50,6 +58,11 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
     @property
     def _deployment(self) -> Deployment:
         """The deployment that is scaled."""
+        raise AttributeError("a subclass says which")
+
+    @property
+    def _run_id(self) -> str:
+        """The run that this client is attached to."""
         raise AttributeError("a subclass says which")
 
     async def _start_watching(self) -> None:
@@ -298,28 +311,47 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
         return self.sync(self._wait_for_workers, n_workers, timeout=timeout)
 
     async def _wait_for_workers(self, n_workers: int | None = None, timeout: float | None = None) -> None:
-        deadline = None if timeout is None else time.monotonic() + timeout
+        started = time.monotonic()
+        next_report = started + _REPORT_SECONDS
         while len(self.observed) < (n := self._wanted() if n_workers is None else n_workers):
+            now = time.monotonic()
             if self.status != Status.running:
                 raise InterruptedError(f"cluster {self._deployment.name!r} was closed")
-            if deadline is not None and time.monotonic() > deadline:
-                raise await self._call(self._missing, n, timeout)
+            late = timeout is not None and now > started + timeout
+            if late or now > next_report:
+                await self._call(self._check_joining, n, now - started, late)
+                next_report = time.monotonic() + _REPORT_SECONDS
             await asyncio.sleep(_JOIN_POLL_SECONDS)
 
     def _wanted(self) -> int:
         return self._target if self._target is not None else len(self.plan)
 
-    def _missing(self, n: int, timeout: float) -> WorkersMissing:
-        reports = {r.instance_id: r for r in self._deployment.reports()}
-        lines = []
-        for name in sorted(self.plan - self.observed):
-            report = reports.get(name)
-            lines.append(f"  {report.describe()}" if report else f"  {name}: no report yet")
-            lines.extend(f"    | {line}" for line in (report.log_tail[-10:] if report else ()))
-        return WorkersMissing(
-            "\n".join([f"Not enough workers joined cluster {self._deployment.name!r} within {timeout:.0f} s.", *lines]),
-            cluster=self.name,
+    def _check_joining(self, n: int, waited_seconds: float, late: bool) -> None:
+        """Raise when the time is up, or when as many hosts have failed as were waited for."""
+        joined = self.observed
+        run_id = self._run_id
+        missing = [
+            r
+            for r in self._deployment.reports()
+            if r.run_id == run_id and r.role == "worker" and r.instance_id not in joined and r.state not in _IN_ORDER
+        ]
+        failed = [r for r in missing if r.failed_once]
+        if not late and len(failed) < max(n - len(joined), 1):
+            return
+        reported = {r.instance_id for r in missing}
+        silent = [f"  {name}: no report yet" for name in sorted(self.plan - joined - reported)]
+        told = [line for r in (failed or missing)[:_TOLD_HOSTS] for line in r.describe_with_log()]
+        raise WorkersMissing(
+            "\n".join(
+                [
+                    f"{n - len(joined)} of the {n} workers waited for have not joined cluster {self._deployment.name!r} "
+                    f"after {waited_seconds:.0f} s; {len(failed)} hosts failed.",
+                    *told,
+                    *silent[:_TOLD_HOSTS],
+                ]
+            ),
+            cluster=self._deployment.name,
             wanted=n,
-            arrived=len(self.observed),
-            advice=f"terradask status {self.name} shows every host",
+            arrived=len(joined),
+            advice=f"terradask status {self._deployment.name} shows every host",
         )

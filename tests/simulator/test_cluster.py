@@ -150,7 +150,7 @@ def test_the_dashboard_is_on_loopback_behind_mutual_tls(cluster):
 def test_a_dead_worker_is_replaced_once_and_mirrored(cluster, client, sim):
     victim = next(iter(cluster.observed))
     sim.kill_host(victim)
-    eventually(lambda: len(cluster.observed) == 2 and victim not in cluster.observed, timeout=60, message=lambda: f"{victim} {cluster.observed} {cluster.plan} {sim.hosts()} {cluster._deployment.groups.describe()} {cluster._monitor} {cluster.status} {list(cluster.scheduler_info)}")
+    eventually(lambda: len(cluster.observed) == 2 and victim not in cluster.observed, timeout=60)
     assert len(cluster.plan) == 2
     assert victim not in cluster.plan
 
@@ -158,7 +158,7 @@ def test_a_dead_worker_is_replaced_once_and_mirrored(cluster, client, sim):
 def test_adaptive_grows_with_work_and_shrinks_without(cluster, client):
     adaptive = cluster.adapt(minimum=1, maximum=3, interval="200ms", wait_count=3, target_duration="1s")
     try:
-        futures = client.map(lambda n: time.sleep(0.4), range(60))
+        futures = client.map(lambda n: time.sleep(0.4), range(2000))
         eventually(lambda: len(cluster.observed) == 3, timeout=60)
         client.cancel(futures)
         eventually(lambda: len(cluster.plan) == 1, timeout=60)
@@ -182,7 +182,6 @@ def test_what_a_worker_says_when_it_fails(sim_environ):
             n_workers=1,
             wait_for_workers=True,
             worker_options={"no_such_option": 1},
-            settings=None,
         )
     assert "no_such_option" in str(caught.value)
     assert not Deployment(Workspace.load().aws, Workspace.load().bucket, "broken").exists

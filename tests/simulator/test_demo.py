@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from terradask._demo import data, main_job, pieces
+from terradask._demo import data, embedded, pieces
 from terradask._demo.main_job import MainJob
 from terradask._demo.story import DemoFailed, Story
-from terradask_simulator import Simulator
+from terradask.cli import run
+from terradask_modules.errors import TerradaskError
 
 pytestmark = [pytest.mark.simulator]
 
@@ -103,15 +104,25 @@ def test_a_piece_computed_again_would_differ() -> None:
     assert pieces.fingerprint(pieces.piece(1)) != pieces.fingerprint(pieces.piece(1))
 
 
-def test_a_failing_demo_leaves_nothing_on_the_embedded_aws(bare_sim: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from terradask_simulator import leftovers
+def test_a_demo_that_is_not_as_promised_exits_with_an_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(story: Story) -> None:
+        with story.step("Scale"):
+            story.check("5 workers came", False, found=["one", "two"])
 
-    def broken(self: MainJob, plan: object, undo: object) -> None:
-        raise DemoFailed("Apply exactly that plan", promised="it works", found="it doesn't")
+    monkeypatch.setattr(embedded, "run_demo", broken)
+    assert run(["demo"]) == 1
+    said = capsys.readouterr()
+    assert "1. Scale" in said.out
+    assert "5 workers came" in said.err
+    assert "['one', 'two']" in said.err
 
-    monkeypatch.setattr(main_job.MainJob, "_apply_cluster", broken)
-    story = Story(lambda _line: None, lambda text, _style: text)
-    with bare_sim.applied():
-        with pytest.raises(DemoFailed):
-            MainJob(story, tmp_path, lambda: bare_sim.calls(by="resource")).run()
-        assert leftovers("default") == []
+
+def test_trouble_while_taking_back_does_not_hide_the_failure(tmp_path: Path) -> None:
+    lines: list[str] = []
+    job = MainJob(Story(lines.append, lambda text, _style: text), tmp_path, dict)
+
+    def stuck() -> None:
+        raise TerradaskError("the state is locked")
+
+    job._take_back(stuck)
+    assert "the state is locked" in lines[-1]
