@@ -16,9 +16,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from terradask_simulator import Simulator
-
 from benchmarks._measure import Row, Verdict, in_turn, seconds_of
+from terradask_simulator import Simulator
 
 _LOCAL = """
 import json, time
@@ -91,9 +90,7 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
                 "Cluster(n_workers=2), deployed and stopped": lambda: seconds_of(
                     _OURS.format(name="resting", max_workers=50, origin="started"), environ
                 ),
-                "terraform init, plan, show, apply of the same, by hand": lambda: _terraform(
-                    environ, bucket, lambda: next(count)
-                ),
+                "terraform init, plan, show, apply of the same, by hand": lambda: _terraform(environ, bucket, lambda: next(count)),
                 "LocalCluster(n_workers=2)": lambda: seconds_of(_LOCAL, environ),
             },
         )

@@ -6,9 +6,8 @@ import json
 import subprocess
 import sys
 
-from terradask_simulator import Simulator
-
 from benchmarks._measure import Row, Verdict
+from terradask_simulator import Simulator
 
 _CODE = """
 import asyncio, json, sys
@@ -49,9 +48,7 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
     """Count the calls; they don't vary, so one run tells."""
     del runs
     with Simulator.start(baseline=True, boot_hosts=False) as simulator:
-        done = subprocess.run(
-            [sys.executable, "-c", _CODE], check=False, env=simulator.environ, capture_output=True, text=True
-        )
+        done = subprocess.run([sys.executable, "-c", _CODE], check=False, env=simulator.environ, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"the benchmark's process failed:\n{done.stderr}")
     calls = json.loads(done.stdout.strip().splitlines()[-1])

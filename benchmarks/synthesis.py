@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+
 from benchmarks._measure import Row, Verdict, in_turn, seconds_of
 
 _CODE = """
@@ -13,11 +16,33 @@ if {ordinary}:
 from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock
 from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.synthesis import synthesize
-network = NetworkLock(
-    account="123456789012", partition="aws", zones={{f"us-east-1{{z}}": i for i, z in enumerate("abcdef")}}, image_ids={{"x86_64": "ami-0123456789abcdef0"}}
+zones = {{f"us-east-1{{zone}}": slot for slot, zone in enumerate("abcdef")}}
+types = ["m6i.xlarge"]
+lock = LockFile(
+    network=NetworkLock(account="123456789012", zones=zones, image_ids={{"x86_64": "ami-0123456789abcdef0"}}),
+    clusters={{"etl": ClusterLock(account="123456789012", zone="us-east-1a", scheduler_instance_types=types, worker_instance_types=types)}},
 )
-{cluster_lock}
+cache = Path({cache!r}) if {cache!r} else None
 with tempfile.TemporaryDirectory() as folder:
-    synthesize({arguments})
-    print(json.dumps(time.perf_counter() - started))
+    synthesize(Settings(), lock, out_dir=Path(folder), clusters={{"etl": ClusterSettings()}}, cache_dir=cache)
+    print(json.dumps(time.perf_counter() - started), flush=True)
 """
+
+
+def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
+    """Time synthesis with terradask's door to the bindings, without it, and from the cache; imports included."""
+    with tempfile.TemporaryDirectory() as cache:
+
+        def run(*, ordinary: bool = False, cached: bool = False) -> float:
+            return seconds_of(_CODE.format(ordinary=ordinary, cache=cache if cached else ""), dict(os.environ))
+
+        rows = in_turn(
+            runs,
+            **{
+                "synthesis of network and one cluster": run,
+                "the same, provider package imported the ordinary way": lambda: run(ordinary=True),
+                "the same, synthesised before": lambda: run(cached=True),
+            },
+        )
+    ours, ordinary, _ = (row.median for row in rows.values())
+    return list(rows.values()), [Verdict("synthesis / synthesis with the ordinary import", ours / ordinary, 0.3, " x")]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from terradask._dask_config import portable_config
 from terradask._documents import Descriptor, HostReport, Run, SchedulerAddress
 from terradask._groups import Groups
-from terradask._keys import KeySet, make_keys
+from terradask._keys import KeySet
 from terradask._objects import (
     CLOSING,
     DESCRIPTOR,
@@ -198,6 +198,8 @@ class Deployment:
         InvalidInput
             When more workers are asked for than ``max_workers`` allows, or a package isn't installed here.
         """
+        from terradask._authority import make_keys
+
         settings = self.descriptor.settings
         n = _first(n_workers, settings.get("n_workers"), min(DEFAULT_WORKERS, self.descriptor.max_workers))
         self.check_workers(n)

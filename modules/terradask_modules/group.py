@@ -51,7 +51,8 @@ class InstanceGroup(Construct):
     ) -> None:
         super().__init__(scope, f"group-{group}")
         self.name = name
-        resource = AutoscalingGroup(
+        #: The Auto Scaling group, for what must come after it.
+        self.resource = AutoscalingGroup(
             self,
             "group",
             name=name,
@@ -80,4 +81,4 @@ class InstanceGroup(Construct):
             lifecycle=TerraformResourceLifecycle(ignore_changes=["desired_capacity"]),
             tag=[{"key": key, "value": value, "propagateAtLaunch": True} for key, value in sorted(tags.items())],
         )
-        at(group, resource)
+        at(group, self.resource)

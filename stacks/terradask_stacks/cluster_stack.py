@@ -112,8 +112,7 @@ class ClusterStack(TerraformStack):
             tags=self._tags,
         )
         at("keys", secret)
-        for group in GROUPS:
-            self._group(group, baseline, public=group == "scheduler" or public_workers)
+        groups = [self._group(group, baseline, public=group == "scheduler" or public_workers) for group in GROUPS]
         descriptor = S3Object(
             self,
             "descriptor",
@@ -123,6 +122,8 @@ class ClusterStack(TerraformStack):
             content_type="application/json",
             # S3 takes ten tags an object: only those by which terradask finds it.
             tags={TAG_WORKSPACE: workspace.name, TAG_CLUSTER: name},
+            # Last, so that a cluster with a descriptor is whole.
+            depends_on=[secret, *(group.resource for group in groups)],
         )
         at("descriptor", descriptor)
 
@@ -160,12 +161,12 @@ class ClusterStack(TerraformStack):
             ),
         ]
 
-    def _group(self, group: str, baseline: Any, *, public: bool) -> None:
+    def _group(self, group: str, baseline: Any, *, public: bool) -> InstanceGroup:
         role = ROLE_OF_GROUP[group]
         lock = self._lock
         template = ["templates", role, lock.architecture]
         subnet = "public_subnet_id" if public else "private_subnet_id"
-        InstanceGroup(
+        return InstanceGroup(
             self,
             group=group,
             name=group_name(self._workspace.name, self._name, group),

@@ -100,3 +100,11 @@ def test_the_descriptor_is_the_contracts(cluster: Document) -> None:
     }
     assert document["scheduler"] == {"class": "distributed.Scheduler", "options": {}, "port": 8786, "dashboard_port": 8787}
     assert document["groups"]["workers"]["autoscaling_group"] == group(cluster, "workers")["name"]
+
+
+def test_the_descriptor_comes_last_so_that_a_cluster_with_one_is_whole(cluster: Document) -> None:
+    assert set(cluster["resource"]["aws_s3_object"]["descriptor"]["depends_on"]) == {
+        "aws_secretsmanager_secret.keys",
+        "aws_autoscaling_group.scheduler",
+        "aws_autoscaling_group.workers",
+    }

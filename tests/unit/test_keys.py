@@ -9,7 +9,8 @@ import threading
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
-from terradask._keys import KeySet, make_keys
+from terradask._authority import make_keys
+from terradask._keys import KeySet
 
 
 @pytest.fixture(scope="module")
