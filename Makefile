@@ -29,7 +29,7 @@ $(BIN)/python:
 
 # pip installs the pinned uv, by hash, out of the same lock that uv then installs.
 $(VENV)/.uv: requirements/dev.lock | $(BIN)/python
-	@sed -n '/^uv==/,/# via/{/# via/!p}' requirements/dev.lock > $(VENV)/uv.txt
+	@sed -n '/^uv==/,/# via/{/# via/!p;}' requirements/dev.lock > $(VENV)/uv.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt
 	@touch $@
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -153,17 +153,13 @@ class Simulator:
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
         """Make this process itself use the embedded AWS, for the length of a ``with`` block."""
-        before = dict(os.environ)
+        changes = self.overlay
+        before = {name: os.environ.get(name) for name in changes}
+        _apply(changes)
         try:
-            for name, value in self.overlay.items():
-                if value is None:
-                    os.environ.pop(name, None)
-                else:
-                    os.environ[name] = value
             yield
         finally:
-            os.environ.clear()
-            os.environ.update(before)
+            _apply(before)
 
     def session(self) -> boto3.Session:
         """Return a boto3 session of the person who uses the embedded AWS.
@@ -277,3 +273,11 @@ class Simulator:
         if self._owns_state:
             shutil.rmtree(self.state_dir, ignore_errors=True)
         return left
+
+
+def _apply(changes: Mapping[str, str | None]) -> None:
+    for name, value in changes.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module, metadata
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import click
 
 from terradask.cli._invocation import Invocation, of
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
 
 class LazyGroup(click.Group):
     """A group that imports a command's module when the command is asked for.
