@@ -6,7 +6,6 @@ Each run is a fresh process that times from the call to the first result, after 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from benchmarks._measure import Row, Verdict, in_turn, seconds_of
+from terradask._provider_mirror import cli_config_in_use
 from terradask_simulator import Simulator
 
 _LOCAL = """
@@ -105,10 +105,8 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
 
 def _terraform_configuration(environ: Mapping[str, str]) -> dict[str, str]:
     """Let the bare terraform find the provider where terradask's does."""
-    code = "import json, os; from terradask._provider_mirror import cli_config_in_use as c; print(json.dumps(str(c(os.environ) or '')))"
-    done = subprocess.run([sys.executable, "-c", code], env=dict(environ), check=True, capture_output=True, text=True)
-    found = json.loads(done.stdout.strip().splitlines()[-1])
-    return {"TF_CLI_CONFIG_FILE": found} if found else {}
+    config = cli_config_in_use(environ).cli_config
+    return {"TF_CLI_CONFIG_FILE": str(config)} if config else {}
 
 
 def _bucket(environ: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ import click
 
 from terradask.cli._invocation import Invocation, of
 
+
 class LazyGroup(click.Group):
     """A group that imports a command's module when the command is asked for.
 

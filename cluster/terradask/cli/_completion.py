@@ -16,7 +16,7 @@ def completion(shell: str) -> None:
     from terradask.cli._app import command
 
     kind = get_completion_class(shell)
-    if kind is None:  # pragma: no branch
+    if kind is None:
         raise click.BadParameter(f"no completion for {shell}")
     click.echo(kind(command, {}, "terradask", "_TERRADASK_COMPLETE").source())
 
