@@ -298,9 +298,7 @@ class Deployment:
             groups, run, scheduler = groups_.result(), run_.result(), scheduler_.result()
             members = {m.instance_id for g in groups.values() for m in g.members}
             hosts = tuple(
-                h if h.instance_id in members else h.lost()
-                for h in reports_.result()
-                if run is not None and h.run_id == run.run_id
+                h if h.instance_id in members else h.lost() for h in reports_.result() if run is not None and h.run_id == run.run_id
             )
             closing = closing_.result()
         if scheduler is not None and (run is None or scheduler.run_id != run.run_id):

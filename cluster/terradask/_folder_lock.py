@@ -7,10 +7,10 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Any
 
 from terradask.errors import FolderBusy
 
@@ -47,6 +47,9 @@ class FolderLock:
         self._thread_lock = threading.RLock()
         self._depth = 0
         self._file: IO[str] | None = None
+        #: The last command here that was killed, or whose end nobody saw: ``command`` and ``started_at``, in seconds since the epoch.
+        self.killed: Mapping[str, Any] | None = None
+        self._noted: Mapping[str, Any] = {}
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -54,12 +57,27 @@ class FolderLock:
         return (self._file.fileno(),) if self._file is not None else ()
 
     def note(self, command: str, pid: int | None = None) -> None:
-        """Write down what is being done, for others who wait."""
+        """Write down what is being done, for others who wait, and for those who come after a kill."""
+        self._write({"pid": os.getpid(), "child": pid, "command": command, "started_at": time.time()})
+
+    def note_end(self, exit_code: int) -> None:
+        """Write down that a command has ended, or that it was killed."""
+        if exit_code < 0:
+            self.killed = self._noted
+        self.note("terradask")
+
+    def forget_killed(self) -> None:
+        """Write down that what a killed command left is in order again."""
+        self.killed = None
+        self.note("terradask")
+
+    def _write(self, noted: Mapping[str, Any]) -> None:
+        self._noted = noted
         if self._file is None:
             return
         self._file.seek(0)
         self._file.truncate()
-        json.dump({"pid": os.getpid(), "child": pid, "command": command}, self._file)
+        json.dump({**noted, "killed": self.killed}, self._file)
         self._file.flush()
 
     def __enter__(self) -> FolderLock:
@@ -106,13 +124,19 @@ class FolderLock:
             stream.close()
             raise
         self._file = stream
+        earlier = self._read()
+        # Whoever has the lock now: a command that is noted as running is dead.
+        self.killed = earlier if earlier.get("child") else earlier.get("killed")
         self.note("terradask")
 
-    def _busy(self, waited: float) -> FolderBusy:
+    def _read(self) -> dict[str, Any]:
         try:
-            holder = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            holder = {}
+            return dict(json.loads(self._path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return {}
+
+    def _busy(self, waited: float) -> FolderBusy:
+        holder = self._read()
         # The process that started Terraform may be gone while Terraform still works.
         pid = next((p for p in (holder.get("pid"), holder.get("child")) if p and _alive(p)), None)
         return FolderBusy(str(self._path.parent), pid=pid, command=holder.get("command"), waited_seconds=waited)

@@ -15,7 +15,9 @@ from terradask._plan_values import AttributeChange, attribute_changes, top_level
 
 SUMMARY_FORMAT = 1
 
-ACTIONS = ("create", "update", "replace", "delete", "forget", "read", "no-op")
+ACTIONS = ("create", "import", "update", "replace", "delete", "forget", "read", "no-op")
+
+_IMPORTED = "it exists, and is taken into the state"
 
 _REASONS = {
     "replace_because_cannot_update": "the provider can't change it in place",
@@ -42,7 +44,8 @@ class Change:
     type
         Its type, such as ``aws_autoscaling_group``.
     action
-        ``create``, ``update``, ``replace``, ``delete``, ``forget``, ``read`` or ``no-op``.
+        ``create``, ``import``, ``update``, ``replace``, ``delete``, ``forget``, ``read`` or ``no-op``. What is imported and changed as
+        well is ``update`` or ``replace``, with the import as its reason.
     reason
         Why, where Terraform says it.
     attributes
@@ -74,17 +77,18 @@ class Change:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many resources change, by action. A replacement counts once."""
+    """How many resources change, by action. A replacement counts once; `imports` are those that are only taken into the state."""
 
     create: int = 0
     update: int = 0
     replace: int = 0
     delete: int = 0
+    imports: int = 0
 
     @property
     def total(self) -> int:
         """All of them."""
-        return self.create + self.update + self.replace + self.delete
+        return self.create + self.update + self.replace + self.delete + self.imports
 
 
 @dataclass(frozen=True)
@@ -124,11 +128,11 @@ class PlanSummary:
     def counts(self) -> Counts:
         """How many resources change."""
         actions = [change.action for change in self.changes]
-        return Counts(*(actions.count(action) for action in ("create", "update", "replace", "delete")))
+        return Counts(*(actions.count(action) for action in ("create", "update", "replace", "delete", "import")))
 
     @property
     def changed(self) -> bool:
-        """Whether applying the plan would change a resource."""
+        """Whether applying the plan would change a resource, or what the state knows."""
         return self.counts.total > 0
 
     @property
@@ -137,7 +141,7 @@ class PlanSummary:
         counts = self.counts
         if not counts.total:
             return f"{self.stack}: no changes"
-        words = {"create": "to create", "update": "to update", "replace": "to replace", "delete": "to destroy"}
+        words = {"create": "to create", "update": "to update", "replace": "to replace", "delete": "to destroy", "imports": "to import"}
         parts = [f"{number} {words[name]}" for name, number in asdict(counts).items() if number]
         return f"{self.stack}: {', '.join(parts)}"
 
@@ -180,7 +184,7 @@ def summarise(document: Mapping[str, Any], *, stack: str, plan_hash: str) -> Pla
         changes.append(change)
         because = ", ".join(change.replaced_because_of) or None
         dangers.extend(dangers_of(resource, change.action, because))
-    order = {action: index for index, action in enumerate(("delete", "replace", "update", "create", "forget", "read"))}
+    order = {action: index for index, action in enumerate(("delete", "replace", "update", "import", "create", "forget", "read"))}
     changes.sort(key=lambda change: (order.get(change.action, 9), change.address))
     severity = {kind: index for index, kind in enumerate(("destroy", "replace", "ingress", "iam"))}
     dangers.sort(key=lambda danger: (severity[danger.kind], danger.address, danger.text))
@@ -201,7 +205,10 @@ def _change(resource: Mapping[str, Any], configured: Mapping[str, frozenset[str]
     actions = list(change["actions"])
     action = "replace" if set(actions) == {"create", "delete"} else actions[0]
     reason = resource.get("action_reason")
-    attributes = () if action in ("no-op", "delete", "forget") else attribute_changes(change)
+    if change.get("importing"):
+        reason = reason or _IMPORTED
+        action = "import" if action == "no-op" else action
+    attributes = () if action in ("no-op", "import", "delete", "forget") else attribute_changes(change)
     if action == "create":
         # What AWS will answer by itself says nothing; what refers to another new resource does.
         named = configured.get(resource["address"].partition("[")[0], frozenset())

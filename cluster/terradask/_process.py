@@ -78,6 +78,7 @@ def follow(
     on_stopping: Callable[[], None],
     pass_fds: Sequence[int] = (),
     on_started: Callable[[int], None] | None = None,
+    on_ended: Callable[[int], None] = lambda exit_code: None,
     may_stop: Callable[[], bool] = lambda: True,
     patience_seconds: float = PATIENCE_SECONDS,
     grace_seconds: float = GRACE_SECONDS,
@@ -100,6 +101,8 @@ def follow(
         File descriptors that the command shall inherit.
     on_started
         Called with the process id.
+    on_ended
+        Called with the exit code when the command has ended, also when this process was interrupted.
     may_stop
         Whether now is a good moment for the command to be asked.
     patience_seconds
@@ -148,6 +151,9 @@ def follow(
                 stop.ask_again()
             _until_stopped(process, reader, on_line, stop)
             raise
+        finally:
+            if process.returncode is not None:
+                on_ended(process.returncode)
         return Completed(process.returncode, "", _text(lines_of_err.read())[-_ERROR_TEXT_LIMIT:], stop.asked)
 
 

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 #: Longest comment that GitHub takes.
 MARKDOWN_LIMIT = 65_536
 
-_SIGNS = {"create": "+", "update": "~", "replace": "±", "delete": "-", "forget": "·", "read": "<"}
+_SIGNS = {"create": "+", "import": "=", "update": "~", "replace": "±", "delete": "-", "forget": "·", "read": "<"}
 _WORDS = {
-    "create": "create", "update": "update", "replace": "replace", "delete": "destroy", "forget": "forget", "read": "read",
+    "create": "create", "import": "import", "update": "update", "replace": "replace", "delete": "destroy", "forget": "forget",
+    "read": "read",
 }  # fmt: skip
-_STYLES = {"create": "green", "update": "yellow", "replace": "magenta", "delete": "red", "forget": "dim", "read": "cyan"}
+_STYLES = {"create": "green", "import": "cyan", "update": "yellow", "replace": "magenta", "delete": "red", "forget": "dim", "read": "cyan"}
 _VALUE_LIMIT = 120
 
 

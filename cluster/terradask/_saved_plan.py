@@ -31,6 +31,7 @@ class _Sidecar:
     change: int
     remove: int
     creates: list[str]
+    imports: int = 0
 
 
 class Plan:
@@ -152,6 +153,7 @@ class Plan:
             change=self.plan_file.change,
             remove=self.plan_file.remove,
             creates=list(self.creates),
+            imports=self.plan_file.imports,
         )
         _write(file, self.file.read_bytes())
         _write(_sidecar_of(file), json.dumps({"format": SIDECAR_FORMAT, **asdict(entry)}, indent=1).encode())
@@ -204,6 +206,7 @@ def open_plan(saved: Path, *, folder_of: Callable[[str], Path], show_in: Callabl
             entry.add,
             entry.change,
             entry.remove,
+            entry.imports,
         ),
         configuration_sha256=entry.configuration_sha256,
         destroy=entry.destroy,

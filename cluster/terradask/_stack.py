@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 import os
 import secrets
 import shutil
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from terradask._progress import Message, Progress, phase
@@ -17,6 +20,8 @@ from terradask._terraform import PlanFile, Terraform
 from terradask._terraform_progress import ResourceProgress
 
 _PLAN_SECONDS = 24 * 3600
+
+_IMPORTS = "imports.tf.json"
 
 
 class Stack:
@@ -50,10 +55,20 @@ class Stack:
         with phase(self._progress, "init", self.name):
             self.terraform.init()
 
-    def plan(self, *, destroy: bool, out: str | os.PathLike[str] | None = None) -> Plan:
-        """Plan, and keep the plan's file until it is applied, or for a day; `out` is where to save a copy for other processes."""
+    def plan(self, *, destroy: bool, out: str | os.PathLike[str] | None = None, imports: Mapping[str, str] = MappingProxyType({})) -> Plan:
+        """Plan, and keep the plan's file until it is applied, or for a day.
+
+        Parameters
+        ----------
+        destroy
+            Plan to destroy everything.
+        out
+            Where to save a copy for other processes.
+        imports
+            Address -> id of what exists and the state doesn't know: to import it is part of the plan.
+        """
         self._forget_old_plans()
-        with phase(self._progress, "plan", self.name):
+        with phase(self._progress, "plan", self.name), self._importing(imports):
             plan_file = self.terraform.plan(self._new_file(), destroy=destroy)
         plan = Plan(
             stack=self.name,
@@ -75,7 +90,7 @@ class Stack:
 
     def destroy(self, *, refresh: bool) -> None:
         """Destroy everything in the state."""
-        with phase(self._progress, "destroy", self.name):
+        with phase(self._progress, "destroy", self.name), self._importing({}):
             self.terraform.destroy(refresh=refresh)
 
     def remove(self) -> None:
@@ -90,6 +105,20 @@ class Stack:
         self.terraform.init()
         with phase(self._progress, "show", self.name):
             return self.terraform.show(plan_file)
+
+    @contextlib.contextmanager
+    def _importing(self, imports: Mapping[str, str]) -> Iterator[None]:
+        """Let Terraform see these imports and no others: an interrupted plan may have left some."""
+        file = self.folder / _IMPORTS
+        file.unlink(missing_ok=True)
+        if imports:
+            blocks = [{"to": address, "id": identity} for address, identity in imports.items()]
+            file.write_text(json.dumps({"import": blocks}, indent=1), encoding="utf-8")
+        try:
+            yield
+        finally:
+            # A plan's file has them; a configuration is what synthesis writes, and nothing else.
+            file.unlink(missing_ok=True)
 
     def _forget_old_plans(self) -> None:
         """Plans hold secrets; those that nobody applied don't stay."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from terradask.errors import ClusterError
-from terradask_modules.names import GROUPS, TAG_CLUSTER, TAG_WORKSPACE, group_name, secret_id
+from terradask_modules.names import GROUPS, TAG_CLUSTER, TAG_WORKSPACE, group_name, secret_id, secrets_prefix
 
 if TYPE_CHECKING:
     from terradask._aws import Aws
@@ -55,6 +55,25 @@ def existing(aws: Aws, *, workspace: str, cluster: str) -> list[Stray]:
         groups = pool.submit(_groups, scaling, workspace, cluster, tags)
         secret = pool.submit(_secret, secrets, workspace, cluster, tags)
         return [*groups.result(), *secret.result()]
+
+
+def clusters(aws: Aws, *, workspace: str) -> set[str]:
+    """Return the names of the clusters of which a group or a secret exists, by their tags.
+
+    Notes
+    -----
+    Permissions needed: ``autoscaling:DescribeAutoScalingGroups``, ``secretsmanager:ListSecrets``.
+    """
+    scaling, secrets = aws.client("autoscaling"), aws.client("secretsmanager")
+    with aws.explained():
+        groups = scaling.get_paginator("describe_auto_scaling_groups").paginate(
+            Filters=[{"Name": f"tag:{TAG_WORKSPACE}", "Values": [workspace]}]
+        )
+        found = [group for page in groups for group in page["AutoScalingGroups"] if not group.get("Status")]
+        keys = secrets.get_paginator("list_secrets").paginate(Filters=[{"Key": "name", "Values": [secrets_prefix(workspace)]}])
+        found += [secret for page in keys for secret in page["SecretList"]]
+    tags = [{tag["Key"]: tag.get("Value", "") for tag in one.get("Tags") or ()} for one in found]
+    return {each[TAG_CLUSTER] for each in tags if each.get(TAG_WORKSPACE) == workspace and TAG_CLUSTER in each}
 
 
 def among(found: Iterable[Stray], addresses: Iterable[str]) -> list[Stray]:

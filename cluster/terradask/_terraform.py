@@ -19,8 +19,8 @@ from terradask._folder_lock import FolderLock
 from terradask._provider_mirror import VARIABLE as CLI_CONFIG_VARIABLE
 from terradask._provider_mirror import ProviderSource, cli_config_in_use
 from terradask._terraform_binary import TerraformBinary, find_terraform
-from terradask._terraform_errors import error_of, needs_init
-from terradask.errors import FolderBusy, TerraformCancelled, TerraformError
+from terradask._terraform_errors import error_of, left_by_killed, needs_init
+from terradask.errors import FolderBusy, StateLocked, TerraformCancelled, TerraformError
 
 CONFIGURATION = "cdk.tf.json"
 LOCK_FILE = ".terraform.lock.hcl"
@@ -63,6 +63,8 @@ class PlanFile:
         What it changes.
     add, change, remove
         Terraform's counts; a replacement counts as one to add and one to remove.
+    imports
+        How many resources that exist it takes into the state.
     """
 
     path: Path
@@ -71,11 +73,12 @@ class PlanFile:
     add: int = 0
     change: int = 0
     remove: int = 0
+    imports: int = 0
 
     @property
     def changed(self) -> bool:
-        """Whether applying it would change a resource."""
-        return bool(self.add or self.change or self.remove)
+        """Whether applying it would change a resource, or what the state knows."""
+        return bool(self.add or self.change or self.remove or self.imports)
 
 
 @dataclass(frozen=True)
@@ -86,13 +89,18 @@ class StateInfo:
     ----------
     serial, lineage
         Terraform's own: how often it was written, and which state it is.
-    addresses
-        The resources in it, without data sources.
+    ids
+        The resources in it, without data sources: address -> id.
     """
 
     serial: int
     lineage: str
-    addresses: tuple[str, ...]
+    ids: Mapping[str, str]
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The addresses of the resources in it."""
+        return tuple(self.ids)
 
 
 @dataclass
@@ -157,8 +165,7 @@ class Terraform:
     Notes
     -----
     A first Ctrl-C (or `cancel`) sends Terraform one SIGINT and waits for its orderly stop; after a second one it is killed a few seconds
-    later,
-    which may leave a locked state.
+    later. The lock that a Terraform killed here leaves on a state is removed by the next command here; anybody else's is an error.
     """
 
     def __init__(
@@ -274,7 +281,7 @@ class Terraform:
             heard = self._stream_or_init("plan", **options)
         out.chmod(0o600)
         counts = {name: int(heard.counts.get(name, 0)) for name in ("add", "change", "remove")}
-        return PlanFile(out, sha256_of(out), tuple(heard.changes), **counts)
+        return PlanFile(out, sha256_of(out), tuple(heard.changes), **counts, imports=int(heard.counts.get("import", 0)))
 
     def show(self, plan: PlanFile | Path) -> dict[str, Any]:
         """Return a saved plan as Terraform's JSON. It holds secrets in plain text; only values in `PlanSummary` are masked."""
@@ -325,16 +332,32 @@ class Terraform:
         return {name: entry["value"] for name, entry in self._read("output", json=_FLAG).items()}
 
     def state(self) -> StateInfo | None:
-        """Return what is known of the state; None where there is none yet."""
-        document = self._read("state pull")
+        """Return what is known of the state; None where there is none yet.
+
+        Raises
+        ------
+        TerraformError
+            If the state can't be read.
+        """
+        local = self._local_state()
+        document = self._read("state pull") if local is None else _document(local)
         if not document:
             return None
-        addresses = [
-            ".".join(filter(None, (r.get("module"), r["type"], r["name"])))
+        ids = {
+            ".".join(filter(None, (r.get("module"), r["type"], r["name"]))): str(r["instances"][0].get("attributes", {}).get("id", ""))
             for r in document.get("resources", [])
             if r.get("mode") == "managed" and r.get("instances")
-        ]
-        return StateInfo(int(document["serial"]), str(document["lineage"]), tuple(addresses))
+        }
+        return StateInfo(int(document["serial"]), str(document["lineage"]), ids)
+
+    def _local_state(self) -> Path | None:
+        """Return the state's file, where it is one: reading it takes no process."""
+        backend = self.configuration().get("terraform", {}).get("backend", {}).get("local")
+        return None if backend is None else self.folder / backend["path"]
+
+    def configuration(self) -> dict[str, Any]:
+        """Return the synthesised configuration."""
+        return dict(json.loads((self.folder / CONFIGURATION).read_text(encoding="utf-8")))
 
     def force_unlock(self, lock_id: str) -> None:
         """Remove a lock from the state that a killed command left behind.
@@ -399,11 +422,14 @@ class Terraform:
             on_stopping=self._tell_stopping,
             pass_fds=self.lock.descriptors,
             on_started=lambda pid: self.lock.note(f"terraform {verb}", pid),
+            on_ended=self.lock.note_end,
             may_stop=heard.between_requests,
         )
         if done.cancelled:
             self._cancelled.clear()
         if done.exit_code == 0:
+            if verb != "init" and self.lock.killed:
+                self.lock.forget_killed()
             return heard
         if done.cancelled:
             raise TerraformCancelled(
@@ -414,7 +440,13 @@ class Terraform:
                 diagnostics=[d for d in heard.diagnostics if d.severity == "error"],
                 advice="run the same command again: it goes on from where this one stopped",
             )
-        raise self._error(verb, done.exit_code, heard.diagnostics, done.stderr)
+        error = self._error(verb, done.exit_code, heard.diagnostics, done.stderr)
+        if not isinstance(error, StateLocked) or not left_by_killed(error, self.lock.killed):
+            raise error
+        self._on_wait("removing the lock on the state that a killed Terraform left here")
+        self.force_unlock(str(error.lock_id))
+        self.lock.forget_killed()
+        return self._stream(verb, *arguments, **options)
 
     def _hear(self, text: str, heard: _Heard) -> None:
         event = parse_event(text)
@@ -446,7 +478,7 @@ class Terraform:
         return error_of(verb=verb, folder=str(self.folder), exit_code=exit_code, diagnostics=diagnostics, stderr=stderr)
 
     def _tell_stopping(self) -> None:
-        self._on_wait("Terraform has been asked to stop and ends what it has begun; a second Ctrl-C kills it and may leave a locked state")
+        self._on_wait("Terraform has been asked to stop and ends what it has begun; a second Ctrl-C kills it")
 
     def _tell_busy(self, busy: FolderBusy) -> None:
         self._on_wait(f"waiting: {busy.problem}")
@@ -455,7 +487,7 @@ class Terraform:
 
     def _init_key(self) -> str:
         """Return a checksum over everything that `init` depends on."""
-        configuration = json.loads((self.folder / CONFIGURATION).read_text(encoding="utf-8"))
+        configuration = self.configuration()
         source = self.provider_source
         parts = {
             "terraform": configuration.get("terraform"),
@@ -482,6 +514,20 @@ class _Flag:
 
 
 _FLAG = _Flag()
+
+
+def _document(path: Path) -> Any:
+    """Read a state's file. One that is missing or empty holds nothing: Terraform empties it before it writes."""
+    text = _content(path)
+    try:
+        return json.loads(text) if text.strip() else None
+    except ValueError as error:
+        raise TerraformError(
+            "the state can't be read: it was cut off while it was written",
+            verb="state",
+            given=f"{path}: {error}",
+            advice=f"put it aside (mv {path} {path}.broken) and run terradask plan network: it takes what exists into a new state",
+        ) from error
 
 
 def _content(path: Path) -> str:

@@ -6,10 +6,11 @@ Terraform 1.11; tests hold them against real output.
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from getpass import getuser
 from typing import Any
 
@@ -40,6 +41,9 @@ _NEEDS_INIT = (
     "Backend initialization required",
     "Module not installed",
 )
+
+#: A Terraform that locks a state has done so this long after its start, waiting for another's lock included.
+_LOCKING_SECONDS = 30
 
 _DENIED = re.compile(r"not authorized to perform:? ([a-zA-Z0-9-]+:[A-Za-z*]+)")
 _OPERATION = re.compile(r"operation error ([A-Za-z0-9 ]+): ([A-Za-z0-9]+)")
@@ -178,6 +182,26 @@ def _locked(found: Diagnostic, common: dict[str, Any]) -> StateLocked:
     error.holder, error.since = info.get("Who"), info.get("Created")
     error.lock_id, error.operation = info.get("ID"), info.get("Operation")
     return error
+
+
+def left_by_killed(error: StateLocked, killed: Mapping[str, Any] | None) -> bool:
+    """Tell whether a state's lock is that of a command that was killed in this folder, and so holds nothing any more.
+
+    Parameters
+    ----------
+    error
+        What the next command was told.
+    killed
+        The killed command, as `FolderLock.killed` knows it.
+    """
+    if killed is None or not error.lock_id or not _is_here(error.holder or ""):
+        return False
+    created = re.match(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.\d+)? \+0000 UTC", error.since or "")
+    if created is None:
+        return False
+    at = datetime.datetime.fromisoformat(f"{created[1]}T{created[2]}+00:00").timestamp()
+    # Terraform takes the lock first; others' locks, from this user on a machine of the same name, are hardly from these seconds.
+    return -1 <= at - float(killed["started_at"]) <= _LOCKING_SECONDS
 
 
 def _is_here(holder: str) -> bool:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from terradask._answers import ClusterAnswers
     from terradask._baseline import Baseline
     from terradask._deployment import Deployment
+    from terradask._network_recovery import NetworkRecovery
     from terradask._saved_plan import Plan
     from terradask._stack import Stack
     from terradask_stacks.loading import LoadedSettings
@@ -204,6 +205,8 @@ class Workspace:
     def plan_network(self, *, destroy: bool = False, refresh: bool = False, out: str | os.PathLike[str] | None = None) -> Plan:
         """Plan the network. Nothing in AWS changes; ``terradask.lock.json`` is written.
 
+        What exists and Terraform's state doesn't know, after an interruption or because the state was lost, is imported by the plan.
+
         Parameters
         ----------
         destroy
@@ -230,7 +233,7 @@ class Workspace:
         with self._at_work(NETWORK_STACK) as stack:
             self._synthesise_network(lock)
             stack.init()
-            return stack.plan(destroy=destroy, out=out)
+            return stack.plan(destroy=destroy, out=out, imports={} if destroy else self._recovery(stack).imports())
 
     def plan_cluster(
         self,
@@ -342,6 +345,10 @@ class Workspace:
                 self._zero(plan.stack)
             if not plan.destroy and not network:
                 self._remove_strays(plan.stack, plan.creates)
+            if not plan.destroy and network:
+                self._recovery(stack).remove_unfinished_groups(plan.creates)
+            if plan.destroy and network:
+                self._recovery(stack).remove_unknown()
             # Another machine's folder may not be initialised.
             stack.terraform.init()
             stack.apply(plan)
@@ -367,6 +374,8 @@ class Workspace:
 
         validate_cluster_name(name)
         if not self.deployment(name).objects.names():
+            if self._remove_rest(name):
+                return
             raise ClusterNotFound(
                 f"there is no cluster {name!r} in this workspace",
                 cluster=name,
@@ -386,6 +395,9 @@ class Workspace:
     def destroy_network(self) -> None:
         """Destroy the network, with the workspace's bucket.
 
+        Removes what Terraform's state knows, and everything else that carries the workspace's tag, as an interruption leaves it: also
+        where there is no state.
+
         Raises
         ------
         BaselineInUse
@@ -400,14 +412,16 @@ class Workspace:
         with self._at_work(NETWORK_STACK) as stack:
             self._synthesise_network(lock)
             stack.init()
-            state = stack.terraform.state()
-            if state is None or not state.addresses:
+            recovery = self._recovery(stack)
+            removed = recovery.remove_unknown()
+            if recovery.ids():
+                stack.destroy(refresh=True)
+            elif not removed:
                 raise NoBaseline(
                     "there is no network to destroy",
                     given=f"workspace {self.settings.workspace.name} in {self.region}, account {self.account_id}",
-                    advice="the network's state lies where it was applied: run this in that folder, with the same TERRADASK_STATE_DIR",
+                    advice="check workspace.name, workspace.region and the AWS account",
                 )
-            stack.destroy(refresh=True)
             stack.remove()
         self._baseline = None
 
@@ -511,9 +525,12 @@ class Workspace:
                 raise
 
     def _refuse_while_in_use(self) -> None:
-        names = self._cluster_names()
+        from terradask import _strays
+
+        # Also those of which the bucket, or what was in it, is gone.
+        names = {*self._cluster_names(), *_strays.clusters(self.aws, workspace=self.settings.workspace.name)}
         if names:
-            raise BaselineInUse(names)
+            raise BaselineInUse(sorted(names))
 
     def _zero(self, name: str) -> None:
         """Bring a cluster's groups to zero, as far as they exist; by their names: a half-made cluster has no descriptor."""
@@ -523,6 +540,20 @@ class Workspace:
         workspace = self.settings.workspace.name
         with self.aws.explained():
             Groups(self.aws, {group: group_name(workspace, name, group) for group in GROUPS}).zero()
+
+    def _recovery(self, stack: Stack) -> NetworkRecovery:
+        from terradask._network_recovery import NetworkRecovery
+
+        workspace = self.settings.workspace.name
+        return NetworkRecovery(self.aws, workspace=workspace, bucket=self.bucket, stack=stack, progress=self._progress)
+
+    def _remove_rest(self, name: str) -> bool:
+        """Remove what there is of a cluster of which the bucket knows nothing."""
+        from terradask import _strays
+
+        left = _strays.existing(self.aws, workspace=self.settings.workspace.name, cluster=name)
+        _strays.remove(self.aws, left, cluster=name, force=True)
+        return bool(left)
 
     def _remove_strays(self, name: str, creates: Iterable[str]) -> None:
         """Remove what an interrupted apply made without the state's knowing, where this plan is to create it."""
@@ -539,11 +570,9 @@ class Workspace:
 
         Its state goes last: as long as that is there, the cluster can be found and destroyed again.
         """
-        from terradask import _strays
         from terradask._objects import STATE, STATE_LOCK
 
-        left = _strays.existing(self.aws, workspace=self.settings.workspace.name, cluster=name)
-        _strays.remove(self.aws, left, cluster=name, force=True)
+        self._remove_rest(name)
         objects = self.deployment(name).objects
         with self.aws.explained():
             objects.delete(key for key in objects.names() if key not in (STATE, STATE_LOCK))

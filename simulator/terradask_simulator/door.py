@@ -20,6 +20,11 @@ __all__ = ["Door", "Endpoint", "bind"]
 _log = logging.getLogger(__name__)
 _PREFIX = "/terradask-sim/"
 
+# Calls are let in one at a time; the threads are for questions that wait, and for bodies on their way.
+_THREADS = 16
+_CONNECTIONS = 1000
+_IDLE_SECONDS = 120
+
 #: A question of the simulator's own: what follows the prefix, the query and the JSON body; the answer is JSON.
 Control = Callable[[str, str, dict[str, str], Any], Any]
 
@@ -49,11 +54,13 @@ class Door:
         path = environ.get("PATH_INFO", "/")
         if path.startswith(_PREFIX) and "HTTP_AUTHORIZATION" not in environ:
             return self._answer(environ, path[len(_PREFIX) :], body, start_response)
+        # moto reads keys with escapes from here.
+        environ.setdefault("RAW_URI", environ.get("REQUEST_URI", path))
         call = identify(environ, body)
         if call is not None:
             self._recorder.record(call)
         with STATE_LOCK:
-            result = self._application(environ, start_response)
+            result = self._application(environ, _noting_failures(call, start_response))
             try:
                 return [b"".join(result)]
             finally:
@@ -68,6 +75,15 @@ class Door:
         status = "404 Not Found" if answer is None else "200 OK"
         start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(content)))])
         return [content]
+
+
+def _noting_failures(call: Any, start_response: Any) -> Any:
+    def start(status: str, headers: Any, exc_info: Any = None) -> Any:
+        if status >= "500":
+            _log.error("%s: %s", call, status)
+        return start_response(status, headers, exc_info)
+
+    return start
 
 
 def _body(environ: dict[str, Any]) -> bytes:
@@ -109,7 +125,10 @@ def bind(port: int) -> socket.socket:
 
 
 class Endpoint:
-    """The HTTP server in front of moto, in a thread of its own.
+    """The HTTP server in front of moto, in threads of its own.
+
+    Waitress, not the server that moto brings: under load that one now and then lost an answer after the work was done, and the AWS SDKs, which
+    then ask again, met a duplicate of their own making.
 
     Parameters
     ----------
@@ -120,30 +139,21 @@ class Endpoint:
     """
 
     def __init__(self, server: socket.socket, recorder: CallRecorder, control: Control) -> None:
-        from moto.moto_server.werkzeug_app import (
-            DomainDispatcherApplication,
-            MotoRequestHandler,
-            create_backend_app,
-        )
-        from werkzeug.serving import make_server
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+        from waitress.server import create_server
 
-        def log_request(handler: Any, code: Any = "-", size: Any = "-") -> None:
-            if int(code) >= 500:
-                _log.error("%s %s: %s", handler.command, handler.path, code)
-
-        MotoRequestHandler.log_request = log_request
-        application = DomainDispatcherApplication(create_backend_app)
-        host, port = server.getsockname()
-        self._server = make_server(
-            host,
-            port,
-            Door(application, recorder, control),
-            threaded=True,
-            request_handler=MotoRequestHandler,
-            fd=server.fileno(),
+        # Calls wait for one another by design.
+        logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+        self._server = create_server(
+            Door(DomainDispatcherApplication(create_backend_app), recorder, control),
+            sockets=[server],
+            threads=_THREADS,
+            connection_limit=_CONNECTIONS,
+            channel_timeout=_IDLE_SECONDS,
+            clear_untrusted_proxy_headers=True,
         )
         self._socket = server
-        self._thread = threading.Thread(target=self._server.serve_forever, name="endpoint", daemon=True)
+        self._thread = threading.Thread(target=self._server.run, name="endpoint", daemon=True)
 
     def start(self) -> None:
         """Start to answer."""
@@ -151,7 +161,6 @@ class Endpoint:
 
     def stop(self) -> None:
         """Stop to answer, and close the socket."""
-        self._server.shutdown()
-        self._thread.join(5)
-        self._server.server_close()
+        self._server.close()
+        self._server.task_dispatcher.shutdown()
         self._socket.close()

@@ -142,9 +142,7 @@ def test_the_dashboard_is_on_loopback_behind_mutual_tls(cluster):
     anybody = ssl.create_default_context(cadata=attachment.keys.ca)
     anybody.check_hostname = False
     with pytest.raises(OSError):  # noqa: PT011 (refused, reset or a TLS alert: all mean no)
-        urllib.request.urlopen(
-            f"https://{host}:{attachment.scheduler.dashboard_port}/health", timeout=10, context=anybody
-        ).read()
+        urllib.request.urlopen(f"https://{host}:{attachment.scheduler.dashboard_port}/health", timeout=10, context=anybody).read()
 
 
 def test_a_dead_worker_is_replaced_once_and_mirrored(cluster, client, sim):

@@ -23,9 +23,7 @@ def groups(monkeypatch):
         ec2 = boto3.client("ec2", region_name="us-east-1")
         subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
         image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
-        ec2.create_launch_template(
-            LaunchTemplateName="worker", LaunchTemplateData={"ImageId": image, "InstanceType": "m5.large"}
-        )
+        ec2.create_launch_template(LaunchTemplateName="worker", LaunchTemplateData={"ImageId": image, "InstanceType": "m5.large"})
         autoscaling = boto3.client("autoscaling", region_name="us-east-1")
         for name in ("etl-scheduler", "etl-workers"):
             autoscaling.create_auto_scaling_group(
@@ -53,9 +51,7 @@ def test_both_groups_in_one_call(groups):
 
 
 def test_groups_that_are_gone_are_left_out(groups):
-    boto3.client("autoscaling", region_name="us-east-1").delete_auto_scaling_group(
-        AutoScalingGroupName="etl-workers", ForceDelete=True
-    )
+    boto3.client("autoscaling", region_name="us-east-1").delete_auto_scaling_group(AutoScalingGroupName="etl-workers", ForceDelete=True)
     assert list(groups.describe()) == ["scheduler"]
 
 
@@ -89,7 +85,5 @@ def test_zero_works_although_a_removal_was_cut_off_after_protecting(groups):
 def test_tags_reach_instances_launched_from_then_on(groups):
     groups.tag({"terradask:run:id": "r1"})
     groups.set_desired("workers", 1)
-    (instance,) = boto3.client("ec2", region_name="us-east-1").describe_instances(InstanceIds=list(_ids(groups)))[
-        "Reservations"
-    ]
+    (instance,) = boto3.client("ec2", region_name="us-east-1").describe_instances(InstanceIds=list(_ids(groups)))["Reservations"]
     assert {"Key": "terradask:run:id", "Value": "r1"} in instance["Instances"][0]["Tags"]

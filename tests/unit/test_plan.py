@@ -243,4 +243,4 @@ def test_dictionary_is_stable_json_of_a_known_format(changed: PlanSummary):
     assert list(data) == [
         "format", "stack", "plan_sha256", "created_at", "terraform_version", "providers", "counts", "dangers", "changes", "drift",
     ]  # fmt: skip
-    assert data["counts"] == {"create": 0, "update": 3, "replace": 2, "delete": 1}
+    assert data["counts"] == {"create": 0, "update": 3, "replace": 2, "delete": 1, "imports": 0}

@@ -89,9 +89,7 @@ class TestRoster:
 
 class TestVictims:
     def test_those_that_have_not_joined_leave_first_then_the_cheapest(self):
-        victims = cheapest_victims(
-            ["i-1", "i-2", "i-3", "i-4"], 3, joined=["i-1", "i-2", "i-3"], by_cost=["i-2", "i-3"]
-        )
+        victims = cheapest_victims(["i-1", "i-2", "i-3", "i-4"], 3, joined=["i-1", "i-2", "i-3"], by_cost=["i-2", "i-3"])
         assert victims == ("i-4", "i-2", "i-3")
 
     def test_where_the_scheduler_names_too_few_the_newest_fill_up(self):
@@ -110,7 +108,5 @@ def test_workers_to_wait_for(wanted, wait_for, expected):
 
 
 def test_only_living_members_count():
-    members = tuple(
-        Member(f"i-{n}", state) for n, state in enumerate(["Pending", "InService", "Terminating", "Terminated", "Standby"])
-    )
+    members = tuple(Member(f"i-{n}", state) for n, state in enumerate(["Pending", "InService", "Terminating", "Terminated", "Standby"]))
     assert Group("workers", desired=2, max_size=5, members=members).active_ids == ("i-0", "i-1")
