@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from terradask._cluster import Cluster
-    from terradask._deployment import Deployment, DeploymentStatus
+    from terradask._deployment import Deployment
+    from terradask._status import DeploymentStatus
     from terradask._workspace import Plan, Workspace
 
 __all__ = ["Cluster", "Deployment", "DeploymentStatus", "Plan", "Workspace", "__version__"]
@@ -20,7 +21,7 @@ __version__ = _version("terradask")
 _HOMES = {
     "Cluster": "terradask._cluster",
     "Deployment": "terradask._deployment",
-    "DeploymentStatus": "terradask._deployment",
+    "DeploymentStatus": "terradask._status",
     "Plan": "terradask._workspace",
     "Workspace": "terradask._workspace",
 }

@@ -12,8 +12,8 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from terradask._dask_config import portable_config
 from terradask._documents import Descriptor, HostReport, Run, SchedulerAddress
@@ -29,19 +29,14 @@ from terradask._objects import (
     read_secret,
     write_secret,
 )
-from terradask._scaling import Group
 from terradask._software import lock_software
+from terradask._status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
 from terradask.errors import ClusterNotFound, ClusterStopped, HostFailed, InvalidInput, SchedulerMissing
 
 if TYPE_CHECKING:
     from terradask._aws import Aws
 
-State = Literal["stopped", "starting", "running", "stopping", "closing", "failed"]
-
 DEFAULT_WORKERS = 4
-
-#: A start that has claimed the cluster but raised nothing after this time was interrupted, and another may take over.
-CLAIM_SECONDS = 60
 
 _POLL_SECONDS = 0.2
 _POLL_MAX_SECONDS = 2.0
@@ -72,24 +67,6 @@ class Attachment:
                 advice="pass use_scheduler_public_ip=False, or set it in [cluster]",
             )
         return self.scheduler.public_address
-
-
-@dataclass(frozen=True)
-class DeploymentStatus:
-    """How a cluster is, from any machine that may read the account."""
-
-    name: str
-    state: State
-    run_id: str | None
-    owner: str | None
-    started_at: str | None
-    scheduler_address: str | None
-    groups: Mapping[str, Mapping[str, int]]
-    hosts: tuple[HostReport, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the status for ``--json`` output."""
-        return {**asdict(self), "hosts": [asdict(h) for h in self.hosts]}
 
 
 class Deployment:
@@ -306,11 +283,11 @@ class Deployment:
         public = bool(descriptor.settings.get("use_scheduler_public_ip", True))
         return DeploymentStatus(
             name=self.name,
-            state=_state(groups, run, scheduler, hosts, closing=closing),
+            state=derive_state(groups, run, scheduler, hosts, closing=closing),
             run_id=run.run_id if run else None,
             owner=run.owner if run else None,
             started_at=run.started_at if run else None,
-            scheduler_address=_address(scheduler, public=public),
+            scheduler_address=dial_address(scheduler, public=public),
             groups={name: {"desired": g.desired, "instances": len(g.active_ids), "max_size": g.max_size} for name, g in groups.items()},
             hosts=hosts,
         )
@@ -395,7 +372,7 @@ class Deployment:
         current = self.run()
         if current is None:
             return False
-        age = _age_seconds(current.started_at)
+        age = age_seconds(current.started_at)
         interrupted = age > CLAIM_SECONDS and not any(g.desired for g in self.groups.describe().values())
         if interrupted:
             self.stop()
@@ -434,40 +411,8 @@ def _first(*values: Any) -> Any:
     return next((v for v in values if v is not None), None)
 
 
-def _address(scheduler: SchedulerAddress | None, *, public: bool) -> str | None:
-    if scheduler is None:
-        return None
-    return (scheduler.public_address if public else None) or scheduler.private_address
-
-
-def _state(
-    groups: Mapping[str, Group],
-    run: Run | None,
-    scheduler: SchedulerAddress | None,
-    hosts: tuple[HostReport, ...],
-    *,
-    closing: bool,
-) -> State:
-    raised = any(g.desired for g in groups.values())
-    if closing:
-        return "closing"
-    if any(h.role == "scheduler" and h.state == "failed" for h in hosts):
-        return "failed"
-    if raised:
-        return "running" if scheduler is not None else "starting"
-    if any(g.members for g in groups.values()):
-        return "stopping"
-    if run is not None and _age_seconds(run.started_at) < CLAIM_SECONDS:
-        return "starting"
-    return "stopped"
-
-
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _age_seconds(at: str) -> float:
-    return (datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(at)).total_seconds()
 
 
 def _run_id() -> str:

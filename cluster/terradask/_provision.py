@@ -5,17 +5,20 @@ Everything here blocks; it runs in the caller's thread, where Ctrl-C arrives, or
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
 from terradask._deployment import Attachment, Deployment
 from terradask._documents import HostReport
 from terradask._options import check_same_structure
-from terradask._progress import Message, Progress, phase
+from terradask._progress import Message, Progress, ProgressEvent, phase
 from terradask._software import python_version
 from terradask.errors import ClusterNotFound, ClusterStopped, InvalidInput, NoIngress, VersionMismatch
 
@@ -72,10 +75,13 @@ class Provisioner:
         self._workspace: Workspace | None = None
         self._deployment: Deployment | None = None
         self._origin: Origin = "attached"
+        self._undoing = False
 
     def cancel(self) -> None:
         """Make `run`, in another thread, end soon, with what it had made undone."""
         self._cancelled.set()
+        if self._workspace is not None and not self._undoing:
+            self._workspace.cancel()
 
     def run(self) -> Provisioned:
         """Find or make the cluster and wait for its scheduler.
@@ -83,22 +89,50 @@ class Provisioner:
         Raises
         ------
         TerradaskError
-            Whatever went wrong; what was made here is then gone again.
+            Whatever went wrong; what was made here is then gone again, or a note on the error says what removes it.
         """
-        try:
-            return self._run()
-        except BaseException:
-            self.undo()
-            raise
+        with terminated_in_order():
+            try:
+                return self._run()
+            except BaseException as error:
+                self._undo_after(error)
+                raise
 
     def undo(self) -> None:
-        """Take back what this request made: destroy what it deployed, stop what it started."""
+        """Take back what this request made: destroy what it deployed, stop what it started.
+
+        Should that fail, or be interrupted, the groups are at zero, and what was deployed is marked: whoever uses its name next finishes.
+        """
         workspace, deployment, origin = self._workspace, self._deployment, self._origin
         self._origin = "attached"
         if workspace is None or deployment is None or origin == "attached":
             return
-        self._progress(Message(f"taking back cluster {deployment.name!r}"))
-        end_cluster(workspace, deployment, origin)
+        self._undoing = True
+        # A callback that fails must not keep anything from being taken back.
+        tell = _unfailing(self._progress)
+        try:
+            tell(Message(f"taking back cluster {deployment.name!r}"))
+            end_cluster(workspace.with_progress(tell), deployment, origin)
+        except ClusterNotFound:
+            logger.debug("cluster %s: nothing had been made", deployment.name)
+        except BaseException:
+            _let_go(deployment, origin)
+            raise
+
+    def _undo_after(self, error: BaseException) -> None:
+        """Undo, and keep the error that made it necessary the one that is raised, unless this is interrupted."""
+        name, made = self._request.name, self._origin
+        if made == "attached":
+            return
+        verb = "destroy" if made == "created" else "stop"
+        try:
+            self.undo()
+        except BaseException as second:
+            error.add_note(f"Cluster {name!r} could not be taken back ({_told(second)}). What is left goes with: terradask {verb} {name}")
+            if isinstance(error, Exception) and not isinstance(second, Exception):
+                raise second from error
+        else:
+            error.add_note(f"What had been {'made' if made == 'created' else 'started'} of cluster {name!r} was taken back.")
 
     def _run(self) -> Provisioned:
         from terradask._workspace import Workspace
@@ -195,6 +229,48 @@ class Provisioner:
         for report in reports:
             if report.role == "scheduler":
                 self._progress(Message(f"scheduler: {report.describe()}"))
+
+
+@contextlib.contextmanager
+def terminated_in_order() -> Iterator[None]:
+    """Let SIGTERM, where nobody handles it, unwind the main thread and end the process with its exit code, 143."""
+
+    def terminate(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _let_go(deployment: Deployment, origin: Origin) -> None:
+    """Do what fits into the last seconds of an interrupted process."""
+    try:
+        if origin == "created":
+            deployment.mark_closing()
+        else:
+            deployment.groups.zero()
+    except Exception:
+        # A deployment without a descriptor has no instances.
+        logger.debug("cluster %s: can't be let go", deployment.name, exc_info=True)
+
+
+def _unfailing(progress: Progress) -> Progress:
+    def tell(event: ProgressEvent, /) -> None:
+        with contextlib.suppress(Exception):
+            progress(event)
+
+    return tell
+
+
+def _told(error: BaseException) -> str:
+    return "interrupted" if isinstance(error, KeyboardInterrupt | SystemExit) else str(error)
 
 
 def end_cluster(workspace: Workspace, deployment: Deployment, origin: Origin) -> None:

@@ -397,7 +397,8 @@ class Terraform:
 
     @property
     def _lock_timeout(self) -> str:
-        return f"{self._state_lock_seconds}s"
+        # The lock of a command that was killed here isn't worth waiting for.
+        return f"{0 if self.lock.killed else self._state_lock_seconds}s"
 
     def _stream_or_init(self, verb: str, **options: Any) -> _Heard:
         """Run a command, once more after initialising where that is what it needs."""
@@ -441,12 +442,13 @@ class Terraform:
                 advice="run the same command again: it goes on from where this one stopped",
             )
         error = self._error(verb, done.exit_code, heard.diagnostics, done.stderr)
-        if not isinstance(error, StateLocked) or not left_by_killed(error, self.lock.killed):
+        if not isinstance(error, StateLocked) or not self.lock.killed:
             raise error
-        self._on_wait("removing the lock on the state that a killed Terraform left here")
-        self.force_unlock(str(error.lock_id))
+        if left_by_killed(error, self.lock.killed):
+            self._on_wait("removing the lock on the state that a killed Terraform left here")
+            self.force_unlock(str(error.lock_id))
         self.lock.forget_killed()
-        return self._stream(verb, *arguments, **options)
+        return self._stream(verb, *arguments, **{**options, "lock_timeout": self._lock_timeout})
 
     def _hear(self, text: str, heard: _Heard) -> None:
         event = parse_event(text)

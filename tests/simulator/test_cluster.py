@@ -9,13 +9,17 @@ import sys
 import time
 import urllib.request
 
+import dask
 import pytest
 from distributed import Client, wait
+
 from terradask import Cluster, Deployment, Workspace
 from terradask.errors import (
     ClusterNotFound,
     ClusterStopped,
     InvalidInput,
+    NoBaseline,
+    NoIngress,
     WorkersMissing,
 )
 
@@ -33,14 +37,26 @@ def eventually(condition, timeout=20, message="the condition never held"):
 
 def python(code, timeout=90, **kwargs):
     """Run code in another process and return what it printed."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout, **kwargs)
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=timeout, **kwargs)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.fixture(scope="module")
 def cluster(sim_environ):
-    with Cluster("shared", n_workers=2, wait_for_workers=True, max_workers=8) as cluster:
+    with (
+        dask.config.set({"distributed.worker.memory.spill": 0.61, "array.chunk-size": "7 MiB"}),
+        Cluster(
+            "shared",
+            n_workers=2,
+            wait_for_workers=True,
+            max_workers=8,
+            tags={"cost-centre": "4711"},
+            environ={"SEEN_BY_ALL": "yes"},
+            scheduler_options={"idle_timeout": "2 hours"},
+            worker_options={"resources": {"GPU": 1}},
+        ) as cluster,
+    ):
         yield cluster
 
 
@@ -66,6 +82,28 @@ def test_it_computes_over_mutual_tls_on_hosts_of_the_account(cluster, client, si
     assert cluster.observed == cluster.plan == cluster.requested
     assert all(name.startswith("i-") for name in cluster.observed)
     assert {h.instance_id for h in sim.hosts() if h.role == "worker" and h.cluster == "shared"} == cluster.observed
+
+
+def test_what_was_asked_for_reaches_the_hosts(cluster, client):
+    def look(dask_worker):
+        return dask.config.get("distributed.worker.memory.spill"), dask.config.get("array.chunk-size"), os.environ["SEEN_BY_ALL"]
+
+    assert set(client.run(look).values()) == {(0.61, "7 MiB", "yes")}
+    assert client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.idle_timeout) == 7200
+    assert client.submit(sum, [1, 1], resources={"GPU": 1}).result() == 2
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    assert {w["nthreads"] for w in workers} == {4}
+    assert all(15 * 2**30 < w["memory_limit"] <= 16 * 2**30 for w in workers)
+
+
+def test_tags_are_on_the_groups_and_their_instances(cluster):
+    ec2 = cluster._deployed.workspace.aws.client("ec2")
+    for reservation in ec2.describe_instances(InstanceIds=sorted(cluster.observed))["Reservations"]:
+        tags = {t["Key"]: t["Value"] for i in reservation["Instances"] for t in i["Tags"]}
+        assert tags["cost-centre"] == "4711"
+        assert tags["terradask:cluster"] == "shared"
+        assert tags["terradask:workspace"] == "default"
+        assert tags["terradask:run:id"] == cluster._run_id
 
 
 def test_its_repr_says_what_it_is(cluster, client):
@@ -183,6 +221,19 @@ def test_what_a_worker_says_when_it_fails(sim_environ):
         )
     assert "no_such_option" in str(caught.value)
     assert not Deployment(Workspace.load().aws, Workspace.load().bucket, "broken").exists
+
+
+def test_no_baseline_is_an_error_that_names_the_command_and_makes_nothing(sim_environ, monkeypatch):
+    monkeypatch.setenv("TERRADASK_WORKSPACE__NAME", "elsewhere")
+    with pytest.raises(NoBaseline, match="terradask apply network"):
+        Cluster(n_workers=1)
+
+
+def test_a_cluster_that_nobody_could_reach_is_refused(sim_environ, monkeypatch):
+    baseline = Workspace.load().baseline().model_copy(update={"ingress": []})
+    monkeypatch.setattr(Workspace, "baseline", lambda workspace: baseline)
+    with pytest.raises(NoIngress, match=r"network\.ingress"):
+        Cluster("closed", n_workers=1)
 
 
 def test_attaching_never_makes_or_starts(sim_environ):

@@ -4,12 +4,13 @@ import inspect
 import pickle
 
 import pytest
+
 from terradask import Cluster
 from terradask._options import RUN, STRUCTURE, UNBUILT, check_same_structure, refuse_unbuilt
 from terradask.errors import InvalidInput, UnsupportedOption
 
 #: The signature in the documents that terradask was made from.
-SEED_PARAMETERS = """
+_SEED_SIGNATURE = """
 name software container n_workers worker_class worker_options worker_vm_types worker_cpu worker_memory worker_disk_size
 worker_disk_throughput worker_gpu worker_gpu_type scheduler_class scheduler_options scheduler_vm_types scheduler_cpu scheduler_memory
 scheduler_disk_size scheduler_gpu asynchronous cloud account shutdown_on_close idle_timeout use_scheduler_public_ip use_dashboard_https
@@ -17,7 +18,7 @@ credentials credentials_duration_seconds timeout environ tags send_dask_config b
 configure_logging wait_for_workers package_sync package_sync_strict package_sync_ignore package_sync_fail_on private_to_creator
 use_best_zone compute_purchase_option spot_policy extra_worker_on_scheduler _n_worker_specs_per_host scheduler_port
 allow_ingress_from allow_ssh jupyter region arm
-""".split()
+"""
 
 #: Something that asks for the feature.
 ASKING = {
@@ -40,7 +41,7 @@ ASKING = {
 
 
 def test_every_parameter_of_the_seeds_is_there():
-    assert set(SEED_PARAMETERS) <= set(inspect.signature(Cluster).parameters)
+    assert set(_SEED_SIGNATURE.split()) <= set(inspect.signature(Cluster).parameters)
 
 
 def test_every_parameter_is_built_or_refused():

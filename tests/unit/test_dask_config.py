@@ -3,6 +3,7 @@
 import json
 
 import dask.config
+
 from terradask._dask_config import portable_config
 
 

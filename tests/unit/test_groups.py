@@ -3,6 +3,7 @@
 import boto3
 import pytest
 from moto import mock_aws
+
 from terradask._groups import Groups
 from terradask._scaling import ProtectAndLower, TerminateEach, removal
 

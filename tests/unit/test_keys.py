@@ -9,6 +9,7 @@ import threading
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
+
 from terradask._authority import make_keys
 from terradask._keys import KeySet
 

@@ -4,6 +4,7 @@ import importlib.metadata
 import sys
 
 import pytest
+
 from terradask._software import SoftwareNotInstalled, lock_software
 from terradask_modules.errors import InvalidInput
 

@@ -1,0 +1,55 @@
+"""The state of a cluster, told from what AWS, the bucket and the hosts say."""
+
+import datetime
+
+import pytest
+
+from terradask._documents import HostReport, Run, SchedulerAddress
+from terradask._scaling import Group, Member
+from terradask._status import derive_state, dial_address
+
+
+def run(age=datetime.timedelta()):
+    at = (datetime.datetime.now(datetime.UTC) - age).isoformat(timespec="seconds")
+    return Run("r1", at, "arn", "v1", "3.11", {}, 2)
+
+
+SCHEDULER = SchedulerAddress("r1", "i-1", 1, "tls://10.0.0.1:8786", "tls://3.0.0.1:8786", 8787, "3.11", {})
+UP = {"scheduler": Group("scheduler", 1, 1, (Member("i-1", "InService"),)), "workers": Group("workers", 2, 9)}
+GOING = {"scheduler": Group("scheduler", 0, 1, (Member("i-1", "Terminating"),)), "workers": Group("workers", 0, 9)}
+ZERO = {"scheduler": Group("scheduler", 0, 1), "workers": Group("workers", 0, 9)}
+HOUR = datetime.timedelta(hours=1)
+
+
+def host(role, state):
+    return HostReport("i-1", role, role, state, None, "2026-11-20T05:15:00Z", "r1")
+
+
+@pytest.mark.parametrize(
+    ("groups", "run", "scheduler", "hosts", "closing", "state"),
+    [
+        (ZERO, None, None, (), False, "stopped"),
+        (ZERO, run(), None, (), False, "starting"),
+        (ZERO, run(HOUR), None, (), False, "stopped"),
+        (UP, run(), None, (), False, "starting"),
+        (UP, run(HOUR), SCHEDULER, (), False, "running"),
+        (GOING, run(HOUR), SCHEDULER, (), False, "stopping"),
+        (UP, run(), None, (host("scheduler", "failed"),), False, "failed"),
+        (UP, run(), SCHEDULER, (host("worker", "failed"),), False, "running"),
+        (ZERO, None, None, (), True, "closing"),
+    ],
+)
+def test_state(groups, run, scheduler, hosts, closing, state):
+    assert derive_state(groups, run, scheduler, hosts, closing=closing) == state
+
+
+def test_the_address_to_dial():
+    assert dial_address(SCHEDULER, public=True) == "tls://3.0.0.1:8786"
+    assert dial_address(SCHEDULER, public=False) == "tls://10.0.0.1:8786"
+    assert dial_address(None, public=True) is None
+
+
+def test_a_host_whose_instance_is_gone_is_lost_unless_it_left_in_order():
+    assert host("worker", "running").lost().state == "lost"
+    assert "running" in host("worker", "running").lost().reason
+    assert host("worker", "failed").lost() == host("worker", "failed")
