@@ -83,8 +83,8 @@ demo: setup ## Run the main job on the embedded AWS
 	@$(BIN)/terradask demo
 
 .PHONY: test
-test: setup ## Run every test
-	@$(BIN)/pytest
+test: setup ## Run every test, two files at a time: most of the time goes into waiting
+	@$(BIN)/pytest -n 2 --dist loadfile
 
 .PHONY: lint
 lint: $(VENV)/.installed ## Ruff (rules, format) and mypy --strict

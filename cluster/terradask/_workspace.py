@@ -279,7 +279,11 @@ class Workspace:
         with self._at_work(name) as stack:
             self._synthesise_cluster(name, answers)
             stack.init()
-            return stack.plan(destroy=destroy, out=out)
+            try:
+                return stack.plan(destroy=destroy, out=out)
+            except BaseException:
+                self._forget_empty_state(name)
+                raise
 
     def open_plan(self, path: str | os.PathLike[str]) -> Plan:
         """Open a plan that `Plan.save` saved, here or on another machine with the same workspace.
@@ -564,6 +568,16 @@ class Workspace:
             names = ", ".join(stray.name for stray in strays)
             self._progress(Message(f"removing what an interrupted deployment left: {names}"))
             _strays.remove(self.aws, strays, cluster=name, force=False)
+
+    def _forget_empty_state(self, name: str) -> None:
+        """Remove the state without resources that Terraform writes when a first plan is interrupted: it would look like a cluster."""
+        from terradask._objects import STATE
+
+        objects = self.deployment(name).objects
+        with suppress(Exception):
+            # With anything beside it, its lock among that, it is somebody's.
+            if objects.names() == [STATE] and not (objects.read(STATE) or {}).get("resources"):
+                objects.delete([STATE])
 
     def _forget(self, name: str) -> None:
         """Remove what is left of a destroyed cluster.

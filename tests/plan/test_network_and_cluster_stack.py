@@ -248,20 +248,3 @@ def test_adding_a_zone_and_changing_hosts_replaces_nothing(deployed: Workspace) 
     }
     assert deployed.document("workspace.json")["templates"]["worker"]["x86_64"]["version"] == "2"
     assert deployed.actions("etl") == {"aws_autoscaling_group.workers": ["update"]}
-
-
-def test_destroying_leaves_nothing(deployed: Workspace) -> None:
-    for stack in ("etl", "network"):
-        deployed.terraform(stack, "destroy", "-input=false", "-no-color", "-auto-approve")
-
-    tagged = deployed.client("resourcegroupstaggingapi").get_resources(TagFilters=[{"Key": "terradask:workspace", "Values": ["default"]}])[
-        "ResourceTagMappingList"
-    ]
-    # Ended instances and NAT gateways are shown for a while, as on AWS.
-    left = [item["ResourceARN"] for item in tagged if not any(kind in item["ResourceARN"] for kind in (":instance/", ":natgateway/"))]
-    reservations = deployed.client("ec2").describe_instances()["Reservations"]
-    states = {instance["State"]["Name"] for reservation in reservations for instance in reservation["Instances"]}
-
-    assert left == []
-    assert states == {"terminated"}
-    assert deployed.client("s3").list_buckets()["Buckets"] == []

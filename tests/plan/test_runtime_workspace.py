@@ -17,8 +17,9 @@ import boto3
 import pytest
 
 from terradask import Workspace
+from terradask._baseline import Baseline
 from terradask._doctor import examine
-from terradask._progress import PhaseFinished, ProgressEvent, ResourceChanged
+from terradask._progress import Message, PhaseFinished, ProgressEvent, ResourceChanged
 from terradask.errors import (
     BaselineInUse,
     ClusterNotFound,
@@ -28,8 +29,10 @@ from terradask.errors import (
     SettingsError,
     StalePlan,
     TerraformCancelled,
+    TerraformError,
     UnknownInstanceType,
 )
+from terradask_simulator import leftovers
 
 pytestmark = [pytest.mark.plan, pytest.mark.timeout(180)]
 
@@ -301,10 +304,94 @@ def test_app_of_the_cdktf_command_writes_what_terradask_writes(workspace: Worksp
     assert (workspace.synth(out=tmp_path)["network"] / "cdk.tf.json").is_file()
 
 
-def test_network_is_destroyed_last(workspace: Workspace):
-    workspace.destroy_network()
+def _state_of_the_network(workspace: Workspace) -> Path:
+    return workspace.root / ".terradask/state/network.tfstate"
+
+
+def _empty_security_group(name: str) -> str:
+    """Leave a group as Terraform leaves it when it is killed just after it was made: with the rule that AWS gives it."""
+    ec2 = boto3.client("ec2", REGION)
+    groups = {g["GroupName"]: g["GroupId"] for g in ec2.describe_security_groups()["SecurityGroups"]}
+    rules = ec2.describe_security_group_rules()["SecurityGroupRules"]
+    for rule in rules:
+        if groups[name] in (rule["GroupId"], rule.get("ReferencedGroupInfo", {}).get("GroupId")):
+            revoke = ec2.revoke_security_group_egress if rule["IsEgress"] else ec2.revoke_security_group_ingress
+            revoke(GroupId=rule["GroupId"], SecurityGroupRuleIds=[rule["SecurityGroupRuleId"]])
+    ec2.authorize_security_group_egress(
+        GroupId=groups[name], IpPermissions=[{"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]
+    )
+    return groups[name]
+
+
+def test_network_that_the_state_does_not_know_is_imported(workspace: Workspace, events: list[ProgressEvent]):
+    ec2 = boto3.client("ec2", REGION)
+    before = workspace.baseline()
+    state = workspace.root / ".terradask/state/network.tfstate"
+    document = json.loads(state.read_text())
+    state.write_text(state.read_text()[:5000])
+    with pytest.raises(TerraformError, match=r"put it aside.*terradask plan network"):
+        workspace.plan_network()
+
+    # As after a kill while these were being made.
+    gateway = ec2.describe_internet_gateways()["InternetGateways"][0]["InternetGatewayId"]
+    ec2.detach_internet_gateway(InternetGatewayId=gateway, VpcId=before.vpc_id)
+    ec2.delete_launch_template(LaunchTemplateId=before.templates["worker"]["x86_64"].id)
+    unfinished = _empty_security_group("terradask-default-worker")
+    in_flight = ("aws_internet_gateway", "aws_subnet", "aws_route_table_association", "aws_launch_template")
+    document["resources"] = [r for r in document["resources"] if r["type"] not in in_flight and "worker" not in r["name"]]
+    state.write_text(json.dumps(document))
+    actions = {change.address: change.action for change in workspace.plan_network().summary.changes}
+    assert actions["aws_subnet.public-us-east-1a"] == actions["aws_route_table_association.private-us-east-1a"] == "import"
+    assert actions["aws_internet_gateway.this"] == "update"
+    assert actions["aws_iam_role.worker"] == "import"
+    # Imported, the rule that lets everything out would stay, and no plan would show it.
+    assert actions["aws_security_group.worker"] == "create"
+
+    # Terraform empties the file before it writes. Beside that, a network of somebody else's has the same name.
+    state.write_text("")
+    names = [{"Key": "Name", "Value": "terradask-default"}, {"Key": "terradask:workspace", "Value": "other"}]
+    foreign = ec2.create_vpc(CidrBlock="10.64.0.0/16", TagSpecifications=[{"ResourceType": "vpc", "Tags": names}])["Vpc"]["VpcId"]
+    events.clear()
+    plan = workspace.plan_network()
+    counts = plan.summary.counts
+    assert (counts.replace, counts.delete) == (0, 0)
+    assert counts.imports + counts.update >= 20
+    assert any(isinstance(event, Message) and "the plan imports them" in event.text for event in events)
+    assert workspace.open_plan(plan.save(state.parent / "artifact")).changed
+
+    after = workspace.apply(plan)
+    assert isinstance(after, Baseline)
+    assert (after.vpc_id, after.zones, after.roles) == (before.vpc_id, before.zones, before.roles)
+    assert after.security_groups["scheduler"] == before.security_groups["scheduler"]
+    assert after.security_groups["worker"] != unfinished
+    assert unfinished not in {group["GroupId"] for group in ec2.describe_security_groups()["SecurityGroups"]}
+    assert not workspace.plan_network().changed
+    assert not (workspace.root / "cdktf.out/stacks/network/imports.tf.json").exists()
+    ec2.delete_vpc(VpcId=foreign)
+
+
+def test_network_is_destroyed_last(workspace: Workspace, machine: Callable[[str], Path]):
+    ec2 = boto3.client("ec2", REGION)
+    foreign = ec2.create_vpc(CidrBlock="10.65.0.0/16")["Vpc"]["VpcId"]
+    # A cluster's group of which the bucket knows nothing.
+    boto3.client("secretsmanager", REGION).create_secret(
+        Name="terradask/default/lost",
+        Tags=[{"Key": "terradask:workspace", "Value": "default"}, {"Key": "terradask:cluster", "Value": "lost"}],
+    )
+    # Nothing but the tag leads there: this machine has no state.
+    elsewhere = Workspace.load(machine("last"))
+    with pytest.raises(BaselineInUse, match="lost"):
+        elsewhere.destroy_network()
+    elsewhere.destroy_cluster("lost")
+    elsewhere.destroy_network()
     assert boto3.client("s3", REGION).list_buckets()["Buckets"] == []
+    assert leftovers("default", session=boto3.Session(region_name=REGION)) == []
+    assert foreign in {vpc["VpcId"] for vpc in ec2.describe_vpcs()["Vpcs"]}
     with pytest.raises(NoBaseline):
-        workspace.baseline()
+        Workspace.load(elsewhere.root).baseline()
+    with pytest.raises(NoBaseline, match="no network to destroy"):
+        elsewhere.destroy_network()
+    # The state that knew it finds that it is gone.
+    workspace.destroy_network()
     with pytest.raises(NoBaseline, match="no network to destroy"):
         workspace.destroy_network()
