@@ -45,6 +45,12 @@ def _cli(old: str) -> str:
     return _between(page, "commands", commands_markdown())
 
 
+def _python(old: str) -> str:
+    from python_reference import python_markdown
+
+    return _between(old, "python", python_markdown())
+
+
 def _dark_picture(_old: str) -> str:
     picture = (DOCS / "images/overview.svg").read_text(encoding="utf-8")
     for light, dark in _DARK.items():
@@ -55,6 +61,7 @@ def _dark_picture(_old: str) -> str:
 PAGES: dict[str, Callable[[str], str]] = {
     "settings.md": _settings,
     "cli.md": _cli,
+    "python.md": _python,
     "images/overview-dark.svg": _dark_picture,
 }
 

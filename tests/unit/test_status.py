@@ -9,7 +9,7 @@ from terradask._scaling import Group, Member
 from terradask._status import derive_state, dial_address
 
 
-def run(age=datetime.timedelta()):
+def run(age):
     at = (datetime.datetime.now(datetime.UTC) - age).isoformat(timespec="seconds")
     return Run("r1", at, "arn", "v1", "3.11", {}, 2)
 
@@ -18,7 +18,7 @@ SCHEDULER = SchedulerAddress("r1", "i-1", 1, "tls://10.0.0.1:8786", "tls://3.0.0
 UP = {"scheduler": Group("scheduler", 1, 1, (Member("i-1", "InService"),)), "workers": Group("workers", 2, 9)}
 GOING = {"scheduler": Group("scheduler", 0, 1, (Member("i-1", "Terminating"),)), "workers": Group("workers", 0, 9)}
 ZERO = {"scheduler": Group("scheduler", 0, 1), "workers": Group("workers", 0, 9)}
-HOUR = datetime.timedelta(hours=1)
+NOW, HOUR = datetime.timedelta(), datetime.timedelta(hours=1)
 
 
 def host(role, state):
@@ -26,21 +26,21 @@ def host(role, state):
 
 
 @pytest.mark.parametrize(
-    ("groups", "run", "scheduler", "hosts", "closing", "state"),
+    ("groups", "age", "scheduler", "hosts", "closing", "state"),
     [
         (ZERO, None, None, (), False, "stopped"),
-        (ZERO, run(), None, (), False, "starting"),
-        (ZERO, run(HOUR), None, (), False, "stopped"),
-        (UP, run(), None, (), False, "starting"),
-        (UP, run(HOUR), SCHEDULER, (), False, "running"),
-        (GOING, run(HOUR), SCHEDULER, (), False, "stopping"),
-        (UP, run(), None, (host("scheduler", "failed"),), False, "failed"),
-        (UP, run(), SCHEDULER, (host("worker", "failed"),), False, "running"),
+        (ZERO, NOW, None, (), False, "starting"),
+        (ZERO, HOUR, None, (), False, "stopped"),
+        (UP, NOW, None, (), False, "starting"),
+        (UP, HOUR, SCHEDULER, (), False, "running"),
+        (GOING, HOUR, SCHEDULER, (), False, "stopping"),
+        (UP, NOW, None, (host("scheduler", "failed"),), False, "failed"),
+        (UP, NOW, SCHEDULER, (host("worker", "failed"),), False, "running"),
         (ZERO, None, None, (), True, "closing"),
     ],
 )
-def test_state(groups, run, scheduler, hosts, closing, state):
-    assert derive_state(groups, run, scheduler, hosts, closing=closing) == state
+def test_state(groups, age, scheduler, hosts, closing, state):
+    assert derive_state(groups, None if age is None else run(age), scheduler, hosts, closing=closing) == state
 
 
 def test_the_address_to_dial():

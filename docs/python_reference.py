@@ -1,0 +1,88 @@
+"""The generated part of ``docs/python.md``: the public classes, from their documentation strings."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_SECTION = re.compile(r"^(?P<title>[A-Z][A-Za-z ]+)\n-{3,}\n", re.MULTILINE)
+_TABLES = {"Parameters", "Attributes", "Raises", "Returns"}
+
+
+def python_markdown() -> str:
+    """Return the reference of what ``terradask`` exports."""
+    import terradask
+    from terradask._plan import Change, Danger, PlanSummary
+
+    exported = [getattr(terradask, name) for name in terradask.__all__ if not name.startswith("_")]
+    return "\n\n".join(_class(cls) for cls in [*exported, PlanSummary, Change, Danger])
+
+
+def _class(cls: type) -> str:
+    parts = [f"### `{cls.__name__}`", _text(cls.__doc__)]
+    parts += [f"#### `{_signature(cls, name, member)}`\n\n{_text(doc)}" for name, member, doc in _members(cls)]
+    return "\n\n".join(parts)
+
+
+def _members(cls: type) -> Iterator[tuple[str, Any, str]]:
+    ours = [base for base in cls.__mro__ if base.__module__.startswith("terradask")]
+    members = {name: member for base in reversed(ours) for name, member in vars(base).items()}
+    for name, member in members.items():
+        if name.startswith("_"):
+            continue
+        function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        if inspect.isfunction(function) and function.__doc__:
+            yield name, member, function.__doc__
+
+
+def _signature(cls: type, name: str, member: Any) -> str:
+    if isinstance(member, property):
+        return f"{cls.__name__}.{name}"
+    parameters = inspect.signature(getattr(cls, name)).parameters
+    names = [_parameter(p) for p in parameters.values() if p.name != "self"]
+    prefix = "await " if inspect.iscoroutinefunction(getattr(cls, name)) else ""
+    return f"{prefix}{cls.__name__}.{name}({', '.join(names)})"
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    """Return a parameter without its type; a default that is a function or a class by its name alone."""
+    if callable(parameter.default) and parameter.default is not parameter.empty:
+        return f"{parameter.name}={parameter.default.__name__.strip('<>')}"
+    return str(parameter.replace(annotation=parameter.empty))
+
+
+def _text(doc: str | None) -> str:
+    """Return a numpydoc string as Markdown: its sections as tables or paragraphs."""
+    text = inspect.cleandoc(doc or "")
+    pieces = _SECTION.split(text)
+    out = [pieces[0].strip()]
+    for title, body in zip(pieces[1::2], pieces[2::2], strict=True):
+        if title == "Examples":
+            shown = [line for line in body.strip().splitlines() if line.startswith((">>>", "..."))]
+            code = "\n".join(re.sub(r"^(>>>|\.\.\.) ?|\s+# doctest.*$", "", line) for line in shown)
+            out.append(f"```python\n{code}\n```")
+        elif title in _TABLES:
+            rows = [f"| {_code(name)} | {what} |" for name, what in _entries(body)]
+            out.append("\n".join([f"| {title.lower()} | |", "| --- | --- |", *rows]))
+        else:
+            out.append(f"**{title}.** {body.strip()}")
+    return re.sub(r"(?<!`)``([^`]+)``", r"`\1`", "\n\n".join(part for part in out if part))
+
+
+def _entries(body: str) -> Iterator[tuple[str, str]]:
+    name, lines = "", list[str]()
+    for line in [*body.strip().splitlines(), ""]:
+        if line.startswith(" ") or (not line and lines):
+            lines.append(line.strip())
+            continue
+        if name:
+            yield name, " ".join(filter(None, lines)).replace("|", "\\|")
+        name, lines = line, []
+    if name:
+        yield name, " ".join(filter(None, lines)).replace("|", "\\|")
+
+
+def _code(names: str) -> str:
+    return ", ".join(f"`{name.strip()}`" for name in names.split(","))
