@@ -21,7 +21,7 @@ from terradask._deployment import Deployment
 from terradask._group_cluster import GroupCluster, RemoteWorker
 from terradask._options import RUN, STRUCTURE, given, refuse_unbuilt, unsupported
 from terradask._progress import Progress, ProgressEvent, silent
-from terradask._provision import Origin, Provisioned, Provisioner, Request, end_cluster, parse_name
+from terradask._provision import Origin, Provisioned, Provisioner, Request, end_cluster, parse_name, terminated_in_order
 from terradask._scaling import workers_to_wait_for
 from terradask._widget import shown_in_notebook
 from terradask.errors import InvalidInput
@@ -242,21 +242,22 @@ class Cluster(GroupCluster):
         self._dashboard: DashboardForward | None = None
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="terradask")
         self._provisioner = Provisioner(self._request, self._tell)
-        if not asynchronous:
-            with shown_in_notebook(show_widget) as show:
-                self._show = show
-                self._provisioned = self._provisioner.run()
-        try:
-            super().__init__(
-                worker={"cls": RemoteWorker},
-                asynchronous=asynchronous,
-                loop=loop,
-                name=self._request.name,
-                shutdown_on_close=bool(shutdown_on_close),
-            )
-        except BaseException:
-            self._give_up()
-            raise
+        with terminated_in_order():
+            if not asynchronous:
+                with shown_in_notebook(show_widget) as show:
+                    self._show = show
+                    self._provisioned = self._provisioner.run()
+            try:
+                super().__init__(
+                    worker={"cls": RemoteWorker},
+                    asynchronous=asynchronous,
+                    loop=loop,
+                    name=self._request.name,
+                    shutdown_on_close=bool(shutdown_on_close),
+                )
+            except BaseException as error:
+                self._give_up(error)
+                raise
 
     # ---- starting -------------------------------------------------------------------------------------------------
 
@@ -273,11 +274,11 @@ class Cluster(GroupCluster):
             if self._provisioned is None:
                 self._provisioned = await self._provision_in_thread()
             await self._attach(self._provisioned)
-        except BaseException:
+        except BaseException as error:
             self.status = Status.failed
             await self._disconnect()
             if self._provisioned is not None:
-                await self._call(self._provisioner.undo)
+                await self._call(self._provisioner.undo_after, error)
             self.status = Status.closed
             raise
 
@@ -316,13 +317,15 @@ class Cluster(GroupCluster):
         most = self._deployed.attachment.descriptor.max_workers
         self.adapt(minimum=min(ADAPTIVE_MINIMUM, most), maximum=min(ADAPTIVE_MAXIMUM, most))
 
-    def _give_up(self) -> None:
-        if self._provisioned is not None and self._provisioned.origin != "attached":
-            self._provisioner.undo()
-        self.status = Status.closed
-        if not self.asynchronous:
-            self._loop_runner.stop()
-        self._pool.shutdown(wait=False)
+    def _give_up(self, error: BaseException) -> None:
+        try:
+            if self._provisioned is not None:
+                self._provisioner.undo_after(error)
+        finally:
+            self.status = Status.closed
+            if not self.asynchronous:
+                self._loop_runner.stop()
+            self._pool.shutdown(wait=False)
 
     def __await__(self) -> Generator[Any, Any, Cluster]:
         async def ready() -> Cluster:
@@ -410,7 +413,7 @@ class Cluster(GroupCluster):
     def _end_at_exit(self) -> None:
         """Bring a cluster of this process to zero in the seconds that are left; the next command finishes."""
         provisioned = self._provisioned
-        if provisioned is None or not self.shutdown_on_close:
+        if provisioned is None or not self.shutdown_on_close or self.status == Status.closed:
             return
         if provisioned.origin == "created":
             provisioned.deployment.mark_closing()

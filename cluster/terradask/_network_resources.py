@@ -163,7 +163,8 @@ def _bucket(client: Any, name: str, account: str) -> list[Resource]:
     try:
         client.head_bucket(Bucket=name, ExpectedBucketOwner=account)
     except ClientError as error:
-        if error.response["Error"]["Code"] in {"NoSuchBucket", "404"}:
+        # Forbidden: somebody else's, which Terraform will say when it shall make one of this name.
+        if error.response["Error"]["Code"] in {"NoSuchBucket", "404", "403"}:
             return []
         raise
     try:

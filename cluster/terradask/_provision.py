@@ -19,7 +19,7 @@ from terradask._deployment import Attachment, Deployment
 from terradask._documents import HostReport
 from terradask._options import check_same_structure
 from terradask._progress import Message, Progress, ProgressEvent, phase
-from terradask._software import python_version
+from terradask._software import lock_software, python_version
 from terradask.errors import ClusterNotFound, ClusterStopped, InvalidInput, NoIngress, VersionMismatch
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Provisioner:
             try:
                 return self._run()
             except BaseException as error:
-                self._undo_after(error)
+                self.undo_after(error)
                 raise
 
     def undo(self) -> None:
@@ -119,8 +119,14 @@ class Provisioner:
             _let_go(deployment, origin)
             raise
 
-    def _undo_after(self, error: BaseException) -> None:
-        """Undo, and keep the error that made it necessary the one that is raised, unless this is interrupted."""
+    def undo_after(self, error: BaseException) -> None:
+        """Undo because of an error, which gets a note about it and stays the one to raise, unless this is interrupted.
+
+        Raises
+        ------
+        KeyboardInterrupt, SystemExit
+            If this is interrupted, and `error` isn't an interruption itself.
+        """
         name, made = self._request.name, self._origin
         if made == "attached":
             return
@@ -172,6 +178,8 @@ class Provisioner:
         return overrides
 
     def _deploy(self, workspace: Workspace) -> None:
+        # What start would refuse is refused before anything is made.
+        lock_software(workspace.settings.cluster.software)
         self._check_ingress(workspace)
         plan = workspace.plan_cluster(self._request.name)
         self._check_cancelled()

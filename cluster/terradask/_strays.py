@@ -62,18 +62,19 @@ def clusters(aws: Aws, *, workspace: str) -> set[str]:
 
     Notes
     -----
-    Permissions needed: ``autoscaling:DescribeAutoScalingGroups``, ``secretsmanager:ListSecrets``.
+    Permissions needed: ``autoscaling:DescribeAutoScalingGroups``, ``secretsmanager:ListSecrets``, ``secretsmanager:DescribeSecret``.
     """
     scaling, secrets = aws.client("autoscaling"), aws.client("secretsmanager")
     with aws.explained():
         groups = scaling.get_paginator("describe_auto_scaling_groups").paginate(
             Filters=[{"Name": f"tag:{TAG_WORKSPACE}", "Values": [workspace]}]
         )
-        found = [group for page in groups for group in page["AutoScalingGroups"] if not group.get("Status")]
+        found = [_tags(group) for page in groups for group in page["AutoScalingGroups"] if not group.get("Status")]
+        names = {tags[TAG_CLUSTER] for tags in found if tags.get(TAG_WORKSPACE) == workspace and TAG_CLUSTER in tags}
         keys = secrets.get_paginator("list_secrets").paginate(Filters=[{"Key": "name", "Values": [secrets_prefix(workspace)]}])
-        found += [secret for page in keys for secret in page["SecretList"]]
-    tags = [{tag["Key"]: tag.get("Value", "") for tag in one.get("Tags") or ()} for one in found]
-    return {each[TAG_CLUSTER] for each in tags if each.get(TAG_WORKSPACE) == workspace and TAG_CLUSTER in each}
+        listed = {secret["Name"].removeprefix(secrets_prefix(workspace)) for page in keys for secret in page["SecretList"]}
+        # The list is up to five minutes old, and shows what is deleted.
+        return names | {name for name in listed - names if _secret(secrets, workspace, name, {TAG_WORKSPACE: workspace, TAG_CLUSTER: name})}
 
 
 def among(found: Iterable[Stray], addresses: Iterable[str]) -> list[Stray]:
@@ -145,5 +146,8 @@ def _secret(client: Any, workspace: str, cluster: str, tags: Mapping[str, str]) 
 
 
 def _has(found: Iterable[Mapping[str, Any]] | None, wanted: Mapping[str, str]) -> bool:
-    tags = {tag["Key"]: tag.get("Value") for tag in found or ()}
-    return all(tags.get(key) == value for key, value in wanted.items())
+    return wanted.items() <= _tags({"Tags": found}).items()
+
+
+def _tags(described: Mapping[str, Any]) -> dict[str, str]:
+    return {tag["Key"]: tag.get("Value", "") for tag in described.get("Tags") or ()}

@@ -242,6 +242,8 @@ class Terraform:
             As the case may be.
         """
         with self.lock:
+            # Terraform would say that a state is broken, and not what to do about it.
+            self._check_local_state()
             key = self._init_key()
             if not again and self._initialised(key):
                 return False
@@ -354,6 +356,11 @@ class Terraform:
         """Return the state's file, where it is one: reading it takes no process."""
         backend = self.configuration().get("terraform", {}).get("backend", {}).get("local")
         return None if backend is None else self.folder / backend["path"]
+
+    def _check_local_state(self) -> None:
+        local = self._local_state()
+        if local is not None:
+            _document(local)
 
     def configuration(self) -> dict[str, Any]:
         """Return the synthesised configuration."""

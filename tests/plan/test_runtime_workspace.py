@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -19,7 +21,7 @@ import pytest
 from terradask import Workspace
 from terradask._baseline import Baseline
 from terradask._doctor import examine
-from terradask._progress import Message, PhaseFinished, ProgressEvent, ResourceChanged
+from terradask._progress import Message, PhaseFinished, PhaseStarted, ProgressEvent, ResourceChanged
 from terradask.errors import (
     BaselineInUse,
     ClusterNotFound,
@@ -263,6 +265,36 @@ def test_interrupted_deployment_is_found_finished_or_destroyed(
     assert workspace.unfinished() == []
 
 
+def test_killed_terraform_stands_in_nobodys_way(machine: Callable[[str], Path]):
+    def kill_at_first(event: ProgressEvent) -> None:
+        if isinstance(event, ResourceChanged) and event.action == "create":
+            note = json.loads((folder / "cdktf.out/stacks/.killed.lock").read_text())
+            os.killpg(note["child"], signal.SIGKILL)
+
+    folder = machine("fifth")
+    killed = Workspace.load(folder, progress=kill_at_first)
+    with pytest.raises(TerraformError, match="ended by signal 9"):
+        killed.apply(killed.plan_cluster("killed"))
+    assert "clusters/killed/terraform.tfstate.tflock" in _keys("clusters/")
+    told: list[ProgressEvent] = []
+    killed.with_progress(told.append).destroy_cluster("killed")
+    assert any(isinstance(event, Message) and "lock on the state" in event.text for event in told)
+    assert _groups() == []
+    assert boto3.client("secretsmanager", REGION).list_secrets()["SecretList"] == []
+    assert _keys("clusters/") == []
+
+
+def test_interrupted_first_plan_leaves_no_trace(machine: Callable[[str], Path]):
+    def cancel(event: ProgressEvent) -> None:
+        if event == PhaseStarted("plan", "early"):
+            threading.Timer(1.0, interrupted.cancel).start()
+
+    interrupted = Workspace.load(machine("sixth"), progress=cancel)
+    with pytest.raises(TerraformCancelled):
+        interrupted.plan_cluster("early")
+    assert _keys("clusters/early/") == []
+
+
 def test_bad_input_is_refused_before_anything_runs(workspace: Workspace, events: list[ProgressEvent]):
     with pytest.raises(InvalidInput, match="network"):
         workspace.plan_cluster("network")
@@ -317,9 +349,7 @@ def _empty_security_group(name: str) -> str:
         if groups[name] in (rule["GroupId"], rule.get("ReferencedGroupInfo", {}).get("GroupId")):
             revoke = ec2.revoke_security_group_egress if rule["IsEgress"] else ec2.revoke_security_group_ingress
             revoke(GroupId=rule["GroupId"], SecurityGroupRuleIds=[rule["SecurityGroupRuleId"]])
-    ec2.authorize_security_group_egress(
-        GroupId=groups[name], IpPermissions=[{"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]
-    )
+    ec2.authorize_security_group_egress(GroupId=groups[name], IpPermissions=[{"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}])
     return groups[name]
 
 

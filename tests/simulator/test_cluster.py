@@ -14,6 +14,7 @@ import pytest
 from distributed import Client, wait
 
 from terradask import Cluster, Deployment, Workspace
+from terradask._software import SoftwareNotInstalled
 from terradask.errors import (
     ClusterNotFound,
     ClusterStopped,
@@ -234,6 +235,14 @@ def test_a_cluster_that_nobody_could_reach_is_refused(sim_environ, monkeypatch):
     monkeypatch.setattr(Workspace, "baseline", lambda workspace: baseline)
     with pytest.raises(NoIngress, match=r"network\.ingress"):
         Cluster("closed", n_workers=1)
+
+
+def test_software_that_is_not_installed_here_is_refused_before_anything_is_made(sim_environ):
+    events = []
+    with pytest.raises(SoftwareNotInstalled, match="no-such-package"):
+        Cluster("unlucky", n_workers=1, software=["no-such-package"], progress=events.append)
+    assert not Deployment(Workspace.load().aws, Workspace.load().bucket, "unlucky").objects.names()
+    assert "apply" not in {getattr(event, "phase", None) for event in events}
 
 
 def test_attaching_never_makes_or_starts(sim_environ):

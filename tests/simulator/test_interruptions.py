@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -78,13 +78,16 @@ def _make(sim: Simulator, folder: Path, stories: list[tuple[str, list[list[objec
     )
 
 
-def test_interrupted_cluster_is_taken_back_in_each_phase(sim: Simulator, tmp_path: Path, scarce: None) -> None:
+def _left(sim: Simulator) -> list[str]:
+    with sim.applied():
+        return leftovers("default", cluster="cut")
+
+
+def test_interrupted_cluster_is_taken_back_in_each_phase_of_its_deployment(sim: Simulator, tmp_path: Path, scarce: None) -> None:
     cues = {
         "init": ["PhaseStarted", "init"],
         "plan": ["PhaseStarted", "plan"],
         "apply": ["ResourceChanged", "started"],
-        "start": ["PhaseStarted", "start"],
-        "workers": ["PhaseFinished", "attach"],
     }
     done = _make(sim, tmp_path, [(title, [[*cue, signal.SIGINT, 0.2]]) for title, cue in cues.items()])
     assert done.returncode == 0, done.stderr
@@ -92,15 +95,16 @@ def test_interrupted_cluster_is_taken_back_in_each_phase(sim: Simulator, tmp_pat
     assert list(stories) == list(cues), done.stderr
     for title, ((kind, *notes), cues_left, left) in stories.items():
         assert (kind, cues_left, left) == ("KeyboardInterrupt", 0, []), title
-        if title in ("apply", "start"):
-            assert notes == ["What had been made of cluster 'cut' was taken back."], title
+        assert notes == (["What had been made of cluster 'cut' was taken back."] if title == "apply" else []), title
+    # Nor does the process leave anything as it ends.
+    assert _left(sim) == []
 
 
-def test_terminated_python_ends_in_order(sim: Simulator, tmp_path: Path, scarce: None) -> None:
-    done = _make(sim, tmp_path, [("SIGTERM", [["PhaseStarted", "attach", signal.SIGTERM, 0.2]])])
+def test_python_that_waits_for_workers_and_is_terminated_ends_in_order(sim: Simulator, tmp_path: Path, scarce: None) -> None:
+    done = _make(sim, tmp_path, [("SIGTERM", [["PhaseFinished", "attach", signal.SIGTERM, 0.5]])])
     assert done.returncode == 128 + signal.SIGTERM, done.stderr
     assert "Traceback" not in done.stderr
-    assert json.loads(done.stdout)[-1] == []
+    assert _left(sim) == []
 
 
 def test_second_ctrl_c_leaves_zero_and_the_next_command_finishes(sim: Simulator, tmp_path: Path, scarce: None) -> None:
@@ -113,20 +117,29 @@ def test_second_ctrl_c_leaves_zero_and_the_next_command_finishes(sim: Simulator,
     assert any(line.endswith("clusters/cut/closing.json") for line in left)
     assert not any(line.startswith("instance") for line in left)
     subprocess.run([*COMMAND, "destroy", "cut", "--yes"], cwd=tmp_path, env=sim.environ, capture_output=True, check=True, timeout=100)
-    with sim.applied():
-        assert leftovers("default", cluster="cut") == []
+    assert _left(sim) == []
 
 
-def _begin(sim: Simulator, folder: Path) -> subprocess.Popen[str]:
+def _apply_network(environ: Mapping[str, str], folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*COMMAND, "apply", "network", "--yes"],
         cwd=folder,
-        env=sim.environ,
+        env=environ,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def _until(process: subprocess.Popen[str], wanted: str) -> list[str]:
+    lines: list[str] = []
+    assert process.stderr is not None
+    for line in process.stderr:
+        lines.append(line)
+        if wanted in line:
+            return lines
+    raise AssertionError(f"{wanted!r} was never said: {lines}")
 
 
 def _terraform_of(process: subprocess.Popen[str], state_dir: Path) -> int:
@@ -135,37 +148,39 @@ def _terraform_of(process: subprocess.Popen[str], state_dir: Path) -> int:
     return int(note["child"])
 
 
-def test_network_is_ended_killed_and_removed(bare_sim: Simulator, tmp_path: Path, wait_for: Callable[..., object]) -> None:
-    ec2 = bare_sim.client("ec2")
-    tagged = [{"Name": "tag:terradask:workspace", "Values": ["default"]}]
-
-    ended = _begin(bare_sim, tmp_path)
-    wait_for(lambda: ec2.describe_vpcs(Filters=tagged)["Vpcs"], seconds=60)
-    ended.send_signal(signal.SIGTERM)
-    said = ended.communicate(timeout=60)[1]
-    assert ended.returncode == 128 + signal.SIGTERM, said
-    assert "terradask destroy network removes it" in said
-    assert "Traceback" not in said
-
-    killed = _begin(bare_sim, tmp_path)
-    wait_for(lambda: ec2.describe_subnets(Filters=tagged)["Subnets"], seconds=60)
-    group = _terraform_of(killed, bare_sim.state_dir)
+def test_network_is_killed_terminated_and_removed(bare_sim: Simulator, tmp_path: Path, wait_for: Callable[..., object]) -> None:
+    environ = {**bare_sim.environ, "TERRADASK_NETWORK__ZONES": '["us-east-1a"]'}
+    with contextlib.closing(bare_sim.client("ec2")) as ec2:
+        tagged = [{"Name": "tag:terradask:workspace", "Values": ["default"]}]
+        killed = _apply_network(environ, tmp_path)
+        wait_for(lambda: ec2.describe_vpcs(Filters=tagged)["Vpcs"], seconds=60)
+    terraform = _terraform_of(killed, bare_sim.state_dir)
     killed.kill()
-    os.killpg(group, signal.SIGKILL)
+    os.killpg(terraform, signal.SIGKILL)
     killed.communicate()
-    time.sleep(0.2)
+    state = json.loads((bare_sim.state_dir / "state/network.tfstate").read_text())
+    assert not any(resource["type"] == "aws_vpc" and resource["instances"] for resource in state["resources"])
+
+    ended = _apply_network(environ, tmp_path)
+    said = "".join(_until(ended, "the plan imports them"))
+    ended.send_signal(signal.SIGTERM)
+    said += ended.communicate(timeout=60)[1]
+    assert ended.returncode == 128 + signal.SIGTERM, said
+    assert "error: interrupted" in said
+    assert "Traceback" not in said
+    assert not (bare_sim.state_dir / "cdktf.out/stacks/network/imports.tf.json").exists()
 
     done = subprocess.run(
         [*COMMAND, "destroy", "network", "--yes"],
         cwd=tmp_path,
-        env=bare_sim.environ,
+        env=environ,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
         timeout=110,
     )
-    ec2.close()
     assert done.returncode == 0, done.stderr
+    assert "removing aws_vpc vpc-" in done.stderr
     with bare_sim.applied():
         assert leftovers("default") == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import socket
 from getpass import getuser
@@ -9,7 +10,7 @@ from getpass import getuser
 import pytest
 
 from terradask._events import Diagnostic, parse_event
-from terradask._terraform_errors import error_of, needs_init
+from terradask._terraform_errors import error_of, left_by_killed, needs_init
 from terradask.errors import (
     AccessDenied,
     BackendMissing,
@@ -106,6 +107,28 @@ def test_locked_by_this_machine_says_so():
     diagnostics = [Diagnostic("error", "Error acquiring the state lock", detail)]
     error = error_of(verb="plan", folder="/w/etl", exit_code=1, diagnostics=diagnostics, stderr="")
     assert "this machine" in str(error)
+
+
+HERE = f"{getuser()}@{socket.gethostname()}"
+LOCKED_AT = datetime.datetime(2026, 11, 20, 5, 18, 52, tzinfo=datetime.UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("who", "killed", "stale"),
+    [
+        (HERE, {"started_at": LOCKED_AT - 2.5}, True),
+        (HERE, {"started_at": LOCKED_AT + 0.5}, True),
+        (HERE, None, False),
+        (HERE, {"started_at": LOCKED_AT + 5}, False),
+        (HERE, {"started_at": LOCKED_AT - 60}, False),
+        ("ana@laptop", {"started_at": LOCKED_AT - 2.5}, False),
+    ],
+)
+def test_only_the_lock_of_a_command_that_was_killed_here_is_stale(who: str, killed: dict[str, float] | None, stale: bool):
+    diagnostics = [Diagnostic("error", "Error acquiring the state lock", LOCKED.format(who=who))]
+    error = error_of(verb="plan", folder="/w/etl", exit_code=1, diagnostics=diagnostics, stderr="")
+    assert isinstance(error, StateLocked)
+    assert left_by_killed(error, killed) is stale
 
 
 def test_unreachable_registry_names_the_remedy():

@@ -232,6 +232,34 @@ def test_lock_may_be_taken_again_by_its_holder(tmp_path: Path):
         pass
 
 
+def test_lock_remembers_a_command_that_was_killed_until_that_is_mended(tmp_path: Path):
+    path = tmp_path / ".lock"
+    with FolderLock(path, limit_seconds=0) as lock:
+        ended: list[int] = []
+
+        def note_end(exit_code: int) -> None:
+            ended.append(exit_code)
+            lock.note_end(exit_code)
+
+        kills_itself = _script(tmp_path, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
+        _follow(kills_itself, tmp_path, on_started=lambda pid: lock.note("terraform apply", pid), on_ended=note_end)
+        assert ended == [-9]
+        assert lock.killed is not None
+        _follow([PYTHON, "-c", ""], tmp_path, on_started=lambda pid: lock.note("terraform plan", pid), on_ended=note_end)
+    with FolderLock(path, limit_seconds=0) as lock:
+        assert lock.killed is not None
+        assert lock.killed["command"] == "terraform apply"
+        assert abs(lock.killed["started_at"] - time.time()) < 30
+        lock.forget_killed()
+    with FolderLock(path, limit_seconds=0) as lock:
+        assert lock.killed is None
+        # As after a kill of this very process.
+        lock.note("terraform destroy", 4_000_000)
+    with FolderLock(path, limit_seconds=0) as lock:
+        assert lock.killed is not None
+        assert lock.killed["command"] == "terraform destroy"
+
+
 def test_lock_stays_while_an_orphaned_command_runs(tmp_path: Path):
     path = tmp_path / ".lock"
     with FolderLock(path, limit_seconds=0) as lock:

@@ -5,6 +5,7 @@ Loading this package costs click and nothing else: every command imports what it
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import NoReturn
 
@@ -16,4 +17,7 @@ __all__ = ["command", "main", "run"]
 
 def main() -> NoReturn:
     """Run the command line with the process's arguments, and leave with its exit code."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    # Everything is said: an interrupt of the interpreter's own end would add a traceback and nothing else.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
