@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from ipaddress import AddressValueError, IPv4Network, IPv6Network, NetmaskValueError, ip_network
@@ -32,6 +33,22 @@ _DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
 _ENVIRON_KEY = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 _PORTS = re.compile(r"^([0-9]{1,5})(?:-([0-9]{1,5}))?$")
 _NETWORK_PREFIXES = (16, 24)
+
+#: Options that hosts set themselves; the host program refuses them too.
+SCHEDULER_RESERVED = frozenset({"security", "protocol", "host", "port", "interface", "dashboard_address"})
+WORKER_RESERVED = frozenset(
+    {
+        "security",
+        "protocol",
+        "host",
+        "interface",
+        "name",
+        "dashboard_address",
+        "scheduler_ip",
+        "scheduler_port",
+        "scheduler_file",
+    }
+)
 
 
 def refuse(problem: str, *, allowed: str, advice: str | None = None) -> PydanticCustomError:
@@ -218,6 +235,33 @@ def check_environ(environ: dict[str, str]) -> dict[str, str]:
         if key.startswith("TERRADASK_"):
             raise refuse(f"{key!r} is terradask's own", allowed="variables without TERRADASK_ in front")
     return environ
+
+
+def check_scheduler_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the scheduler's options if they are JSON and none is what hosts set themselves."""
+    return _check_options(options, "scheduler", SCHEDULER_RESERVED)
+
+
+def check_worker_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the workers' options if they are JSON and none is what hosts set themselves."""
+    return _check_options(options, "worker", WORKER_RESERVED)
+
+
+def _check_options(options: dict[str, Any], role: str, reserved: frozenset[str]) -> dict[str, Any]:
+    taken = sorted(reserved & options.keys())
+    if taken:
+        raise refuse(
+            f"{', '.join(taken)} is what a {role}'s host sets itself",
+            allowed=f"any option of the {role} class but {', '.join(sorted(reserved))}",
+            advice="leave it out; ports are settings of the cluster",
+        )
+    try:
+        json.dumps(options, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise refuse(
+            f"the options can't travel to the hosts: {error}", allowed="text, numbers, booleans, lists and tables of these"
+        ) from error
+    return options
 
 
 def unique(values: Sequence[str]) -> list[str]:

@@ -24,7 +24,9 @@ from terradask_stacks.rules import (
     check_ports,
     check_region,
     check_requirements,
+    check_scheduler_options,
     check_tags,
+    check_worker_options,
     refuse,
     unique,
     validate_cluster_name,
@@ -78,6 +80,8 @@ def _wait_for_workers(value: Any) -> bool | int | float:
 
 Tags = Annotated[dict[str, str], AfterValidator(check_tags)]
 InstanceTypes = Annotated[list[str], AfterValidator(check_instance_types)]
+SchedulerOptions = Annotated[dict[str, Any], AfterValidator(check_scheduler_options)]
+WorkerOptions = Annotated[dict[str, Any], AfterValidator(check_worker_options)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 DiskSize = Annotated[int, Field(ge=8, le=16384)]
 SubnetPrefixLength = Annotated[int, Field(ge=17, le=MAX_SUBNET_PREFIX_LENGTH)]
@@ -223,11 +227,11 @@ class ClusterSettings(_Model):
     worker_class: Annotated[str, AfterValidator(check_dotted)] = Field(
         default="distributed.Nanny", description="Class of the workers, as a dotted path."
     )
-    worker_options: dict[str, Any] = Field(default={}, description="Keyword arguments of the worker class.")
+    worker_options: WorkerOptions = Field(default={}, description="Keyword arguments of the worker class.")
     scheduler_class: Annotated[str, AfterValidator(check_dotted)] = Field(
         default="distributed.Scheduler", description="Class of the scheduler, as a dotted path."
     )
-    scheduler_options: dict[str, Any] = Field(default={}, description="Keyword arguments of the scheduler class.")
+    scheduler_options: SchedulerOptions = Field(default={}, description="Keyword arguments of the scheduler class.")
     software: Annotated[list[str], AfterValidator(check_requirements)] = Field(
         default=[],
         description="Packages that the hosts need beside Dask, as PEP 508 requirements, such as 'pandas==3.0.1'.",

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from terradask_host.launch_documents import RESERVED_OPTIONS
 from terradask_modules.errors import InvalidInput
 from terradask_stacks.checks import check_ports
 from terradask_stacks.errors import SettingsError
 from terradask_stacks.lock import NetworkLock
+from terradask_stacks.rules import SCHEDULER_RESERVED, WORKER_RESERVED
 from terradask_stacks.settings import (
     ClusterSettings,
     IngressRule,
@@ -193,3 +195,21 @@ def test_ports_that_the_network_does_not_open_are_named() -> None:
     with pytest.raises(SettingsError) as error:
         check_ports(ClusterSettings(scheduler_port=9000, dashboard_port=443))
     assert [finding.where for finding in error.value.findings] == ["cluster.scheduler_port", "cluster.dashboard_port"]
+
+
+@pytest.mark.parametrize(
+    ("field", "options", "said"),
+    [
+        ("worker_options", {"name": "mine"}, "name is what a worker's host sets itself"),
+        ("scheduler_options", {"port": 1, "host": "x"}, "host, port is what a scheduler's host sets itself"),
+        ("worker_options", {"resources": {1, 2}}, "can't travel to the hosts"),
+        ("scheduler_options", {"idle_timeout": float("inf")}, "can't travel to the hosts"),
+    ],
+)
+def test_options_that_no_host_could_take_are_refused(field: str, options: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        ClusterSettings(**{field: options})
+
+
+def test_settings_and_hosts_reserve_the_same_options() -> None:
+    assert {"scheduler": SCHEDULER_RESERVED, "worker": WORKER_RESERVED} == RESERVED_OPTIONS
