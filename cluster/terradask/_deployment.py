@@ -136,9 +136,16 @@ class Deployment:
         return Groups(self._aws, self.descriptor.autoscaling_groups)
 
     def run(self) -> Run | None:
-        """Return the current run, or None when the cluster is stopped."""
+        """Return the run that was started last and not stopped, be it over by now; None when the cluster was stopped."""
         document = self.objects.read(RUN)
         return None if document is None else Run.read(document)
+
+    def current_run(self) -> Run | None:
+        """Return the run that is going on; None when the cluster is stopped, or its run ended by itself: idle, or its hosts gone."""
+        run = self.run()
+        if run is None or age_seconds(run.started_at) < CLAIM_SECONDS:
+            return run
+        return run if any(group.desired for group in self.groups.describe().values()) else None
 
     def start(
         self,
@@ -323,7 +330,7 @@ class Deployment:
         SchedulerMissing
             When the scheduler isn't up in time, with how far its host came.
         """
-        run = self.run()
+        run = self.current_run()
         if run is None:
             raise ClusterStopped(
                 f"Cluster {self.name!r} is stopped.",
@@ -369,12 +376,8 @@ class Deployment:
         if self.objects.claim(RUN, run.to_document()):
             self.objects.delete([CLOSING])
             return True
-        current = self.run()
-        if current is None:
-            return False
-        age = age_seconds(current.started_at)
-        interrupted = age > CLAIM_SECONDS and not any(g.desired for g in self.groups.describe().values())
-        if interrupted:
+        if self.current_run() is None and self.run() is not None:
+            # Over, or claimed by a start that was interrupted: what is left of it makes way.
             self.stop()
         return False
 

@@ -189,7 +189,7 @@ class Provisioner:
 
     def _start(self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace) -> None:
         self._check_cancelled()
-        if self._origin != "created" and deployment.run() is not None:
+        if self._origin != "created" and deployment.current_run() is not None:
             return
         if self._request.attach_only:
             raise ClusterStopped(

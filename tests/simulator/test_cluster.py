@@ -269,6 +269,14 @@ with Cluster("resting", n_workers=1, wait_for_workers=True) as cluster, cluster.
     second = json.loads(python(code, env=environ))
     assert second[:2] == ["started", 3]
     assert first[2] != second[2]
+    # A run that ended by itself, as when the scheduler was idle, is no cluster to attach to.
+    deployment.start(n_workers=0)
+    deployment.groups.zero()
+    deployment.objects.write("run.json", {**deployment.run().to_document(), "started_at": "2026-01-01T00:00:00Z"})
+    with pytest.raises(ClusterStopped):
+        Cluster.from_name("resting")
+    with Cluster("resting", n_workers=0) as cluster:
+        assert cluster.origin == "started"
     workspace.destroy_cluster("resting")
     assert not Deployment(workspace.aws, workspace.bucket, "resting").exists
 
