@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from terradask._adoption import imports, unfinished_security_groups, unknown_addresses
 from terradask._network_removal import remove_network
-from terradask._network_resources import find_network, find_rules, find_security_groups
+from terradask._network_resources import Resource, find_network, find_rules, find_security_groups
 from terradask._progress import Message, Progress, phase
 from terradask_modules.names import NETWORK_STACK, resource_name
 
@@ -60,9 +60,8 @@ class NetworkRecovery:
         names = {resource_name(self._workspace, name) for kind, _, name in kinds if kind == "aws_security_group"}
         if not names:
             return
-        known = set(self.ids().values())
         found = unfinished_security_groups(find_security_groups(self._aws, workspace=self._workspace))
-        mine = [group for group in found if group.description["GroupName"] in names and group.id not in known]
+        mine = [group for group in self._unknown(found) if group.description["GroupName"] in names]
         remove_network(self._aws, mine, progress=self._progress)
 
     def remove_unknown(self) -> bool:
@@ -73,10 +72,13 @@ class NetworkRecovery:
         bool
             Whether there was something.
         """
-        known = set(self.ids().values())
-        found = find_network(self._aws, workspace=self._workspace, bucket=self._bucket)
-        unknown = [resource for resource in found if resource.id not in known]
+        unknown = self._unknown(find_network(self._aws, workspace=self._workspace, bucket=self._bucket))
         if unknown:
             with phase(self._progress, "remove", NETWORK_STACK):
                 remove_network(self._aws, unknown, progress=self._progress)
         return bool(unknown)
+
+    def _unknown(self, found: Iterable[Resource]) -> list[Resource]:
+        # With their types: a role and its instance profile have the same name.
+        known = {(address.partition(".")[0], identity) for address, identity in self.ids().items()}
+        return [resource for resource in found if (resource.type, resource.id) not in known]

@@ -111,10 +111,10 @@ class Stack:
         """Let Terraform see these imports and no others: an interrupted plan may have left some."""
         file = self.folder / _IMPORTS
         file.unlink(missing_ok=True)
-        if imports:
-            blocks = [{"to": address, "id": identity} for address, identity in imports.items()]
-            file.write_text(json.dumps({"import": blocks}, indent=1), encoding="utf-8")
         try:
+            if imports:
+                blocks = [{"to": address, "id": identity} for address, identity in imports.items()]
+                file.write_text(json.dumps({"import": blocks}, indent=1), encoding="utf-8")
             yield
         finally:
             # A plan's file has them; a configuration is what synthesis writes, and nothing else.
