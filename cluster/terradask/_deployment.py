@@ -38,9 +38,11 @@ if TYPE_CHECKING:
 
 DEFAULT_WORKERS = 4
 
-_POLL_SECONDS = 0.2
+#: A scheduler is looked for this often, and from the tenth second on ever more rarely.
+_POLL_SECONDS = 0.1
 _POLL_MAX_SECONDS = 2.0
-_POLL_GROWTH = 1.3
+_POLL_GROWTH = 1.2
+_EAGER_SECONDS = 10.0
 
 #: Reports are looked at this often while waiting for a scheduler: they cost a listing and a read per host.
 _REPORT_SECONDS = 3.0
@@ -339,6 +341,7 @@ class Deployment:
         keys = KeySet.from_document(read_secret(self._aws, self.descriptor.secret_id, version_id=run.secret_version_id))
         deadline = time.monotonic() + timeout_seconds
         next_report = time.monotonic() + _REPORT_SECONDS
+        eager_until = time.monotonic() + _EAGER_SECONDS
         pause = _POLL_SECONDS
         while True:
             if cancelled():
@@ -354,7 +357,8 @@ class Deployment:
                     on_wait(reports)
                 next_report = time.monotonic() + _REPORT_SECONDS
             time.sleep(pause)
-            pause = min(pause * _POLL_GROWTH, _POLL_MAX_SECONDS)
+            if time.monotonic() > eager_until:
+                pause = min(pause * _POLL_GROWTH, _POLL_MAX_SECONDS)
 
     def check_workers(self, n: int) -> None:
         """Refuse a number of workers that the group may not have, before any call.
