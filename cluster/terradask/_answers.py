@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
-from terradask._resolve import ARCHITECTURE, resolve_cluster, resolve_network
+from terradask._resolve import ARCHITECTURE, Place, resolve_cluster, resolve_network
 from terradask_stacks.loading import LoadedSettings
 from terradask_stacks.lock import ClusterLock, NetworkLock, read_lock, write_lock
 from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings, check_capacity, check_egress
@@ -27,13 +27,10 @@ class ClusterAnswers:
         Everything; the cluster's in its section.
     lock
         The cluster's locked answers.
-    public_workers
-        Whether its workers launch in the public subnet, as the deployed network says.
     """
 
     settings: Settings
     lock: ClusterLock
-    public_workers: bool
 
 
 def network_lock(loaded: LoadedSettings, aws: Aws, *, refresh: bool) -> NetworkLock:
@@ -47,10 +44,10 @@ def network_lock(loaded: LoadedSettings, aws: Aws, *, refresh: bool) -> NetworkL
 
 def cluster_answers(
     loaded: LoadedSettings,
-    baseline: Baseline,
     aws: Aws,
     *,
     name: str,
+    baseline: Baseline,
     deployed: Mapping[str, Any] | None,
     refresh: bool,
 ) -> ClusterAnswers:
@@ -63,15 +60,31 @@ def cluster_answers(
     refresh
         Ask AWS again instead.
     """
-    settings = loaded.settings
+    settings = loaded.settings.for_cluster(name)
     network = _as_deployed(settings.network, baseline)
     check_egress(network)
     check_capacity(network, None, settings.cluster.max_workers)
     earlier = read_lock(loaded.lock_path).clusters.get(name)
     if earlier is None and deployed is not None:
         earlier = ClusterLock.model_validate(deployed)
-    lock = resolve_cluster(settings, baseline, aws, earlier, refresh=refresh)
-    return ClusterAnswers(settings, lock, baseline.public_workers)
+    place = Place(baseline.account, aws.partition, frozenset(baseline.zones))
+    return ClusterAnswers(settings, _resolved(loaded, aws, name, place, earlier, refresh=refresh))
+
+
+def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: NetworkLock) -> ClusterAnswers:
+    """Answer what a declared cluster's settings leave open for the network that is declared beside it, deployed or not.
+
+    Parameters
+    ----------
+    network
+        The network's locked answers.
+    """
+    settings = loaded.settings.for_cluster(name)
+    check_egress(settings.network)
+    check_capacity(settings.network, network, settings.cluster.max_workers)
+    place = Place(network.account, network.partition, frozenset(network.zones))
+    earlier = read_lock(loaded.lock_path).clusters.get(name)
+    return ClusterAnswers(settings, _resolved(loaded, aws, name, place, earlier, refresh=False))
 
 
 def answers_to_destroy(loaded: LoadedSettings, baseline: Baseline, aws: Aws, descriptor: Mapping[str, Any] | None) -> ClusterAnswers:
@@ -97,8 +110,17 @@ def answers_to_destroy(loaded: LoadedSettings, baseline: Baseline, aws: Aws, des
             scheduler_instance_types=cluster.scheduler_vm_types,
             worker_instance_types=cluster.worker_vm_types,
         )
-    settings = loaded.settings.model_copy(update={"cluster": cluster})
-    return ClusterAnswers(settings, lock, baseline.public_workers)
+    return ClusterAnswers(loaded.settings.model_copy(update={"cluster": cluster}), lock)
+
+
+def _resolved(loaded: LoadedSettings, aws: Aws, name: str, place: Place, earlier: ClusterLock | None, *, refresh: bool) -> ClusterLock:
+    """Answer, and write a declared cluster's answers down: a laptop and a CI job then plan the same."""
+    lock = resolve_cluster(loaded.settings.cluster_named(name), place, aws, earlier, refresh=refresh)
+    if name in loaded.settings.clusters:
+        lock_file = read_lock(loaded.lock_path)
+        if lock != lock_file.clusters.get(name):
+            write_lock(loaded.lock_path, lock_file.with_cluster(name, lock))
+    return lock
 
 
 def _as_deployed(network: NetworkSettings, baseline: Baseline) -> NetworkSettings:

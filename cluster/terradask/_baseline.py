@@ -26,6 +26,8 @@ class Zone(_Model):
 
     public_subnet_id: str
     private_subnet_id: str
+    scheduler_subnet_id: str
+    worker_subnet_id: str
     public_cidr: str
     private_cidr: str
 

@@ -1,8 +1,7 @@
 """The dashboard on the client's own loopback, forwarded over mutual TLS.
 
 Dask's dashboard has no authentication of its own. On the scheduler's host it listens on loopback alone, behind a forward that demands a
-certificate of the
-cluster's authority; this is the other end.
+certificate of the cluster's authority; this is the other end.
 """
 
 from __future__ import annotations
@@ -60,15 +59,19 @@ class DashboardForward:
         if task is not None:
             self._pipes.add(task)
             task.add_done_callback(self._pipes.discard)
+        ends = [writer]
         try:
+            # It was accepted, and closed before this ran.
+            if self._server is None:
+                return
             far_reader, far_writer = await asyncio.open_connection(self._host, self._port, ssl=self._context)
-        except OSError:
-            writer.close()
-            return
-        try:
+            ends.append(far_writer)
             await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
+        except OSError:
+            # The scheduler's host can't be reached: the browser says so.
+            return
         finally:
-            for end in (writer, far_writer):
+            for end in ends:
                 with contextlib.suppress(OSError, RuntimeError):
                     end.close()
 

@@ -40,8 +40,7 @@ def portable_config(config: dict[str, Any] | None = None) -> dict[str, Any]:
     -------
     dict
         JSON-ready. Left out: terradask's settings, files and addresses of the caller's machine, TLS, preloads, Dask's own defaults,
-        whatever
-        looks like a secret by its key, and values that are no JSON.
+        whatever looks like a secret by its key, also in lists, and values that are no JSON.
     """
     import dask.config
 
@@ -51,6 +50,8 @@ def portable_config(config: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 def _copy(node: Any, path: tuple[str, ...]) -> Any:
+    if isinstance(node, list | tuple):
+        return [_without_secrets(item) for item in node]
     if not isinstance(node, dict):
         return node
     copied = {}
@@ -65,6 +66,14 @@ def _copy(node: Any, path: tuple[str, ...]) -> Any:
         elif _is_json(child) and child != _default(here):
             copied[str(key)] = child
     return copied
+
+
+def _without_secrets(node: Any) -> Any:
+    if isinstance(node, list | tuple):
+        return [_without_secrets(item) for item in node]
+    if isinstance(node, dict):
+        return {key: _without_secrets(value) for key, value in node.items() if not _SECRET.search(str(key))}
+    return node
 
 
 def _is_json(value: Any) -> bool:

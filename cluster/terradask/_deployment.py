@@ -1,7 +1,7 @@
 """A deployed cluster: start it, stop it, see how it is.
 
 Deployed means stopped: Terraform made the groups with no instance and an empty secret. Starting makes keys and numbers, and needs no
-Terraform.
+Terraform. Waiting for the scheduler is in `_attachment`.
 """
 
 from __future__ import annotations
@@ -12,63 +12,24 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from terradask._attachment import Attachment, attach, read_reports, read_scheduler
 from terradask._dask_config import portable_config
-from terradask._documents import Descriptor, HostReport, Run, SchedulerAddress
+from terradask._documents import Descriptor, HostReport, Run
 from terradask._groups import Groups
-from terradask._keys import KeySet
-from terradask._objects import (
-    CLOSING,
-    DESCRIPTOR,
-    RUN,
-    SCHEDULER,
-    SOFTWARE,
-    ClusterObjects,
-    read_secret,
-    write_secret,
-)
-from terradask._software import lock_software
+from terradask._objects import CLOSING, DESCRIPTOR, RUN, SOFTWARE, ClusterObjects, write_secret
+from terradask._software import SoftwareLock, lock_software
 from terradask._status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
-from terradask.errors import ClusterNotFound, ClusterStopped, HostFailed, InvalidInput, SchedulerMissing
+from terradask.errors import ClusterNotFound, ClusterStopped, InvalidInput
 
 if TYPE_CHECKING:
     from terradask._aws import Aws
 
 DEFAULT_WORKERS = 4
 
-#: A scheduler is looked for this often, and from the tenth second on ever more rarely.
-_POLL_SECONDS = 0.1
-_POLL_MAX_SECONDS = 2.0
-_POLL_GROWTH = 1.2
-_EAGER_SECONDS = 10.0
-
-#: Reports are looked at this often while waiting for a scheduler: they cost a listing and a read per host.
-_REPORT_SECONDS = 3.0
-
-
-@dataclass(frozen=True)
-class Attachment:
-    """What a client needs to talk to a running cluster."""
-
-    descriptor: Descriptor
-    run: Run
-    scheduler: SchedulerAddress
-    keys: KeySet
-
-    def address(self, *, public: bool) -> str:
-        """Return the address to dial: the scheduler's public or its private one."""
-        if not public:
-            return self.scheduler.private_address
-        if self.scheduler.public_address is None:
-            raise InvalidInput(
-                f"The scheduler of cluster {self.descriptor.cluster!r} has no public address.",
-                given="use_scheduler_public_ip=True",
-                allowed="use_scheduler_public_ip=False, from a network that reaches the VPC",
-                advice="pass use_scheduler_public_ip=False, or set it in [cluster]",
-            )
-        return self.scheduler.public_address
+#: Groups are looked at this often while they empty, which takes AWS a minute or so.
+_EMPTY_POLL_SECONDS = 0.5
 
 
 class Deployment:
@@ -86,10 +47,9 @@ class Deployment:
     Notes
     -----
     Starting and stopping needs, for the cluster's own groups, secret and objects: ``autoscaling:SetDesiredCapacity``,
-    ``CreateOrUpdateTags``,
-    ``DescribeAutoScalingGroups``, ``SetInstanceProtection``; ``secretsmanager:PutSecretValue``, ``GetSecretValue``; ``s3:GetObject``,
-    ``PutObject``, ``DeleteObject``, ``ListBucket``. AWS also asks whoever raises a group for ``ec2:RunInstances`` and ``ec2:CreateTags``
-    on what its
+    ``CreateOrUpdateTags``, ``DescribeAutoScalingGroups``, ``SetInstanceProtection``, ``PutScheduledUpdateGroupAction``,
+    ``BatchDeleteScheduledAction``; ``secretsmanager:PutSecretValue``, ``GetSecretValue``; ``s3:GetObject``, ``PutObject``,
+    ``DeleteObject``, ``ListBucket``. AWS also asks whoever raises a group for ``ec2:RunInstances`` and ``ec2:CreateTags`` on what its
     launch template makes, and ``iam:PassRole`` on its roles.
     """
 
@@ -99,6 +59,8 @@ class Deployment:
         self.bucket = bucket
         self.name = name
         self.objects = ClusterObjects(aws, bucket, name)
+        #: Id of the run that this object started last, and nobody else.
+        self.started_run_id: str | None = None
 
     def __repr__(self) -> str:
         return f"Deployment({self.name!r}, bucket={self.bucket!r})"
@@ -184,10 +146,9 @@ class Deployment:
         InvalidInput
             When more workers are asked for than ``max_workers`` allows, or a package isn't installed here.
         """
-        from terradask._authority import make_keys
-
-        settings = self.descriptor.settings
-        n = _first(n_workers, settings.get("n_workers"), min(DEFAULT_WORKERS, self.descriptor.max_workers))
+        descriptor = self.descriptor
+        settings = descriptor.settings
+        n = _first(n_workers, settings.get("n_workers"), min(DEFAULT_WORKERS, descriptor.max_workers))
         self.check_workers(n)
         lock = lock_software(_first(software, settings["software"]))
         run = Run(
@@ -201,32 +162,12 @@ class Deployment:
             environ=dict(_first(environ, settings["environ"])),
             dask_config=portable_config() if _first(send_dask_config, settings["send_dask_config"]) else {},
         )
-        if not self._claim(run):
+        while not self._claim(run):
             current = self.run()
             if current is not None:
                 return current
-            return self.start(n_workers=n_workers, environ=environ, software=software, send_dask_config=send_dask_config)
-        keys = make_keys(self.name, run.run_id)
-        tags = {
-            "terradask:run:id": run.run_id,
-            "terradask:run:owner": run.owner,
-            "terradask:run:started": run.started_at,
-        }
-        with ThreadPoolExecutor(4) as pool:
-            waits = [
-                pool.submit(
-                    write_secret,
-                    self._aws,
-                    self.descriptor.secret_id,
-                    keys.to_document(),
-                    version_id=run.secret_version_id,
-                ),
-                pool.submit(self.objects.write_text, SOFTWARE, lock.to_requirements()),
-                pool.submit(self.groups.tag, tags),
-                pool.submit(self.groups.arm),
-            ]
-            for wait in waits:
-                wait.result()
+        self.started_run_id = run.run_id
+        self._prepare(run, lock)
         self.groups.set_desired("scheduler", 1)
         self.groups.set_desired("workers", n)
         return run
@@ -247,7 +188,7 @@ class Deployment:
         while wait_seconds and time.monotonic() < deadline:
             if not any(group.members for group in groups.describe().values()):
                 break
-            time.sleep(_POLL_SECONDS)
+            time.sleep(_EMPTY_POLL_SECONDS)
         groups.disarm()
         self._void_keys()
         self.objects.delete_run()
@@ -278,7 +219,7 @@ class Deployment:
         with ThreadPoolExecutor(5) as pool:
             groups_ = pool.submit(self.groups.describe)
             run_ = pool.submit(self.run)
-            scheduler_ = pool.submit(self._scheduler)
+            scheduler_ = pool.submit(read_scheduler, self.objects)
             reports_ = pool.submit(self.reports)
             closing_ = pool.submit(lambda: self.marked_closing)
             groups, run, scheduler = groups_.result(), run_.result(), scheduler_.result()
@@ -303,7 +244,7 @@ class Deployment:
 
     def reports(self) -> list[HostReport]:
         """Read what each host says of itself."""
-        return [HostReport.read(document) for document in self.objects.hosts()]
+        return read_reports(self.objects)
 
     def attach(
         self,
@@ -338,27 +279,7 @@ class Deployment:
                 f"Cluster {self.name!r} is stopped.",
                 advice=f"terradask start {self.name}, or Cluster(name={self.name!r}) from Python",
             )
-        keys = KeySet.from_document(read_secret(self._aws, self.descriptor.secret_id, version_id=run.secret_version_id))
-        deadline = time.monotonic() + timeout_seconds
-        next_report = time.monotonic() + _REPORT_SECONDS
-        eager_until = time.monotonic() + _EAGER_SECONDS
-        pause = _POLL_SECONDS
-        while True:
-            if cancelled():
-                raise InterruptedError(f"the wait for cluster {self.name!r} was cancelled")
-            scheduler = self._scheduler()
-            if scheduler is not None and scheduler.run_id == run.run_id:
-                return Attachment(self.descriptor, run, scheduler, keys)
-            late = time.monotonic() > deadline
-            if late or time.monotonic() > next_report:
-                reports = [r for r in self.reports() if r.run_id == run.run_id]
-                self._check_scheduler(reports, late=late, timeout_seconds=timeout_seconds)
-                if on_wait is not None:
-                    on_wait(reports)
-                next_report = time.monotonic() + _REPORT_SECONDS
-            time.sleep(pause)
-            if time.monotonic() > eager_until:
-                pause = min(pause * _POLL_GROWTH, _POLL_MAX_SECONDS)
+        return attach(self._aws, self.objects, self.descriptor, run, timeout_seconds=timeout_seconds, on_wait=on_wait, cancelled=cancelled)
 
     def check_workers(self, n: int) -> None:
         """Refuse a number of workers that the group may not have, before any call.
@@ -385,33 +306,29 @@ class Deployment:
             self.stop()
         return False
 
-    def _scheduler(self) -> SchedulerAddress | None:
-        document = self.objects.read(SCHEDULER)
-        return None if document is None else SchedulerAddress.read(document)
+    def _prepare(self, run: Run, lock: SoftwareLock) -> None:
+        """Do all that must be there before a host boots."""
+        from terradask._authority import make_keys
+
+        keys = make_keys(self.name, run.run_id).to_document()
+        groups = self.groups
+        tags = {
+            "terradask:run:id": run.run_id,
+            "terradask:run:owner": run.owner,
+            "terradask:run:started": run.started_at,
+        }
+        with ThreadPoolExecutor(4) as pool:
+            waits = [
+                pool.submit(write_secret, self._aws, self.descriptor.secret_id, keys, version_id=run.secret_version_id),
+                pool.submit(self.objects.write_text, SOFTWARE, lock.to_requirements()),
+                pool.submit(groups.tag, tags),
+                pool.submit(groups.arm),
+            ]
+            for wait in waits:
+                wait.result()
 
     def _void_keys(self) -> None:
         write_secret(self._aws, self.descriptor.secret_id, {"format": 1}, version_id=str(uuid.uuid4()))
-
-    def _check_scheduler(self, reports: list[HostReport], *, late: bool, timeout_seconds: float) -> None:
-        mine = [r for r in reports if r.role == "scheduler"]
-        failed = [r for r in mine if r.state == "failed"]
-        if failed:
-            last = failed[-1]
-            raise HostFailed(
-                f"The scheduler's host of cluster {self.name!r} failed.",
-                cluster=self.name,
-                instance_id=last.instance_id,
-                reason=last.reason,
-                log_tail=last.log_tail,
-                advice=f"mend the reason, then: terradask start {self.name}",
-            )
-        if late:
-            came = "; ".join(r.describe() for r in mine) or "its host has not reported yet"
-            raise SchedulerMissing(
-                f"The scheduler of cluster {self.name!r} was not up within {timeout_seconds:.0f} s.",
-                given=came,
-                advice=f"terradask status {self.name} shows every host; a longer `timeout` waits longer",
-            )
 
 
 def _first(*values: Any) -> Any:

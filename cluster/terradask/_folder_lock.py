@@ -22,8 +22,8 @@ class FolderLock:
 
     Parameters
     ----------
-    path
-        The lock's file. It stays; its content says who holds it.
+    folder
+        The stack's folder. The lock's file lies beside it, as synthesis may write the folder anew; it stays, and says who holds the lock.
     limit_seconds
         How long to wait for another process.
     on_wait
@@ -40,16 +40,17 @@ class FolderLock:
     Terraform that it left behind has finished.
     """
 
-    def __init__(self, path: Path, *, limit_seconds: float, on_wait: Callable[[FolderBusy], None] | None = None) -> None:
-        self._path = path
+    def __init__(self, folder: Path, *, limit_seconds: float, on_wait: Callable[[FolderBusy], None] | None = None) -> None:
+        self._folder = folder
+        self._path = folder.with_name(f".{folder.name}.lock")
         self._limit_seconds = limit_seconds
         self._on_wait = on_wait
         self._thread_lock = threading.RLock()
         self._depth = 0
         self._file: IO[str] | None = None
+        self._noted: Mapping[str, Any] = {}
         #: The last command here that was killed, or whose end nobody saw: ``command`` and ``started_at``, in seconds since the epoch.
         self.killed: Mapping[str, Any] | None = None
-        self._noted: Mapping[str, Any] = {}
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -104,22 +105,8 @@ class FolderLock:
     def _take(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         stream = self._path.open("a+", encoding="utf-8")
-        started = time.monotonic()
-        told = False
         try:
-            while True:
-                try:
-                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError as error:
-                    waited = time.monotonic() - started
-                    busy = self._busy(waited)
-                    if waited >= self._limit_seconds:
-                        raise busy from error
-                    if not told and self._on_wait is not None:
-                        self._on_wait(busy)
-                    told = True
-                    time.sleep(_POLL_SECONDS)
+            self._wait_for(stream)
         except BaseException:
             stream.close()
             raise
@@ -128,6 +115,24 @@ class FolderLock:
         # Whoever has the lock now: a command that is noted as running is dead.
         self.killed = earlier if earlier.get("child") else earlier.get("killed")
         self.note("terradask")
+
+    def _wait_for(self, stream: IO[str]) -> None:
+        started = time.monotonic()
+        told = False
+        while True:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                waited = time.monotonic() - started
+                busy = self._busy(waited)
+                if waited >= self._limit_seconds:
+                    raise busy from error
+                if not told and self._on_wait is not None:
+                    self._on_wait(busy)
+                told = True
+                time.sleep(_POLL_SECONDS)
+            else:
+                return
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -139,7 +144,7 @@ class FolderLock:
         holder = self._read()
         # The process that started Terraform may be gone while Terraform still works.
         pid = next((p for p in (holder.get("pid"), holder.get("child")) if p and _alive(p)), None)
-        return FolderBusy(str(self._path.parent), pid=pid, command=holder.get("command"), waited_seconds=waited)
+        return FolderBusy(str(self._folder), pid=pid, command=holder.get("command"), waited_seconds=waited)
 
 
 def _alive(pid: int) -> bool:

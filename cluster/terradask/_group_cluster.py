@@ -16,9 +16,10 @@ from distributed.deploy.cluster import Cluster as DaskCluster
 from distributed.deploy.spec import SpecCluster
 
 from terradask._deployment import Deployment
+from terradask._joining import check_joining
 from terradask._options import unsupported
 from terradask._workers import Pace, Workers, host_of
-from terradask.errors import InvalidInput, WorkersMissing
+from terradask.errors import InvalidInput
 
 logger = logging.getLogger("terradask")
 
@@ -29,23 +30,13 @@ _JOIN_POLL_SECONDS = 0.05
 #: Reports are looked at this often while waiting for workers: they cost a listing and a read per host.
 _REPORT_SECONDS = 5.0
 
-#: An error tells about so many hosts.
-_TOLD_HOSTS = 5
-
-_IN_ORDER = frozenset({"leaving", "left"})
-
-
-class RemoteWorker:
-    """A worker on an instance: SpecCluster's ``worker_spec`` names this class; the group makes the instances."""
-
 
 class GroupCluster(SpecCluster):  # type: ignore[misc]
     """A SpecCluster whose workers are the instances of an Auto Scaling group.
 
     The group is the truth: it replaces what dies, and this object mirrors it. What SpecCluster does to worker objects of its own is not
-    used.
-    Three of its traps are avoided: retiring by name (it passes names where addresses are expected), one name for worker, host and plan,
-    and a lock that is held only while AWS is told, not until instances have booted.
+    used. Three of its traps are avoided: retiring by name (it passes names where addresses are expected), one name for worker, host and
+    plan, and a lock that is held only while AWS is told, not until instances have booted.
     """
 
     _pool: ThreadPoolExecutor
@@ -98,7 +89,7 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
     @property
     def observed(self) -> set[str]:
         """Instance ids of the workers that have joined the scheduler."""
-        return {host_of(d["name"]) for d in self.scheduler_info["workers"].values()}
+        return {host_of(name) for name in self._joined_names()}
 
     def scale(self, n: int = 0, memory: Any = None, cores: Any = None) -> Any:
         """Scale the cluster to `n` workers.
@@ -116,7 +107,9 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
         Raises
         ------
         InvalidInput
-            When `n` is negative or more than ``max_workers``, before any call.
+            When `n` is no whole number, negative or more than ``max_workers``, before any call.
+        UnsupportedOption
+            For `memory` and `cores`.
         """
         for name, value in (("memory", memory), ("cores", cores)):
             if value is not None:
@@ -155,7 +148,7 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
         Parameters
         ----------
         workers
-            Names of Dask workers, or pending names.
+            Names of Dask workers, or those of `plan`.
         """
         self._leaving |= frozenset(host_of(w) for w in workers)
         await self._correct_state()
@@ -224,12 +217,12 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
         """
         most = self._deployment.descriptor.max_workers
         maximum = min(DEFAULT_ADAPTIVE_MAXIMUM, most) if maximum is None else maximum
-        if not isinstance(maximum, int) or not 0 <= minimum <= maximum:
+        if not isinstance(minimum, int) or not isinstance(maximum, int) or not 0 <= minimum <= maximum:
             raise InvalidInput(
                 "Adaptive scaling needs bounds.",
                 given=f"minimum={minimum}, maximum={maximum}",
                 allowed=f"0 <= minimum <= maximum <= {most}",
-                advice="give a whole number as maximum",
+                advice="give whole numbers",
             )
         self._deployment.check_workers(maximum)
         return super().adapt(
@@ -263,7 +256,8 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
                 self._pace.hurry()
 
     def _joined_names(self) -> list[str]:
-        return [d["name"] for d in self.scheduler_info["workers"].values()]
+        # A copy: the loop's thread adds and removes workers while others look.
+        return [d["name"] for d in list(self.scheduler_info["workers"].values())]
 
     def _show_plan(self) -> None:
         # SpecCluster's own views of the plan: its widget counts these.
@@ -304,7 +298,12 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
         Raises
         ------
         WorkersMissing
-            When they have not come in time: a `TimeoutError` that says how far each missing host came.
+            When they have not come in time, or as many hosts have failed as were waited for: a `TimeoutError` that says how far each
+            missing host came.
+        InvalidInput
+            When `n_workers` is no whole number, or negative.
+        InterruptedError
+            When the cluster is closed meanwhile.
         """
         if n_workers is not None and (isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 0):
             raise InvalidInput("A number of workers to wait for is a whole number.", given=n_workers, allowed="0 or more")
@@ -327,31 +326,6 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
         return self._target if self._target is not None else len(self.plan)
 
     def _check_joining(self, n: int, waited_seconds: float, late: bool) -> None:
-        """Raise when the time is up, or when as many hosts have failed as were waited for."""
-        joined = self.observed
         run_id = self._run_id
-        missing = [
-            r
-            for r in self._deployment.reports()
-            if r.run_id == run_id and r.role == "worker" and r.instance_id not in joined and r.state not in _IN_ORDER
-        ]
-        failed = [r for r in missing if r.failed_once]
-        if not late and len(failed) < max(n - len(joined), 1):
-            return
-        reported = {r.instance_id for r in missing}
-        silent = [f"  {name}: no report yet" for name in sorted(self.plan - joined - reported)]
-        told = [line for r in (failed or missing)[:_TOLD_HOSTS] for line in r.describe_with_log()]
-        raise WorkersMissing(
-            "\n".join(
-                [
-                    f"{n - len(joined)} of the {n} workers waited for have not joined cluster {self._deployment.name!r} "
-                    f"after {waited_seconds:.0f} s; {len(failed)} hosts failed.",
-                    *told,
-                    *silent[:_TOLD_HOSTS],
-                ]
-            ),
-            cluster=self._deployment.name,
-            wanted=n,
-            arrived=len(joined),
-            advice=f"terradask status {self._deployment.name} shows every host",
-        )
+        reports = [r for r in self._deployment.reports() if r.run_id == run_id]
+        check_joining(self._deployment.name, n, reports, joined=self.observed, plan=self.plan, waited_seconds=waited_seconds, late=late)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from terradask._scaling import PROTECTION_BATCH, Group, Member, ProtectAndLower, Removal
 
 if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
+
     from terradask._aws import Aws
 
 #: How far ahead a start sets the dead man's switch; the scheduler's host moves it on every ten minutes.
@@ -120,11 +122,25 @@ class Groups:
     def _protect(self, group: str, instance_ids: Iterable[str], *, protected: bool) -> None:
         ids = list(instance_ids)
         for start in range(0, len(ids), PROTECTION_BATCH):
+            batch = ids[start : start + PROTECTION_BATCH]
+            # One that has left the group meanwhile makes AWS refuse its whole batch.
+            if not self._protected(group, batch, protected=protected) and len(batch) > 1:
+                for instance_id in batch:
+                    self._protected(group, [instance_id], protected=protected)
+
+    def _protected(self, group: str, instance_ids: list[str], *, protected: bool) -> bool:
+        """Set protection, and return whether all of them are in the group."""
+        from botocore.exceptions import ClientError
+
+        try:
             self._client.set_instance_protection(
-                AutoScalingGroupName=self._names[group],
-                InstanceIds=ids[start : start + PROTECTION_BATCH],
-                ProtectedFromScaleIn=protected,
+                AutoScalingGroupName=self._names[group], InstanceIds=instance_ids, ProtectedFromScaleIn=protected
             )
+        except ClientError as error:
+            if _has_left(error):
+                return False
+            raise
+        return True
 
     def _terminate(self, instance_id: str) -> None:
         from botocore.exceptions import ClientError
@@ -133,8 +149,15 @@ class Groups:
             self._client.terminate_instance_in_auto_scaling_group(InstanceId=instance_id, ShouldDecrementDesiredCapacity=True)
         except ClientError as error:
             # A host that was retired may have left by itself in the meantime, with decrement.
-            if "not found" not in str(error).lower() and "not part of" not in str(error).lower():
+            if not _has_left(error):
                 raise
+
+
+def _has_left(error: ClientError) -> bool:
+    """Tell whether AWS refuses because an instance isn't in its group any more."""
+    told = error.response["Error"]
+    text = told.get("Message", "").lower()
+    return told.get("Code") == "ValidationError" and ("not found" in text or "not part of" in text)
 
 
 def _dead_man_action(autoscaling_group: str) -> str:

@@ -146,3 +146,22 @@ def read_secret(aws: Aws, secret_id: str, *, version_id: str) -> dict[str, Any]:
     value = aws.client("secretsmanager").get_secret_value(SecretId=secret_id, VersionId=version_id)
     document: dict[str, Any] = json.loads(value["SecretString"])
     return document
+
+
+def cluster_names(aws: Aws, bucket: str) -> list[str]:
+    """Return the names under ``clusters/`` in the bucket, deployed or half-made, sorted; none where there is no bucket.
+
+    Notes
+    -----
+    Permission needed: ``s3:ListBucket``.
+    """
+    from botocore.exceptions import ClientError
+
+    with aws.explained():
+        try:
+            pages = aws.client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="clusters/")
+            return sorted({entry["Key"].split("/")[1] for page in pages for entry in page.get("Contents", ())})
+        except ClientError as error:
+            if error.response["Error"]["Code"] in {"NoSuchBucket", "404"}:
+                return []
+            raise

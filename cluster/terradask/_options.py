@@ -5,6 +5,7 @@ The signature is that of the documents terradask was made from, whole from the f
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -125,3 +126,20 @@ def check_same_structure(cluster: str, wanted: Mapping[str, Any], deployed: Mapp
             allowed="; ".join(f"{k}={deployed[k]!r}" for k in other),
             advice=f"leave them out to use the cluster as it is, choose another name, or destroy it first: terradask destroy {cluster}",
         )
+
+
+def parse_name(name: str | None) -> str:
+    """Return the cluster's name, made up where none is given.
+
+    Raises
+    ------
+    InvalidInput
+        When AWS would refuse what is named after it.
+    """
+    from terradask_stacks.settings import validate_cluster_name
+
+    if name is None:
+        return f"dask-{secrets.token_hex(4)}"
+    if not isinstance(name, str):
+        raise InvalidInput("A cluster's name is text.", given=name, allowed="such as 'etl'", advice="pass a string")
+    return validate_cluster_name(name)

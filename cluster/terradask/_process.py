@@ -47,18 +47,9 @@ class Completed:
     cancelled: bool = False
 
 
-def capture(command: Sequence[str], *, cwd: Path, environ: Mapping[str, str], pass_fds: Sequence[int] = ()) -> Completed:
+def capture(command: Sequence[str], *, cwd: Path, environ: Mapping[str, str]) -> Completed:
     """Run a command that only reads, and return all that it printed."""
-    process = subprocess.Popen(
-        command,
-        cwd=cwd,
-        env=dict(environ),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        pass_fds=tuple(pass_fds),
-    )
+    process = _start(command, cwd=cwd, environ=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         stdout, stderr = process.communicate()
     except BaseException:
@@ -77,7 +68,7 @@ def follow(
     cancelled: threading.Event,
     on_stopping: Callable[[], None],
     pass_fds: Sequence[int] = (),
-    on_started: Callable[[int], None] | None = None,
+    on_started: Callable[[int], None] = lambda pid: None,
     on_ended: Callable[[int], None] = lambda exit_code: None,
     may_stop: Callable[[], bool] = lambda: True,
     patience_seconds: float = PATIENCE_SECONDS,
@@ -121,21 +112,11 @@ def follow(
     next line, with its state unwritten and locked. With a file it finishes what it has begun. Nobody has to drain a file, either.
     """
     with _output_file() as (out, lines_of_out), _output_file() as (err, lines_of_err):
-        process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-            pass_fds=tuple(pass_fds),
-        )
+        process = _start(command, cwd=cwd, environ=environ, stdout=out, stderr=err, pass_fds=pass_fds)
         reader = _Lines(lines_of_out)
         stop = _Stop(process, may_stop=may_stop, patience_seconds=patience_seconds, grace_seconds=grace_seconds)
         try:
-            if on_started is not None:
-                on_started(process.pid)
+            on_started(process.pid)
             while _step(process, reader, on_line):
                 if cancelled.is_set() and not stop.asked:
                     stop.ask()
@@ -155,6 +136,22 @@ def follow(
             if process.returncode is not None:
                 on_ended(process.returncode)
         return Completed(process.returncode, "", _text(lines_of_err.read())[-_ERROR_TEXT_LIMIT:], stop.asked)
+
+
+def _start(
+    command: Sequence[str], *, cwd: Path, environ: Mapping[str, str], stdout: int, stderr: int, pass_fds: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own: a Ctrl-C at the terminal reaches this process alone."""
+    return subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=dict(environ),
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+        pass_fds=tuple(pass_fds),
+    )
 
 
 class _Stop:

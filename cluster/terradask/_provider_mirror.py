@@ -13,11 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-VARIABLE = "TF_CLI_CONFIG_FILE"
+#: Terraform's own variable: the file with its settings.
+CLI_CONFIG_VARIABLE = "TF_CLI_CONFIG_FILE"
+
+PROVIDER_VERSION = "5.100.0"
 
 _HOST = "registry.terraform.io"
 _PROVIDER = "hashicorp/aws"
-PROVIDER_VERSION = "5.100.0"
 
 #: Never looked into: no place for a mirror, endless, or slow.
 _SKIPPED = frozenset({
@@ -200,10 +202,9 @@ def cli_config_in_use(environ: Mapping[str, str]) -> ProviderSource:
     ----------
     environ
         ``TF_CLI_CONFIG_FILE`` that names a file is the user's own, as is ``~/.terraformrc``; both are always honoured. Where the variable
-        is
-        unset or names a missing file, the configuration that `write_cli_config` wrote is used, if its mirror is still there.
+        is unset or names a missing file, the configuration that `write_cli_config` wrote is used, if its mirror is still there.
     """
-    named = environ.get(VARIABLE)
+    named = environ.get(CLI_CONFIG_VARIABLE)
     if named and Path(named).is_file():
         own = own_cli_config()
         if Path(named).resolve() != own.resolve():

@@ -5,33 +5,25 @@ Everything here blocks; it runs in the caller's thread, where Ctrl-C arrives, or
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from terradask._deployment import Attachment, Deployment
+from terradask._attachment import Attachment
+from terradask._deployment import Deployment
 from terradask._documents import HostReport
 from terradask._options import check_same_structure
-from terradask._progress import Message, Progress, ProgressEvent, phase
-from terradask._software import lock_software, python_version
-from terradask.errors import ClusterNotFound, ClusterStopped, InvalidInput, NoIngress, VersionMismatch
+from terradask._progress import Message, Progress, phase
+from terradask._sigterm import terminated_in_order
+from terradask._software import lock_software
+from terradask._undo import Origin, note_left_behind, note_taken_back, take_back
+from terradask._versions import check_versions
+from terradask.errors import ClusterNotFound, ClusterStopped, FolderBusy, NoIngress, PlanChanged, StalePlan, StateLocked
 
 if TYPE_CHECKING:
     from terradask._workspace import Workspace
-
-logger = logging.getLogger("terradask")
-
-#: ``created``: deployed and started here; ``started``: deployed before, started here; ``attached``: was running.
-Origin = Literal["created", "started", "attached"]
-
-#: What client and cluster must share: functions and results travel pickled, and Dask's protocol has no versions of its own.
-SAME_VERSION = ("dask", "distributed")
 
 
 @dataclass(frozen=True)
@@ -99,25 +91,13 @@ class Provisioner:
                 raise
 
     def undo(self) -> None:
-        """Take back what this request made: destroy what it deployed, stop what it started.
-
-        Should that fail, or be interrupted, the groups are at zero, and what was deployed is marked: whoever uses its name next finishes.
-        """
+        """Take back what this request made: destroy what it deployed, stop what it started. A second call does nothing."""
         workspace, deployment, origin = self._workspace, self._deployment, self._origin
         self._origin = "attached"
         if workspace is None or deployment is None or origin == "attached":
             return
         self._undoing = True
-        # A callback that fails must not keep anything from being taken back.
-        tell = _unfailing(self._progress)
-        try:
-            tell(Message(f"taking back cluster {deployment.name!r}"))
-            end_cluster(workspace.with_progress(tell), deployment, origin)
-        except ClusterNotFound:
-            logger.debug("cluster %s: nothing had been made", deployment.name)
-        except BaseException:
-            _let_go(deployment, origin)
-            raise
+        take_back(workspace, deployment, origin, self._progress)
 
     def undo_after(self, error: BaseException) -> None:
         """Undo because of an error, which gets a note about it and stays the one to raise, unless this is interrupted.
@@ -127,18 +107,17 @@ class Provisioner:
         KeyboardInterrupt, SystemExit
             If this is interrupted, and `error` isn't an interruption itself.
         """
-        name, made = self._request.name, self._origin
-        if made == "attached":
+        name, origin = self._request.name, self._origin
+        if origin == "attached":
             return
-        verb = "destroy" if made == "created" else "stop"
         try:
             self.undo()
         except BaseException as second:
-            error.add_note(f"Cluster {name!r} could not be taken back ({_told(second)}). What is left goes with: terradask {verb} {name}")
+            note_left_behind(error, name, origin, second)
             if isinstance(error, Exception) and not isinstance(second, Exception):
                 raise second from error
         else:
-            error.add_note(f"What had been {'made' if made == 'created' else 'started'} of cluster {name!r} was taken back.")
+            note_taken_back(error, name, origin)
 
     def _run(self) -> Provisioned:
         from terradask._workspace import Workspace
@@ -151,7 +130,7 @@ class Provisioner:
             with phase(self._progress, "destroy", request.name):
                 workspace.destroy_cluster(request.name)
             deployment = self._deployment = Deployment(workspace.aws, workspace.bucket, request.name)
-        asked = workspace.settings.cluster.model_dump(mode="json")
+        asked = workspace.settings.cluster_named(request.name).model_dump(mode="json")
         if deployment.exists:
             wanted = {name: asked[name] for name in request.structure}
             check_same_structure(request.name, wanted, deployment.descriptor.settings)
@@ -166,6 +145,9 @@ class Provisioner:
         settings = {**deployment.descriptor.settings, **{name: asked[name] for name in request.run}}
         self._start(deployment, settings, workspace)
         attachment = self._attach(deployment, settings)
+        if self._origin == "created" and request.name in workspace.settings.clusters:
+            # Whoever declares a cluster keeps it: closing stops it.
+            self._origin = "started"
         return Provisioned(workspace, deployment, attachment, self._origin, settings)
 
     def _overrides(self) -> dict[str, Any]:
@@ -179,13 +161,18 @@ class Provisioner:
 
     def _deploy(self, workspace: Workspace) -> None:
         # What start would refuse is refused before anything is made.
-        lock_software(workspace.settings.cluster.software)
+        lock_software(workspace.settings.cluster_named(self._request.name).software)
         self._check_ingress(workspace)
         plan = workspace.plan_cluster(self._request.name)
         self._check_cancelled()
         # From here on something may exist, however far Terraform comes.
         self._origin = "created"
-        workspace.apply(plan)
+        try:
+            workspace.apply(plan)
+        except (FolderBusy, PlanChanged, StalePlan, StateLocked):
+            # Refused before Terraform made anything: a cluster of this name is somebody else's, and not ours to destroy.
+            self._origin = "attached"
+            raise
 
     def _start(self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace) -> None:
         self._check_cancelled()
@@ -201,12 +188,15 @@ class Provisioner:
         if self._origin != "created":
             self._origin = "started"
         with phase(self._progress, "start", deployment.name):
-            deployment.start(
+            run = deployment.start(
                 n_workers=settings.get("n_workers"),
                 environ=settings["environ"],
                 software=settings["software"],
                 send_dask_config=settings["send_dask_config"],
             )
+        if self._origin == "started" and run.run_id != deployment.started_run_id:
+            # Somebody else was faster: the run is theirs, and not ours to stop.
+            self._origin = "attached"
 
     def _attach(self, deployment: Deployment, settings: Mapping[str, Any]) -> Attachment:
         with phase(self._progress, "attach", deployment.name):
@@ -219,7 +209,7 @@ class Provisioner:
         return attachment
 
     def _check_ingress(self, workspace: Workspace) -> None:
-        cluster = workspace.settings.cluster
+        cluster = workspace.settings.cluster_named(self._request.name)
         if cluster.use_scheduler_public_ip and not workspace.baseline().ingress:
             raise NoIngress(
                 "Nobody could reach the cluster's scheduler: the network lets no address in.",
@@ -237,95 +227,3 @@ class Provisioner:
         for report in reports:
             if report.role == "scheduler":
                 self._progress(Message(f"scheduler: {report.describe()}"))
-
-
-@contextlib.contextmanager
-def terminated_in_order() -> Iterator[None]:
-    """Let SIGTERM, where nobody handles it, unwind the main thread and end the process with its exit code, 143."""
-
-    def terminate(number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _let_go(deployment: Deployment, origin: Origin) -> None:
-    """Do what fits into the last seconds of an interrupted process."""
-    try:
-        if origin == "created":
-            deployment.mark_closing()
-        else:
-            deployment.groups.zero()
-    except Exception:
-        # A deployment without a descriptor has no instances.
-        logger.debug("cluster %s: can't be let go", deployment.name, exc_info=True)
-
-
-def _unfailing(progress: Progress) -> Progress:
-    def tell(event: ProgressEvent, /) -> None:
-        with contextlib.suppress(Exception):
-            progress(event)
-
-    return tell
-
-
-def _told(error: BaseException) -> str:
-    return "interrupted" if isinstance(error, KeyboardInterrupt | SystemExit) else str(error)
-
-
-def end_cluster(workspace: Workspace, deployment: Deployment, origin: Origin) -> None:
-    """End a cluster as it began: destroy it if it was made here, stop it if it was deployed before."""
-    if origin == "created":
-        workspace.destroy_cluster(deployment.name)
-    else:
-        deployment.stop()
-
-
-def check_versions(cluster: str, attachment: Attachment) -> None:
-    """Refuse to talk to a cluster of other versions.
-
-    Raises
-    ------
-    VersionMismatch
-        With both lists.
-    """
-    import importlib.metadata
-
-    here = {"python": python_version(), **{p: importlib.metadata.version(p) for p in SAME_VERSION}}
-    there = {"python": attachment.scheduler.python, **attachment.scheduler.packages}
-    there = {name: ".".join(v.split(".")[:2]) if name == "python" else v for name, v in there.items()}
-    if any(there.get(name) != version for name, version in here.items()):
-        raise VersionMismatch(
-            f"Client and cluster {cluster!r} run different versions.",
-            cluster=cluster,
-            client=here,
-            hosts={name: there.get(name, "none") for name in here},
-            advice=f"use the cluster's versions here, or stop and start it from here: terradask stop {cluster}",
-        )
-
-
-def parse_name(name: str | None) -> str:
-    """Return the cluster's name, made up where none is given.
-
-    Raises
-    ------
-    InvalidInput
-        When AWS would refuse what is named after it.
-    """
-    import secrets
-
-    from terradask_stacks.settings import validate_cluster_name
-
-    if name is None:
-        return f"dask-{secrets.token_hex(4)}"
-    if not isinstance(name, str):
-        raise InvalidInput("A cluster's name is text.", given=name, allowed="such as 'etl'", advice="pass a string")
-    return validate_cluster_name(name)

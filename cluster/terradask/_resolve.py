@@ -10,6 +10,7 @@ import ipaddress
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws import ENDPOINT_VARIABLE, is_loopback_endpoint
@@ -19,8 +20,7 @@ from terradask_stacks.lock import ClusterLock, NetworkLock, assign_slots
 
 if TYPE_CHECKING:
     from terradask._aws import Aws
-    from terradask._baseline import Baseline
-    from terradask_stacks.settings import NetworkSettings, Settings
+    from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings
 
 ARCHITECTURE = "x86_64"
 
@@ -28,6 +28,25 @@ ARCHITECTURE = "x86_64"
 IMAGE_PARAMETER = f"/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{ARCHITECTURE}"
 
 _LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where clusters can lie.
+
+    Parameters
+    ----------
+    account
+        The account's number.
+    partition
+        ``aws``, ``aws-cn`` or ``aws-us-gov``.
+    zones
+        The zones with subnets.
+    """
+
+    account: str
+    partition: str
+    zones: frozenset[str]
 
 
 def resolve_network(settings: Settings, aws: Aws, existing_lock: NetworkLock | None = None, *, refresh: bool = False) -> NetworkLock:
@@ -76,8 +95,8 @@ def resolve_network(settings: Settings, aws: Aws, existing_lock: NetworkLock | N
 
 
 def resolve_cluster(
-    settings: Settings,
-    baseline: Baseline,
+    cluster: ClusterSettings,
+    place: Place,
     aws: Aws,
     existing_lock: ClusterLock | None = None,
     *,
@@ -87,10 +106,10 @@ def resolve_cluster(
 
     Parameters
     ----------
-    settings
-        The settings. With ``cluster.zone_name`` the cluster lies there; else in the first of the network's zones that offers all its types.
-    baseline
-        The deployed network.
+    cluster
+        The cluster's settings. With ``zone_name`` it lies there; else in the first of the network's zones that offers all its types.
+    place
+        The network, deployed or declared.
     aws
         Session for the workspace's region.
     existing_lock
@@ -109,30 +128,29 @@ def resolve_cluster(
     -----
     Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``.
     """
-    cluster = settings.cluster
     scheduler, workers = list(cluster.scheduler_vm_types), list(cluster.worker_vm_types)
     if (
         existing_lock is not None
         and not refresh
-        and existing_lock.account == baseline.account
-        and existing_lock.zone in baseline.zones
+        and existing_lock.account == place.account
+        and existing_lock.zone in place.zones
         and cluster.zone_name in (None, existing_lock.zone)
         and existing_lock.scheduler_instance_types == scheduler
         and existing_lock.worker_instance_types == workers
     ):
         return existing_lock
-    if cluster.zone_name is not None and cluster.zone_name not in baseline.zones:
+    if cluster.zone_name is not None and cluster.zone_name not in place.zones:
         raise UnknownZone(
             "the network has no subnets in this zone",
             given=f"cluster.zone_name = {cluster.zone_name}",
-            allowed=", ".join(sorted(baseline.zones)),
+            allowed=", ".join(sorted(place.zones)),
             advice="choose one of these, or add it to network.zones and run: terradask apply network",
         )
     preferred = existing_lock.zone if existing_lock is not None and not refresh else None
     return ClusterLock(
-        account=baseline.account,
-        partition=aws.partition,
-        zone=_cluster_zone({*scheduler, *workers}, cluster.zone_name, preferred, baseline, aws),
+        account=place.account,
+        partition=place.partition,
+        zone=_cluster_zone({*scheduler, *workers}, cluster.zone_name, preferred, place, aws),
         architecture=ARCHITECTURE,
         scheduler_instance_types=scheduler,
         worker_instance_types=workers,
@@ -253,7 +271,7 @@ def _check_image(image: str, aws: Aws) -> None:
 # ---- a cluster ------------------------------------------------------------------------------------------------------
 
 
-def _cluster_zone(types: set[str], wanted: str | None, preferred: str | None, baseline: Baseline, aws: Aws) -> str:
+def _cluster_zone(types: set[str], wanted: str | None, preferred: str | None, place: Place, aws: Aws) -> str:
     # Made here: boto3's sessions are not safe while they make clients.
     client = aws.client("ec2")
     with ThreadPoolExecutor(2) as pool:
@@ -261,7 +279,7 @@ def _cluster_zone(types: set[str], wanted: str | None, preferred: str | None, ba
         offered = pool.submit(_offerings, client, aws, types)
         _check_types(types, known.result(), aws)
         by_zone = offered.result()
-    zones = [wanted] if wanted is not None else sorted(baseline.zones, key=lambda zone: (zone != preferred, zone))
+    zones = [wanted] if wanted is not None else sorted(place.zones, key=lambda zone: (zone != preferred, zone))
     for zone in zones:
         if types <= by_zone.get(zone, set()):
             return zone

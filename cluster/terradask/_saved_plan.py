@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from terradask._plan import PlanSummary, summarise
-from terradask._terraform import CONFIGURATION, LOCK_FILE, PlanFile, PlannedChange, sha256_of
+from terradask._plan_file import PlanFile, PlannedChange, sha256_of
+from terradask._terraform import CONFIGURATION, LOCK_FILE
 from terradask.errors import InvalidInput, PlanChanged
 
 SIDECAR_FORMAT = 1

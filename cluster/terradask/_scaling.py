@@ -10,7 +10,7 @@ Three sets are kept apart, as in ``distributed.deploy.adaptive_core``:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 #: Most instance ids that one SetInstanceProtection call takes.
@@ -48,6 +48,11 @@ class Group:
         """Instance ids of the members that count, in the group's order."""
         return tuple(m.instance_id for m in self.members if m.active)
 
+    @property
+    def booting_ids(self) -> frozenset[str]:
+        """Instance ids of the members that count and are not in service yet: AWS refuses to protect them."""
+        return frozenset(m.instance_id for m in self.members if m.active and m.lifecycle_state != "InService")
+
 
 @dataclass(frozen=True)
 class TerminateEach:
@@ -80,7 +85,7 @@ class ProtectAndLower:
 Removal = TerminateEach | ProtectAndLower
 
 
-def removal(members: Sequence[str], victims: Iterable[str]) -> Removal:
+def removal(members: Sequence[str], victims: Iterable[str], *, booting: Collection[str] = ()) -> Removal:
     """Choose how to remove exactly `victims` from a group in the fewest AWS calls.
 
     Parameters
@@ -89,6 +94,8 @@ def removal(members: Sequence[str], victims: Iterable[str]) -> Removal:
         Instance ids that count towards the group's desired capacity.
     victims
         Those to remove; ids that are no members are left out.
+    booting
+        Members that can't be protected yet. Where one of them stays, each victim is removed by itself.
 
     Returns
     -------
@@ -100,7 +107,9 @@ def removal(members: Sequence[str], victims: Iterable[str]) -> Removal:
     each = TerminateEach(gone)
     survivors = tuple(m for m in members if m not in chosen)
     lower = ProtectAndLower(survivors, desired=len(survivors))
-    return each if each.calls <= lower.calls else lower
+    if each.calls <= lower.calls or not set(survivors).isdisjoint(booting):
+        return each
+    return lower
 
 
 class Roster:
@@ -136,12 +145,12 @@ class Roster:
     @property
     def pending(self) -> tuple[str, ...]:
         """Names of workers that the group has not shown yet."""
-        return tuple(n for n in self._names if n.startswith(PENDING_PREFIX))
+        return tuple(n for n in self.names if n.startswith(PENDING_PREFIX))
 
     @property
     def instance_ids(self) -> tuple[str, ...]:
         """Names of workers that are instances."""
-        return tuple(n for n in self._names if not n.startswith(PENDING_PREFIX))
+        return tuple(n for n in self.names if not n.startswith(PENDING_PREFIX))
 
     def grow_to(self, n: int) -> None:
         """Add pending workers until there are `n`."""

@@ -64,8 +64,7 @@ def lock_software(software: Iterable[str] = ()) -> SoftwareLock:
     ----------
     software
         What hosts shall have besides Dask, as requirements (``"pandas==3.1.1"``, ``"s3fs"``). Each must be installed here, in a version
-        that fits:
-        what a function uses on a worker is then what it was written with.
+        that fits: what a function uses on a worker is then what it was written with.
 
     Returns
     -------
@@ -75,7 +74,9 @@ def lock_software(software: Iterable[str] = ()) -> SoftwareLock:
     Raises
     ------
     SoftwareNotInstalled
-        When a requirement isn't installed here, or in another version.
+        When a requirement, or something that it needs, isn't installed here, or in another version.
+    InvalidInput
+        When an entry is no requirement.
     """
     base = [name for name in BASE if name not in OPTIONAL or _installed(name) is not None]
     waiting = [*map(Requirement, base), *map(_parse, software)]

@@ -14,9 +14,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from terradask._plan_file import PlanFile
 from terradask._progress import Message, Progress, phase
 from terradask._saved_plan import Plan, configuration_sha256
-from terradask._terraform import PlanFile, Terraform
+from terradask._terraform import Terraform
 from terradask._terraform_progress import ResourceProgress
 
 _PLAN_SECONDS = 24 * 3600

@@ -18,7 +18,23 @@ CLAIM_SECONDS = 60
 
 @dataclass(frozen=True)
 class DeploymentStatus:
-    """How a cluster is, from any machine that may read the account."""
+    """How a cluster is, from any machine that may read the account.
+
+    Parameters
+    ----------
+    name
+        The cluster's name.
+    state
+        ``stopped``, ``starting``, ``running``, ``stopping``, ``closing`` (its destruction was interrupted) or ``failed``.
+    run_id, owner, started_at
+        The run, the ARN of who started it, and when, in UTC; None when the cluster is stopped.
+    scheduler_address
+        What a client dials; None before the scheduler is up.
+    groups
+        By the cluster's own name of each group: ``desired``, ``instances`` and ``max_size``.
+    hosts
+        What the run's hosts report.
+    """
 
     name: str
     state: State

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from terradask_modules.names import NETWORK_STACK
@@ -17,32 +19,42 @@ _STATE_FOLDER = ".terradask"
 _PROVIDER_LOCK = ".terraform.lock.hcl"
 
 
-def synthesise_network(loaded: LoadedSettings, lock: NetworkLock, out: Path | None = None) -> Path:
-    """Write the network's stack and return its folder."""
+def synthesise(
+    loaded: LoadedSettings,
+    *,
+    network: NetworkLock | None = None,
+    clusters: Mapping[str, ClusterAnswers] = MappingProxyType({}),
+    out: Path | None = None,
+) -> dict[str, Path]:
+    """Write stacks, all in one go: the framework starts once, and not at all where nothing has changed.
+
+    Parameters
+    ----------
+    loaded
+        The settings.
+    network
+        The network's locked answers, to write its stack.
+    clusters
+        Name -> what the cluster's stack is made from.
+    out
+        Where to write them, instead of the workspace's folder.
+
+    Returns
+    -------
+    dict
+        Stack -> its folder.
+    """
     folder = out or loaded.out_dir
     return synthesize(
         loaded.settings,
-        LockFile(network=lock),
+        LockFile(network=network, clusters={name: answers.lock for name, answers in clusters.items()}),
         out_dir=folder,
-        stacks=[NETWORK_STACK],
+        stacks=[*([NETWORK_STACK] if network is not None else []), *clusters],
+        clusters={name: answers.settings.cluster for name, answers in clusters.items()},
         state_dir=_state_dir(loaded, folder),
         lock_hcl=_provider_lock(loaded),
         cache_dir=_cache_dir(),
-    )[NETWORK_STACK]
-
-
-def synthesise_cluster(loaded: LoadedSettings, name: str, answers: ClusterAnswers, out: Path | None = None) -> Path:
-    """Write a cluster's stack and return its folder."""
-    return synthesize(
-        answers.settings,
-        LockFile(clusters={name: answers.lock}),
-        out_dir=out or loaded.out_dir,
-        stacks=[name],
-        clusters={name: answers.settings.cluster},
-        public_workers=answers.public_workers,
-        lock_hcl=_provider_lock(loaded),
-        cache_dir=_cache_dir(),
-    )[name]
+    )
 
 
 def _state_dir(loaded: LoadedSettings, out: Path) -> Path | None:

@@ -22,7 +22,7 @@ from terradask.errors import TerraformMissing, TerraformTooOld
 MINIMUM_VERSION = (1, 11, 0)
 
 #: The `cdktf` command's own variable.
-VARIABLE = "TERRAFORM_BINARY_NAME"
+BINARY_VARIABLE = "TERRAFORM_BINARY_NAME"
 
 _INSTALL = (
     "install Terraform 1.11 or newer from https://developer.hashicorp.com/terraform/install, or "
@@ -88,12 +88,12 @@ def find_terraform(environ: Mapping[str, str]) -> TerraformBinary:
     TerraformTooOld
         If it is older than 1.11.
     """
-    named = environ.get(VARIABLE)
+    named = environ.get(BINARY_VARIABLE)
     if named:
         path = shutil.which(named, path=environ.get("PATH"))
         if path is None:
-            raise TerraformMissing(f"{VARIABLE} names no program", given=named, allowed="a Terraform binary", advice=_INSTALL)
-        return _checked((path,), VARIABLE)
+            raise TerraformMissing(f"{BINARY_VARIABLE} names no program", given=named, allowed="a Terraform binary", advice=_INSTALL)
+        return _checked((path,), BINARY_VARIABLE)
     path = shutil.which("terraform", path=environ.get("PATH"))
     if path is not None:
         return _checked((path,), "PATH")

@@ -6,15 +6,13 @@ Terraform 1.11; tests hold them against real output.
 
 from __future__ import annotations
 
-import datetime
 import os
 import re
-import socket
-from collections.abc import Mapping, Sequence
-from getpass import getuser
+from collections.abc import Sequence
 from typing import Any
 
 from terradask._events import Diagnostic
+from terradask._terraform_state_lock import locked_error
 from terradask.errors import (
     AccessDenied,
     AwsError,
@@ -26,7 +24,6 @@ from terradask.errors import (
     ProviderUnavailable,
     RegistryUnreachable,
     StalePlan,
-    StateLocked,
     TerraformError,
 )
 
@@ -41,9 +38,6 @@ _NEEDS_INIT = (
     "Backend initialization required",
     "Module not installed",
 )
-
-#: A Terraform that locks a state has done so this long after its start, waiting for another's lock included.
-_LOCKING_SECONDS = 30
 
 _DENIED = re.compile(r"not authorized to perform:? ([a-zA-Z0-9-]+:[A-Za-z*]+)")
 _OPERATION = re.compile(r"operation error ([A-Za-z0-9 ]+): ([A-Za-z0-9]+)")
@@ -93,7 +87,7 @@ def error_of(*, verb: str, folder: str, exit_code: int, diagnostics: Sequence[Di
 def _typed(found: Diagnostic, common: dict[str, Any]) -> TerraformError | AwsError | None:
     text = found.text
     if "acquiring the state lock" in found.summary:
-        return _locked(found, common)
+        return locked_error(found.detail, common)
     if found.summary.startswith(("Saved plan is stale", "Saved plan does not match")):
         return StalePlan(
             "the state has changed since this plan was made",
@@ -162,53 +156,6 @@ def _denied_action(text: str) -> str:
         return named[1]
     operation = _OPERATION.search(text)
     return f"{operation[1].lower().replace(' ', '')}:{operation[2]}" if operation else "an action"
-
-
-def _locked(found: Diagnostic, common: dict[str, Any]) -> StateLocked:
-    info = dict(re.findall(r"^\s*(ID|Path|Operation|Who|Created):[ \t]*(.*?)[ \t]*$", found.detail, re.M))
-    holder = info.get("Who") or "somebody"
-    since = info.get("Created") or "an unknown time"
-    own = _is_here(holder)
-    unlock = f"terraform -chdir={common['folder']} force-unlock {info.get('ID', 'LOCK_ID')}"
-    error = StateLocked(
-        f"the state is locked by {holder} since {since}",
-        **common,
-        given=info.get("Path"),
-        advice=(
-            f"{'that is this machine' if own else 'ask them'}: wait until the other command has ended. If it was killed, the lock stays: "
-            f"make sure that nothing runs, then {unlock}"
-        ),
-    )
-    error.holder, error.since = info.get("Who"), info.get("Created")
-    error.lock_id, error.operation = info.get("ID"), info.get("Operation")
-    return error
-
-
-def left_by_killed(error: StateLocked, killed: Mapping[str, Any] | None) -> bool:
-    """Tell whether a state's lock is that of a command that was killed in this folder, and so holds nothing any more.
-
-    Parameters
-    ----------
-    error
-        What the next command was told.
-    killed
-        The killed command, as `FolderLock.killed` knows it.
-    """
-    if killed is None or not error.lock_id or not _is_here(error.holder or ""):
-        return False
-    created = re.match(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.\d+)? \+0000 UTC", error.since or "")
-    if created is None:
-        return False
-    at = datetime.datetime.fromisoformat(f"{created[1]}T{created[2]}+00:00").timestamp()
-    # Terraform takes the lock first; others' locks, from this user on a machine of the same name, are hardly from these seconds.
-    return -1 <= at - float(killed["started_at"]) <= _LOCKING_SECONDS
-
-
-def _is_here(holder: str) -> bool:
-    try:
-        return holder == f"{getuser()}@{socket.gethostname()}"
-    except (OSError, KeyError):
-        return False
 
 
 def _plain(errors: Sequence[Diagnostic], common: dict[str, Any]) -> TerraformError:

@@ -94,7 +94,7 @@ class Workers:
         if names:
             await scheduler.retire_workers(names=names, remove=True, close_workers=True)
         group = await self._read()
-        how = removal(group.active_ids, chosen)
+        how = removal(group.active_ids, chosen, booting=group.booting_ids)
         await self._call(self._groups.remove, WORKERS, how)
         self.roster.drop(chosen)
         await self._read_members_into_plan()

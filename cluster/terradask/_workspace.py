@@ -8,21 +8,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws import Aws
-from terradask._progress import Message, Progress, phase, silent
+from terradask._progress import Progress, silent
 from terradask.errors import BaselineInUse, ClusterNotFound, NoBaseline, PlanChanged, UnsupportedPlatform
+from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
-    from terradask._answers import ClusterAnswers
     from terradask._baseline import Baseline
+    from terradask._configuration import Configuration
     from terradask._deployment import Deployment
     from terradask._network_recovery import NetworkRecovery
+    from terradask._remains import ClusterRemains
     from terradask._saved_plan import Plan
     from terradask._stack import Stack
     from terradask_stacks.loading import LoadedSettings
-    from terradask_stacks.lock import NetworkLock
     from terradask_stacks.settings import Settings
 
 __all__ = ["Plan", "Workspace"]
@@ -83,15 +85,12 @@ class Workspace:
         UnsupportedPlatform
             On Windows.
         """
-        from terradask_stacks.loading import load_settings
-
         if os.name == "nt":
             raise UnsupportedPlatform(
                 "terradask doesn't run on Windows", allowed="Linux or macOS", advice="use the Windows Subsystem for Linux"
             )
         where = None if path is None else Path(path)
-        loaded = load_settings(where, dask_config=_dask_config(), overrides=overrides)
-        return cls(loaded, progress=progress or silent, path=where, overrides=overrides)
+        return cls(_load(where, overrides), progress=progress or silent, path=where, overrides=overrides)
 
     def with_progress(self, progress: Progress) -> Workspace:
         """Return the same workspace, telling somebody else about its progress."""
@@ -182,7 +181,7 @@ class Workspace:
         Parameters
         ----------
         stacks
-            ``network`` and names of clusters. Unset: the network.
+            ``network`` and names of clusters. Unset: the network and every declared cluster.
         out
             The folder to write to, each stack under ``stacks/<name>``. Unset: ``cdktf.out`` of the workspace.
 
@@ -191,16 +190,8 @@ class Workspace:
         dict
             Stack -> its folder.
         """
-        from terradask_modules.names import NETWORK_STACK
-
-        folder = Path(out).absolute() if out is not None else None
-        folders = {}
-        for name in stacks if stacks is not None else [NETWORK_STACK]:
-            if name == NETWORK_STACK:
-                folders[name] = self._synthesise_network(self._network_lock(refresh=False), folder)
-            else:
-                folders[name] = self._synthesise_cluster(name, self._cluster_answers(name, {}, refresh=False), folder)
-        return folders
+        names = [NETWORK_STACK, *self.settings.clusters] if stacks is None else list(stacks)
+        return self._configuration().every(names, out=Path(out).absolute() if out is not None else None)
 
     def plan_network(self, *, destroy: bool = False, refresh: bool = False, out: str | os.PathLike[str] | None = None) -> Plan:
         """Plan the network. Nothing in AWS changes; ``terradask.lock.json`` is written.
@@ -225,13 +216,10 @@ class Workspace:
         BaselineInUse
             With `destroy`, if clusters stand on it.
         """
-        from terradask_modules.names import NETWORK_STACK
-
         if destroy:
             self._refuse_while_in_use()
-        lock = self._network_lock(refresh=refresh)
         with self._at_work(NETWORK_STACK) as stack:
-            self._synthesise_network(lock)
+            self._configuration().network(refresh=refresh)
             stack.init()
             return stack.plan(destroy=destroy, out=out, imports={} if destroy else self._recovery(stack).imports())
 
@@ -275,14 +263,17 @@ class Workspace:
         from terradask_stacks.settings import validate_cluster_name
 
         validate_cluster_name(name)
-        answers = self._answers_to_destroy(name) if destroy else self._cluster_answers(name, cluster_overrides, refresh=refresh)
+        configuration = self._configuration(cluster_overrides)
         with self._at_work(name) as stack:
-            self._synthesise_cluster(name, answers)
+            if destroy:
+                configuration.cluster_to_destroy(name)
+            else:
+                configuration.cluster(name, refresh=refresh)
             stack.init()
             try:
                 return stack.plan(destroy=destroy, out=out)
             except BaseException:
-                self._forget_empty_state(name)
+                self._remains(name).forget_empty_state()
                 raise
 
     def open_plan(self, path: str | os.PathLike[str]) -> Plan:
@@ -307,7 +298,8 @@ class Workspace:
             plan.check()
             return plan
         # The folder here may be of another time, or not there yet: what counts is what the settings say now.
-        self._synthesise_for(plan)
+        with self._at_work(plan.stack):
+            self._configuration().stack(plan.stack, destroy=plan.destroy)
         plan.check()
         return plan
 
@@ -338,30 +330,11 @@ class Workspace:
         TerraformError
             If something could not be made. What was made is in the state: plan and apply again, or destroy.
         """
-        from terradask_modules.names import NETWORK_STACK
-
-        network = plan.stack == NETWORK_STACK
-        with self._at_work(plan.stack) as stack:
-            plan.check()
-            if plan.destroy and network:
-                self._refuse_while_in_use()
-            if plan.destroy and not network:
-                self._zero(plan.stack)
-            if not plan.destroy and not network:
-                self._remove_strays(plan.stack, plan.creates)
-            if not plan.destroy and network:
-                self._recovery(stack).remove_unfinished_groups(plan.creates)
-            if plan.destroy and network:
-                self._recovery(stack).remove_unknown()
-            # Another machine's folder may not be initialised.
-            stack.terraform.init()
-            stack.apply(plan)
-            if plan.destroy and not network:
-                self._forget(plan.stack)
-                stack.remove()
-        if network:
+        if plan.stack == NETWORK_STACK:
+            self._apply_network(plan)
             self._baseline = None
             return None if plan.destroy else self.baseline()
+        self._apply_cluster(plan)
         return None if plan.destroy else self.deployment(plan.stack)
 
     def destroy_cluster(self, name: str) -> None:
@@ -378,7 +351,7 @@ class Workspace:
 
         validate_cluster_name(name)
         if not self.deployment(name).objects.names():
-            if self._remove_rest(name):
+            if self._remains(name).remove_all():
                 return
             raise ClusterNotFound(
                 f"there is no cluster {name!r} in this workspace",
@@ -388,12 +361,13 @@ class Workspace:
             )
         # The groups first: from here on no host costs anything, whatever happens to this process.
         with ThreadPoolExecutor(1) as pool, self._at_work(name) as stack:
-            zeroed = pool.submit(self._zero, name)
-            self._synthesise_cluster(name, self._answers_to_destroy(name))
+            remains = self._remains(name)
+            zeroed = pool.submit(remains.zero)
+            self._configuration().cluster_to_destroy(name)
             stack.init()
             zeroed.result()
             stack.destroy(refresh=False)
-            self._forget(name)
+            remains.forget()
             stack.remove()
 
     def destroy_network(self) -> None:
@@ -409,12 +383,9 @@ class Workspace:
         NoBaseline
             If there is nothing to destroy.
         """
-        from terradask_modules.names import NETWORK_STACK
-
         self._refuse_while_in_use()
-        lock = self._network_lock(refresh=False)
         with self._at_work(NETWORK_STACK) as stack:
-            self._synthesise_network(lock)
+            self._configuration().network()
             stack.init()
             recovery = self._recovery(stack)
             removed = recovery.remove_unknown()
@@ -437,6 +408,33 @@ class Workspace:
 
     # ---- inside ---------------------------------------------------------------------------------------------------------
 
+    def _apply_network(self, plan: Plan) -> None:
+        with self._at_work(plan.stack) as stack:
+            plan.check()
+            recovery = self._recovery(stack)
+            if plan.destroy:
+                self._refuse_while_in_use()
+                recovery.remove_unknown()
+            else:
+                recovery.remove_unfinished_groups(plan.creates)
+            # Another machine's folder may not be initialised.
+            stack.terraform.init()
+            stack.apply(plan)
+
+    def _apply_cluster(self, plan: Plan) -> None:
+        with self._at_work(plan.stack) as stack:
+            plan.check()
+            remains = self._remains(plan.stack)
+            if plan.destroy:
+                remains.zero()
+            else:
+                remains.remove_strays(plan.creates)
+            stack.terraform.init()
+            stack.apply(plan)
+            if plan.destroy:
+                remains.forget()
+                stack.remove()
+
     def _folder(self, stack: str) -> Path:
         return self._loaded.out_dir / "stacks" / stack
 
@@ -458,75 +456,31 @@ class Workspace:
             with self._lock:
                 self._running.discard(stack)
 
-    def _network_lock(self, *, refresh: bool) -> NetworkLock:
-        from terradask._answers import network_lock
-        from terradask_modules.names import NETWORK_STACK
-
-        with phase(self._progress, "resolve", NETWORK_STACK):
-            return network_lock(self._loaded, self.aws, refresh=refresh)
-
-    def _cluster_answers(self, name: str, overrides: Mapping[str, Any], *, refresh: bool) -> ClusterAnswers:
-        from terradask._answers import cluster_answers
-        from terradask._objects import DESCRIPTOR
-        from terradask_stacks.loading import load_settings
+    def _configuration(self, cluster_overrides: Mapping[str, Any] = MappingProxyType({})) -> Configuration:
+        from terradask._configuration import Configuration
 
         loaded = self._loaded
-        if overrides:
-            cluster = {**self._overrides.get("cluster", {}), **overrides}
-            every = {**self._overrides, "cluster": cluster}
-            loaded = load_settings(self._path, dask_config=_dask_config(), overrides=every)
-        with phase(self._progress, "resolve", name), self.aws.explained():
-            baseline = self.baseline()
-            descriptor = self.deployment(name).objects.read(DESCRIPTOR) or {}
-            deployed = descriptor.get("lock")
-            return cluster_answers(loaded, baseline, self.aws, name=name, deployed=deployed, refresh=refresh)
+        if cluster_overrides:
+            cluster = {**self._overrides.get("cluster", {}), **cluster_overrides}
+            loaded = _load(self._path, {**self._overrides, "cluster": cluster})
+        return Configuration(loaded, self.aws, progress=self._progress, baseline=self.baseline, deployment=self.deployment)
 
-    def _answers_to_destroy(self, name: str) -> ClusterAnswers:
-        from terradask._answers import answers_to_destroy
-        from terradask._objects import DESCRIPTOR
+    def _remains(self, name: str) -> ClusterRemains:
+        from terradask._remains import ClusterRemains
 
-        with phase(self._progress, "resolve", name), self.aws.explained():
-            descriptor = self.deployment(name).objects.read(DESCRIPTOR)
-            return answers_to_destroy(self._loaded, self.baseline(), self.aws, descriptor)
+        return ClusterRemains(self.aws, self.deployment(name), workspace=self.settings.workspace.name, progress=self._progress)
 
-    def _synthesise_network(self, lock: NetworkLock, out: Path | None = None) -> Path:
-        from terradask._synthesis import synthesise_network
-        from terradask_modules.names import NETWORK_STACK
+    def _recovery(self, stack: Stack) -> NetworkRecovery:
+        from terradask._network_recovery import NetworkRecovery
 
-        with phase(self._progress, "synthesise", NETWORK_STACK):
-            return synthesise_network(self._loaded, lock, out)
-
-    def _synthesise_cluster(self, name: str, answers: ClusterAnswers, out: Path | None = None) -> Path:
-        from terradask._synthesis import synthesise_cluster
-
-        with phase(self._progress, "synthesise", name):
-            return synthesise_cluster(self._loaded, name, answers, out)
-
-    def _synthesise_for(self, plan: Plan) -> None:
-        """Write the configuration that a plan should have been made from."""
-        from terradask_modules.names import NETWORK_STACK
-
-        with self._at_work(plan.stack):
-            if plan.stack == NETWORK_STACK:
-                self._synthesise_network(self._network_lock(refresh=False))
-            elif plan.destroy:
-                self._synthesise_cluster(plan.stack, self._answers_to_destroy(plan.stack))
-            else:
-                self._synthesise_cluster(plan.stack, self._cluster_answers(plan.stack, {}, refresh=False))
+        workspace = self.settings.workspace.name
+        return NetworkRecovery(self.aws, workspace=workspace, bucket=self.bucket, stack=stack, progress=self._progress)
 
     def _cluster_names(self) -> list[str]:
         """Return the names under ``clusters/`` in the bucket, deployed or half-made; none where there is no bucket."""
-        from botocore.exceptions import ClientError
+        from terradask._objects import cluster_names
 
-        client = self.aws.client("s3")
-        with self.aws.explained():
-            try:
-                pages = client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix="clusters/")
-                return sorted({entry["Key"].split("/")[1] for page in pages for entry in page.get("Contents", ())})
-            except ClientError as error:
-                if error.response["Error"]["Code"] in {"NoSuchBucket", "404"}:
-                    return []
-                raise
+        return cluster_names(self.aws, self.bucket)
 
     def _refuse_while_in_use(self) -> None:
         from terradask import _strays
@@ -536,69 +490,15 @@ class Workspace:
         if names:
             raise BaselineInUse(sorted(names))
 
-    def _zero(self, name: str) -> None:
-        """Bring a cluster's groups to zero, as far as they exist; by their names: a half-made cluster has no descriptor."""
-        from terradask._groups import Groups
-        from terradask_modules.names import GROUPS, group_name
 
-        workspace = self.settings.workspace.name
-        with self.aws.explained():
-            Groups(self.aws, {group: group_name(workspace, name, group) for group in GROUPS}).zero()
-
-    def _recovery(self, stack: Stack) -> NetworkRecovery:
-        from terradask._network_recovery import NetworkRecovery
-
-        workspace = self.settings.workspace.name
-        return NetworkRecovery(self.aws, workspace=workspace, bucket=self.bucket, stack=stack, progress=self._progress)
-
-    def _remove_rest(self, name: str) -> bool:
-        """Remove what there is of a cluster of which the bucket knows nothing."""
-        from terradask import _strays
-
-        left = _strays.existing(self.aws, workspace=self.settings.workspace.name, cluster=name)
-        _strays.remove(self.aws, left, cluster=name, force=True)
-        return bool(left)
-
-    def _remove_strays(self, name: str, creates: Iterable[str]) -> None:
-        """Remove what an interrupted apply made without the state's knowing, where this plan is to create it."""
-        from terradask import _strays
-
-        strays = _strays.among(_strays.existing(self.aws, workspace=self.settings.workspace.name, cluster=name), creates)
-        if strays:
-            names = ", ".join(stray.name for stray in strays)
-            self._progress(Message(f"removing what an interrupted deployment left: {names}"))
-            _strays.remove(self.aws, strays, cluster=name, force=False)
-
-    def _forget_empty_state(self, name: str) -> None:
-        """Remove the state without resources that Terraform writes when a first plan is interrupted: it would look like a cluster."""
-        from terradask._objects import STATE
-
-        objects = self.deployment(name).objects
-        with suppress(Exception):
-            # With anything beside it, its lock among that, it is somebody's.
-            if objects.names() == [STATE] and not (objects.read(STATE) or {}).get("resources"):
-                objects.delete([STATE])
-
-    def _forget(self, name: str) -> None:
-        """Remove what is left of a destroyed cluster.
-
-        Its state goes last: as long as that is there, the cluster can be found and destroyed again.
-        """
-        from terradask._objects import STATE, STATE_LOCK
-
-        self._remove_rest(name)
-        objects = self.deployment(name).objects
-        with self.aws.explained():
-            objects.delete(key for key in objects.names() if key not in (STATE, STATE_LOCK))
-            objects.delete([STATE])
-
-
-def _dask_config() -> Mapping[str, Any] | None:
-    """Return what Dask's configuration says under ``terradask``."""
+def _load(path: Path | None, overrides: Mapping[str, Any]) -> LoadedSettings:
+    """Load settings, with what Dask's configuration says under ``terradask``."""
     import dask.config
 
+    from terradask_stacks.loading import load_settings
+
     found = dask.config.get("terradask", None)
-    return found if isinstance(found, Mapping) else None
+    return load_settings(path, dask_config=found if isinstance(found, Mapping) else None, overrides=overrides)
 
 
 def _all(ask: Callable[[Deployment], bool], deployments: list[Deployment]) -> list[bool]:

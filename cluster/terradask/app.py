@@ -1,6 +1,8 @@
 """The app that the ``cdktf`` command runs, as ``cdktf.json`` says: ``python -m terradask.app``.
 
-It writes the network's stack. Clusters need a deployed network, so terradask plans them itself: ``terradask plan NAME``.
+It writes the network's stack and those of the declared clusters, ``[clusters.NAME]``. On an empty account the network is deployed by
+a command of its own: the ``cdktf`` command first initialises every stack that it is to deploy, and the clusters' states lie in the
+network's bucket.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ OUTPUT_VARIABLE = "CDKTF_OUTDIR"
 
 
 def main() -> int:
-    """Synthesise the network of the workspace around the working directory.
+    """Synthesise the stacks of the workspace around the working directory.
 
     Asks AWS only for answers that ``terradask.lock.json`` doesn't hold yet, and writes them there.
 
@@ -27,7 +29,7 @@ def main() -> int:
     from terradask.errors import TerradaskError
 
     try:
-        Workspace.load().synth(["network"], Path(os.environ.get(OUTPUT_VARIABLE) or "cdktf.out"))
+        Workspace.load().synth(out=Path(os.environ.get(OUTPUT_VARIABLE) or "cdktf.out"))
     except TerradaskError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

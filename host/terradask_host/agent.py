@@ -14,7 +14,7 @@ from terradask_host import __version__, states
 from terradask_host.aws import Aws
 from terradask_host.config import HostConfig, load_config
 from terradask_host.environment import build_environment
-from terradask_host.errors import HostError, MetadataUnavailable
+from terradask_host.errors import HostError, MetadataUnavailable, RunMissing
 from terradask_host.groups import ClusterGroups
 from terradask_host.host import Host
 from terradask_host.keys import write_keys
@@ -178,7 +178,11 @@ class Agent:
         def ask(waited_seconds: float) -> dict[str, Any] | None:
             nonlocal told
             run = objects.read_document("run.json")
-            tag = self._metadata.run_id()
+            try:
+                tag = self._metadata.run_id()
+            except MetadataUnavailable as error:
+                told = str(error)
+                return None
             there = f"run.json is of {run.get('run_id')}" if run else "no run.json"
             told = f"the instance's run is {tag or 'not told by a tag'}, {there}"
             return run if judge_run(tag, run, waited_seconds, self._timing) is Run.USE else None
@@ -191,7 +195,7 @@ class Agent:
                 deadline_seconds=self._timing.run_deadline_seconds,
                 mailbox=self._mailbox,
             )
-        except HostError as error:
+        except RunMissing as error:
             error.given = told
             raise
 

@@ -211,5 +211,6 @@ class OwnReport:
             # An answer that got lost leaves our own object under another ETag: only absence means deleted.
             present = self._objects.etag(self._name)
             self._deleted = present is None
-            written = present and self._objects.write_document(self._name, report, over=present)
+            # Whatever becomes of this one, no later report may go without a condition.
+            written = present and (self._objects.write_document(self._name, report, over=present) or present)
         self._etag = written

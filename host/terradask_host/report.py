@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +14,9 @@ from terradask_host.metadata import Identity
 
 #: Log lines that go with a failure.
 TAIL_LINES = 40
+
+#: How often a report that can't be written is tried, unless a newer one waits by then.
+TRIES = 3
 
 
 def now_text() -> str:
@@ -91,7 +93,9 @@ class Reporter:
         self._tail = tail
         self._complain = complain
         self._history: list[tuple[str, str]] = []
-        self._reports: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._changed = threading.Condition()
+        self._newest: dict[str, Any] | None = None
+        self._closing = False
         self._thread = threading.Thread(target=self._write_all, name="reporter", daemon=True)
         self._thread.start()
         self.run_id: str | None = None
@@ -113,46 +117,35 @@ class Reporter:
             return
         states.check_transition(self.state, state)
         self._history.append((state, now_text()))
-        self._reports.put(
-            build_report(
-                self._identity,
-                run_id=self.run_id,
-                history=self._history,
-                reason=reason,
-                log_tail=self._tail(),
-            )
-        )
+        report = build_report(self._identity, run_id=self.run_id, history=self._history, reason=reason, log_tail=self._tail())
+        with self._changed:
+            self._newest = report
+            self._changed.notify()
 
     def close(self, timeout_seconds: float = 10.0) -> None:
         """Write what is left, for at most so long."""
-        self._reports.put(None)
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
         self._thread.join(timeout_seconds)
 
     def _write_all(self) -> None:
-        last = False
-        while not last:
-            newest: dict[str, Any] | None = None
-            item = self._reports.get()
-            while True:
-                if item is None:
-                    last = True
-                else:
-                    newest = item
-                try:
-                    item = self._reports.get_nowait()
-                except queue.Empty:
-                    break
-            if newest is not None:
-                self._write_one(newest)
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._newest is not None or self._closing)
+                report, self._newest = self._newest, None
+            if report is None:
+                return
+            self._write_one(report)
 
     def _write_one(self, report: dict[str, Any]) -> None:
-        for attempt in range(3):
+        for attempt in range(TRIES):
             try:
                 self._write(report)
+                return
             except Exception as error:  # noqa: BLE001 - a report that can't be written must not end the host
                 self._complain(f"report {report['state']} not written: {type(error).__name__}: {error}")
+            if attempt + 1 < TRIES:
                 time.sleep(0.5 * 2**attempt)
-                if not self._reports.empty():
-                    return
-            else:
+            if self._newest is not None:
                 return

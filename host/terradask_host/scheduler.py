@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from terradask_host import policy, states
 from terradask_host.child import DaskChild
 from terradask_host.config import FORMAT
-from terradask_host.errors import DaskFailed
+from terradask_host.endings import Crashes, leave_on_stop
 from terradask_host.host import Host, hear
 from terradask_host.launch_documents import scheduler_document
 from terradask_host.mailbox import StopRequested
@@ -17,7 +17,6 @@ from terradask_host.metadata import Identity
 from terradask_host.objects import wait_for
 from terradask_host.policy import Exit, Next
 from terradask_host.report import now_text
-from terradask_host.worker import leave_in_order
 
 T = TypeVar("T")
 
@@ -110,7 +109,7 @@ class SchedulerHost:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._timing = host.config.timing
-        self._crashes = 0
+        self._crashes = Crashes(host)
         self._switch = DeadManSwitch(host)
         self._previous: dict[str, Any] | None = None
 
@@ -127,22 +126,16 @@ class SchedulerHost:
             try:
                 end = self._live(child)
             except StopRequested as stop:
-                self._host.reporter.enter(states.LEAVING, f"asked to stop by {stop.signal_name}")
-                leave_in_order(self._host, child)
-                self._host.reporter.enter(states.LEFT, f"asked to stop by {stop.signal_name}")
-                return None
+                return leave_on_stop(self._host, child, stop)
             finally:
                 child.kill()
             self._host.book.say(f"the Dask process ended: {end.describe()}")
-            follows = policy.after_scheduler_exit(end, crashes=self._crashes, timing=self._timing)
+            follows = policy.after_scheduler_exit(end, crashes=self._crashes.count, timing=self._timing)
             if follows is Next.OVER:
                 return self._end_cluster(end)
             if follows is Next.FAIL:
-                raise DaskFailed(f"The Dask scheduler died {self._crashes + 1} times; the last time with {end.describe()}")
-            pause = self._timing.dask_restart_pause_seconds * 2**self._crashes
-            self._crashes += 1
-            self._host.book.say(f"restart {self._crashes} of {self._timing.dask_restarts} in {pause:.0f} s")
-            self._host.mailbox.pause(pause)
+                raise self._crashes.too_many(end)
+            self._crashes.pause_before_restart()
 
     def _live(self, child: DaskChild) -> Exit:
         """Run one Dask process to its end."""

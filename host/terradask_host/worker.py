@@ -8,7 +8,8 @@ from typing import Any
 
 from terradask_host import policy, states
 from terradask_host.child import DaskChild
-from terradask_host.errors import DaskFailed, VersionsDiffer
+from terradask_host.endings import Crashes, leave_on_stop
+from terradask_host.errors import VersionsDiffer
 from terradask_host.host import Host, hear
 from terradask_host.launch_documents import worker_document
 from terradask_host.mailbox import StopRequested
@@ -32,7 +33,7 @@ class WorkerHost:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._timing = host.config.timing
-        self._crashes = 0
+        self._crashes = Crashes(host)
         #: The scheduler that this worker last tried to join.
         self._scheduler: Mapping[str, Any] | None = None
         #: The same, once it went away.
@@ -57,7 +58,7 @@ class WorkerHost:
             try:
                 end = self._live(child)
             except StopRequested as stop:
-                return self._leave_on_stop(child, stop)
+                return leave_on_stop(self._host, child, stop)
             except _SchedulerSilent as silent:
                 return self._leave(str(silent))
             finally:
@@ -71,7 +72,7 @@ class WorkerHost:
         self._host.reporter.enter(states.WAITING)
         imported: dict[str, Any] | None = None
         scheduler: Mapping[str, Any] | None = None
-        started = 0.0
+        spawned, started = time.monotonic(), 0.0
         while True:
             if scheduler is None:
                 scheduler = self._look()
@@ -95,6 +96,8 @@ class WorkerHost:
                 self._host.reporter.enter(states.RUNNING)
             elif self._host.reporter.state == states.STARTING and self._too_slow(started):
                 return Exit(1, f"the worker did not run within {self._timing.dask_start_seconds:.0f} s")
+            if imported is None and self._too_slow(spawned):
+                return Exit(1, f"the Dask process did not import distributed within {self._timing.dask_start_seconds:.0f} s")
 
     def _pause(self, seeking: bool, started: float) -> float:
         if seeking:
@@ -161,7 +164,7 @@ class WorkerHost:
         alive = scheduler is None or answers(
             scheduler["private_address"], self._host.keys, timeout_seconds=self._timing.probe_timeout_seconds
         )
-        follows = policy.after_worker_exit(end, crashes=self._crashes, scheduler_answers=alive, timing=self._timing)
+        follows = policy.after_worker_exit(end, crashes=self._crashes.count, scheduler_answers=alive, timing=self._timing)
         if follows in (Next.SEEK, Next.SEEK_LATER):
             self._lost = scheduler
             self._next_probe = 0.0
@@ -169,19 +172,10 @@ class WorkerHost:
                 self._not_before = time.monotonic() + self._timing.retired_grace_seconds
             self._host.book.say("the scheduler is gone; looking for it")
         elif follows is Next.RESTART:
-            pause = self._timing.dask_restart_pause_seconds * 2**self._crashes
-            self._crashes += 1
-            self._host.book.say(f"restart {self._crashes} of {self._timing.dask_restarts} in {pause:.0f} s")
-            self._host.mailbox.pause(pause)
+            self._crashes.pause_before_restart()
         elif follows is Next.FAIL:
-            raise DaskFailed(f"The Dask worker died {self._crashes + 1} times; the last time with {end.describe()}")
+            raise self._crashes.too_many(end)
         return follows
-
-    def _leave_on_stop(self, child: DaskChild, stop: StopRequested) -> None:
-        """Close gracefully: data is moved off, within the limit."""
-        self._host.reporter.enter(states.LEAVING, f"asked to stop by {stop.signal_name}")
-        leave_in_order(self._host, child)
-        self._host.reporter.enter(states.LEFT, f"asked to stop by {stop.signal_name}")
 
     def _leave_retired(self, end: Exit) -> None:
         """Give the client, who retired this worker, time to end the instance; then leave by ourselves."""
@@ -200,13 +194,3 @@ class WorkerHost:
         self._host.reporter.enter(states.LEAVING, reason)
         self._host.groups.leave(self._host.identity.instance_id)
         self._host.reporter.enter(states.LEFT, reason)
-
-
-def leave_in_order(host: Host, child: DaskChild) -> None:
-    """Ask the Dask process to close and wait for its end, for as long as the host may take to leave."""
-    child.send({"do": "leave"})
-    end = time.monotonic() + host.config.timing.leave_seconds
-    while (left := end - time.monotonic()) > 0:
-        if hear(host, child, left).ended:
-            return
-    host.book.say("the Dask process did not close in time and is ended")

@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -173,6 +174,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--region", default="us-east-1")
     parser.add_argument("--no-hosts", action="store_true")
     parser.add_argument("--parent", type=int, default=0)
+    parser.add_argument("--temporary", action="store_true")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -188,11 +190,15 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     daemon.start()
     print(json.dumps(daemon.info()), flush=True)
-    while not daemon.stopped.wait(0.5):
-        if options.parent and os.getppid() != options.parent:
-            _log.warning("the parent process is gone; stopping")
-            break
+    orphaned = False
+    while not orphaned and not daemon.stopped.wait(0.5):
+        orphaned = bool(options.parent) and os.getppid() != options.parent
+    if orphaned:
+        _log.warning("the parent process is gone; stopping")
     daemon.stop()
+    if orphaned and options.temporary:
+        # Nobody is left who would remove it.
+        shutil.rmtree(options.state_dir, ignore_errors=True)
     return 0
 
 

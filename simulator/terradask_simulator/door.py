@@ -127,9 +127,8 @@ def bind(port: int) -> socket.socket:
 class Endpoint:
     """The HTTP server in front of moto, in threads of its own.
 
-    Waitress, not the server that moto brings: under load that one now and then lost an answer after the work was done, and the AWS SDKs,
-    which
-    then ask again, met a duplicate of their own making.
+    Waitress, not the server that moto brings: under load that one now and then lost an answer after the work was done, and the AWS
+    SDKs, which then ask again, met a duplicate of their own making.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from typing import Any
 
 from .backend import ACCOUNT, STATE_LOCK, ec2_backends
 
-__all__ = ["InstanceView", "admits", "end_instance", "find_instance", "host_instances", "view_of"]
+__all__ = ["InstanceView", "admits", "end_instance", "find_instance", "host_instances", "role_of", "running_ids", "view_of"]
 
 #: Ports that one public address forwards at most; a rule that opens all ports can't be listened on.
 MAX_PORTS = 64

@@ -78,14 +78,14 @@ def start_daemon(*, port: int = 0, region: str = "us-east-1", baseline: bool = T
         )
     info, process = launch(port=port, region=region, boot_hosts=boot_hosts, bound=False)
     path = info_path()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(info.as_dict(), indent=2) + "\n")
-    if baseline:
-        try:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(info.as_dict(), indent=2) + "\n")
+        if baseline:
             deploy_baseline(complete(environment_of(info)))
-        except BaseException:
-            _end(info, process)
-            raise
+    except BaseException:
+        _end(info, process)
+        raise
     # It goes on without us: nobody here waits for its end.
     process.returncode = 0
     return info
@@ -131,8 +131,10 @@ def stop_daemon() -> list[str]:
 
 def _end(info: SimulatorInfo, process: subprocess.Popen[bytes] | None) -> None:
     request_stop(info, process)
-    info_path().unlink(missing_ok=True)
     shutil.rmtree(info.state_dir, ignore_errors=True)
+    # A file that stays names a process that is gone: `status` knows.
+    with contextlib.suppress(OSError):
+        info_path().unlink(missing_ok=True)
 
 
 def run(

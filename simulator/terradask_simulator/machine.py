@@ -151,10 +151,12 @@ class Machine:
             return "the host program asked for it"
         if self.state == "restarting" and time.monotonic() >= self._start_at:
             self.start()
-        if self.state != "running" or self._process is None:
-            return None
-        code = self._process.poll()
-        return None if code is None else self._ended(code)
+        with self._lock:
+            # Whoever ends the machine sets its state first: what it ended must not be started again.
+            if self.state != "running" or self._process is None:
+                return None
+            code = self._process.poll()
+            return None if code is None else self._ended(code)
 
     def _ended(self, code: int) -> str | None:
         self.say(f"the host program ended with {_ending(code)}")

@@ -110,6 +110,7 @@ def launch(
     command = [sys.executable, "-m", "terradask_simulator.daemon", "--state-dir", str(folder), "--port", str(port)]
     command += ["--region", region, *([] if boot_hosts else ["--no-hosts"])]
     command += ["--parent", str(os.getpid())] if bound else []
+    command += ["--temporary"] if made else []
     log_path = folder / "daemon.log"
     with log_path.open("ab") as log:
         process = subprocess.Popen(
@@ -122,7 +123,8 @@ def launch(
         )
     try:
         answer = _first_line(process)
-    except SimulatorError:
+    except BaseException:
+        # Also when we are interrupted: a daemon that is not bound to this process would stay.
         process.kill()
         process.wait()
         if made:
@@ -241,6 +243,7 @@ def request_stop(info: SimulatorInfo, process: subprocess.Popen[bytes] | None, *
             time.sleep(0.05)
     if created_at(info.pid) == info.created:
         # The reaper beside it ends the hosts of a daemon that is killed.
-        psutil.Process(info.pid).kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            psutil.Process(info.pid).kill()
     if process is not None:
         process.wait()

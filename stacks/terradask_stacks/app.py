@@ -35,7 +35,6 @@ class ClusterInputs:
     settings: Settings
     cluster: ClusterSettings
     lock: ClusterLock
-    public_workers: bool
 
 
 Inputs = NetworkInputs | ClusterInputs
@@ -83,5 +82,4 @@ def _add(app: App, name: str, inputs: Inputs) -> None:
             workspace=inputs.settings.workspace,
             cluster=inputs.cluster,
             lock=inputs.lock,
-            public_workers=inputs.public_workers,
         )

@@ -70,8 +70,6 @@ class ClusterStack(TerraformStack):
         The cluster's settings.
     lock
         The cluster's locked answers.
-    public_workers
-        Workers launch in the public subnet.
     """
 
     def __init__(
@@ -82,7 +80,6 @@ class ClusterStack(TerraformStack):
         workspace: WorkspaceSettings,
         cluster: ClusterSettings,
         lock: ClusterLock,
-        public_workers: bool = False,
     ) -> None:
         super().__init__(scope, name)
         self._name = name
@@ -112,7 +109,7 @@ class ClusterStack(TerraformStack):
             tags=self._tags,
         )
         at("keys", secret)
-        groups = [self._group(group, baseline, public=group == "scheduler" or public_workers) for group in GROUPS]
+        groups = [self._group(group, baseline) for group in GROUPS]
         descriptor = S3Object(
             self,
             "descriptor",
@@ -161,17 +158,16 @@ class ClusterStack(TerraformStack):
             ),
         ]
 
-    def _group(self, group: str, baseline: Any, *, public: bool) -> InstanceGroup:
+    def _group(self, group: str, baseline: Any) -> InstanceGroup:
         role = ROLE_OF_GROUP[group]
         lock = self._lock
         template = ["templates", role, lock.architecture]
-        subnet = "public_subnet_id" if public else "private_subnet_id"
         return InstanceGroup(
             self,
             group=group,
             name=group_name(self._workspace.name, self._name, group),
             max_size=self._max_size(group),
-            subnet_id=_text(baseline, ["zones", lock.zone, subnet]),
+            subnet_id=_text(baseline, ["zones", lock.zone, f"{role}_subnet_id"]),
             template_id=_text(baseline, [*template, "id"]),
             template_version=_text(baseline, [*template, "version"]),
             instance_types=self._instance_types(group),

@@ -6,10 +6,9 @@ reported at once.
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -17,10 +16,10 @@ from typing import Any
 
 from platformdirs import user_data_path
 from pydantic import ValidationError
-from pydantic.fields import FieldInfo
 
 from terradask_stacks.errors import Finding, SettingsError
-from terradask_stacks.findings import findings_of, nearest
+from terradask_stacks.findings import findings_of
+from terradask_stacks.layers import Layers, with_underscores
 from terradask_stacks.lock import LOCK_NAME
 from terradask_stacks.settings import Settings
 
@@ -28,8 +27,6 @@ __all__ = ["FILE_NAME", "Finding", "LoadedSettings", "SettingsError", "find_file
 
 FILE_NAME = "terradask.toml"
 STATE_DIR_VARIABLE = "TERRADASK_STATE_DIR"
-_PREFIX = "TERRADASK_"
-_RESERVED_PREFIXES = ("TERRADASK_HOST_", "TERRADASK_SIM_")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,21 +91,20 @@ def load_settings(
         Listing every unknown key, with the nearest valid one, and every value that can't be used.
     """
     environ = os.environ if environ is None else environ
-    merge = _Merge()
+    layers = Layers(reserved=(STATE_DIR_VARIABLE,))
     found = _existing(path) if path is not None else find_file(Path.cwd())
     if found is not None:
-        merge.add(_read_toml(found), lambda name: f"{name} in {found}")
+        layers.add(_read_toml(found), lambda name: f"{name} in {found}")
     if dask_config:
-        merge.add(_with_underscores(dask_config), lambda name: f"terradask.{name} in Dask's configuration")
-    merge.add_environment(environ)
-    if overrides:
-        merge.add(overrides, lambda name: f"argument {name.partition('.')[2] or name}")
+        layers.add(with_underscores(dask_config), lambda name: f"terradask.{name} in Dask's configuration")
+    layers.add_environment(environ)
+    layers.add(overrides or {}, lambda name: f"argument {name.partition('.')[2] or name}", above_declared=True)
     try:
-        settings = Settings.model_validate(merge.values)
+        settings = Settings.model_validate(layers.values())
     except ValidationError as error:
-        merge.findings.extend(findings_of(error, model=Settings, origins=merge.origins))
-    if merge.findings:
-        raise SettingsError(merge.findings)
+        layers.findings.extend(findings_of(error, model=Settings, origins=layers.origins))
+    if layers.findings:
+        raise SettingsError(layers.findings)
     root = found.parent if found is not None else _user_folder()
     given = environ.get(STATE_DIR_VARIABLE)
     state_dir = Path(given).expanduser().absolute() if given else root / ".terradask"
@@ -119,7 +115,7 @@ def load_settings(
         state_dir=state_dir,
         out_dir=(state_dir if given else root) / "cdktf.out",
         lock_path=(state_dir if given or found is None else root) / LOCK_NAME,
-        origins=MappingProxyType(merge.origins),
+        origins=MappingProxyType(layers.origins),
     )
 
 
@@ -128,117 +124,6 @@ def find_file(start: Path) -> Path | None:
     folder = start.absolute()
     candidates = (parent / FILE_NAME for parent in (folder, *folder.parents))
     return next((candidate for candidate in candidates if candidate.is_file()), None)
-
-
-@dataclass
-class _Merge:
-    """Layers of values, laid over each other."""
-
-    values: dict[str, dict[str, Any]] = field(default_factory=dict)
-    origins: dict[str, str] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
-
-    def add(self, layer: Mapping[str, Any], origin: Callable[[str], str]) -> None:
-        sections = Settings.model_fields
-        for section, content in layer.items():
-            if section not in sections:
-                self._unknown(origin(section), f"there is no section {section!r}", section, list(sections), content)
-            elif content is None:
-                continue
-            elif not isinstance(content, Mapping):
-                self.findings.append(
-                    Finding(
-                        where=origin(section),
-                        problem="a section is a table of settings",
-                        given=content,
-                        allowed=f"[{section}] with {', '.join(_fields_of(section))}",
-                    )
-                )
-            else:
-                for key, value in content.items():
-                    self._set(section, key, value, origin(f"{section}.{key}"))
-
-    def add_environment(self, environ: Mapping[str, str]) -> None:
-        for variable, text in sorted(environ.items()):
-            if not variable.startswith(_PREFIX) or variable == STATE_DIR_VARIABLE:
-                continue
-            if variable.startswith(_RESERVED_PREFIXES):
-                continue
-            section, separator, key = variable.removeprefix(_PREFIX).lower().partition("__")
-            if not separator or section not in Settings.model_fields or key not in _fields_of(section):
-                self._unknown(variable, "no setting has this variable", variable, list(_variables()), text)
-                continue
-            self._set(section, key, _parse(text, _fields_of(section)[key]), variable)
-
-    def _set(self, section: str, key: str, value: Any, origin: str) -> None:
-        fields = _fields_of(section)
-        if key not in fields:
-            elsewhere = [f"{other}.{key}" for other in Settings.model_fields if key in _fields_of(other)]
-            known = elsewhere or list(fields)
-            self._unknown(origin, f"[{section}] has no setting {key!r}", key, known, value)
-            return
-        name = f"{section}.{key}"
-        present = self.values.setdefault(section, {})
-        if isinstance(value, Mapping) and isinstance(present.get(key), Mapping):
-            present[key] = _merged(present[key], value)
-        else:
-            present[key] = value
-        self.origins[name] = origin
-        if isinstance(value, Mapping):
-            self.origins.update({f"{name}.{item}": origin for item in value})
-
-    def _unknown(self, where: str, problem: str, name: str, known: list[str], given: Any) -> None:
-        near = known[0] if len(known) == 1 and "." in known[0] else nearest(name, known)
-        self.findings.append(
-            Finding(
-                where=where,
-                problem=problem,
-                given=given,
-                allowed=", ".join(known) if len(known) <= 30 else "TERRADASK_<SECTION>__<KEY>; see docs/settings.md",
-                advice=f"did you mean {near}?" if near else "remove it",
-            )
-        )
-
-
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(below)
-    for key, value in above.items():
-        old = result.get(key)
-        result[key] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-    return result
-
-
-def _fields_of(section: str) -> dict[str, FieldInfo]:
-    model: Any = Settings.model_fields[section].annotation
-    fields: dict[str, FieldInfo] = model.model_fields
-    return fields
-
-
-def _variables() -> Iterator[str]:
-    for section in Settings.model_fields:
-        for key in _fields_of(section):
-            yield f"{_PREFIX}{section}__{key}".upper()
-    yield STATE_DIR_VARIABLE
-
-
-def _parse(text: str, setting: FieldInfo) -> Any:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    # A cluster zone or a name that looks like a number stays the text that it was.
-    is_text = setting.annotation is str or setting.annotation == (str | None)
-    return text if is_text and value is not None and not isinstance(value, str) else value
-
-
-def _with_underscores(config: Mapping[str, Any]) -> dict[str, Any]:
-    def plain(name: Any) -> str:
-        return str(name).replace("-", "_")
-
-    return {
-        plain(section): {plain(key): value for key, value in content.items()} if isinstance(content, Mapping) else content
-        for section, content in config.items()
-    }
 
 
 def _existing(path: Path) -> Path:

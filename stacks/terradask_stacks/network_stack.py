@@ -215,6 +215,7 @@ class NetworkStack(TerraformStack):
             private_prefix_length=network.private_subnet_prefix_length,
             slots=lock.zones,
         )
+        workers = self._vpc.public_subnet_ids if network.public_workers else self._vpc.private_subnet_ids
         return {
             "format": WORKSPACE_FORMAT,
             "terradask_version": terradask_version(),
@@ -228,6 +229,8 @@ class NetworkStack(TerraformStack):
                 zone: {
                     "public_subnet_id": self._vpc.public_subnet_ids[zone],
                     "private_subnet_id": self._vpc.private_subnet_ids[zone],
+                    "scheduler_subnet_id": self._vpc.public_subnet_ids[zone],
+                    "worker_subnet_id": workers[zone],
                     "public_cidr": block.public,
                     "private_cidr": block.private,
                 }

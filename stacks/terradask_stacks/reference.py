@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from terradask_stacks.layers import DECLARED
 from terradask_stacks.settings import IngressRule, Settings
 
 _EXAMPLES: dict[str, str] = {
@@ -53,6 +54,35 @@ Settings come from, each overriding the one before:
 Tables (`tags`, `environ`, the options) are merged key by key; everything else is replaced. Unknown keys are refused.
 """
 
+_DECLARED_EXAMPLE = """\
+# A declared cluster: a stack beside the network, deployed with `terradask apply NAME` or the cdktf command.
+# What its table leaves open is as in [cluster]:
+#
+# [clusters.etl]
+# max_workers = 50
+"""
+
+_DECLARED = """\
+## `[clusters.NAME]`
+
+A declared cluster: a stack of its own beside `network`, which `terradask apply NAME`, the `cdktf` command and
+`Cluster(name="NAME")` deploy alike. Its table takes every setting of `[cluster]`; what it leaves open is as there, tables merged
+key by key. Environment variables and Dask's `terradask.cluster` count as `[cluster]`, below the table; arguments of `Cluster` are
+above it.
+
+```toml
+[cluster]
+tags = { team = "research" }
+
+[clusters.etl]
+max_workers = 50
+worker_vm_types = ["m6i.2xlarge", "m5.2xlarge"]
+
+[clusters.reports]
+max_workers = 10
+```
+"""
+
 
 def starter_toml() -> str:
     """Return a commented ``terradask.toml`` with every setting, its default and what it does."""
@@ -63,6 +93,7 @@ def starter_toml() -> str:
             parts.extend(textwrap.wrap(str(field.description), 110, initial_indent="# ", subsequent_indent="# "))
             value = _EXAMPLES.get(f"{section}.{key}") or _toml(_default(field))
             parts.append(f"#{key} = {value}\n")
+    parts.append(_DECLARED_EXAMPLE)
     return "\n".join(parts)
 
 
@@ -71,12 +102,13 @@ def settings_markdown() -> str:
     parts = [_INTRODUCTION]
     for section, model in _sections():
         parts.append(f"## `[{section}]`\n\n{_summary(model)}\n\n{_table(model)}")
+    parts.append(_DECLARED)
     parts.append(f"## A rule of `network.ingress`\n\n{_summary(IngressRule)}\n\n{_table(IngressRule)}")
     return "\n".join(parts)
 
 
 def _sections() -> list[tuple[str, type[BaseModel]]]:
-    return [(name, _as_model(field.annotation)) for name, field in Settings.model_fields.items()]
+    return [(name, _as_model(field.annotation)) for name, field in Settings.model_fields.items() if name != DECLARED]
 
 
 def _as_model(annotation: Any) -> type[BaseModel]:

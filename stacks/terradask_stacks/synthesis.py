@@ -43,7 +43,6 @@ def synthesize(
     out_dir: Path,
     stacks: Sequence[str] | None = None,
     clusters: Mapping[str, ClusterSettings] | None = None,
-    public_workers: bool | None = None,
     state_dir: Path | None = None,
     lock_hcl: Path | None = None,
     cache_dir: Path | None = None,
@@ -62,8 +61,6 @@ def synthesize(
         Names of the stacks; by default the network and every cluster of ``clusters``.
     clusters
         Settings of each cluster that may be wanted, by name.
-    public_workers
-        Whether workers launch in public subnets; by default as the network's settings say. Pass what the deployed network says.
     state_dir
         Folder of terradask's state, where it isn't ``.terradask`` beside ``out_dir``.
     lock_hcl
@@ -97,7 +94,6 @@ def synthesize(
                 clusters,
                 wheel=wheel,
                 state_dir=state_dir,
-                public_workers=settings.network.public_workers if public_workers is None else public_workers,
             )
             for name in wanted
         }
@@ -138,7 +134,6 @@ class _Job:
     lock: LockFile
     wheel: _Wheel
     state_dir: Path | None
-    public_workers: bool
 
     @classmethod
     def of(
@@ -150,7 +145,6 @@ class _Job:
         *,
         wheel: _Wheel,
         state_dir: Path | None,
-        public_workers: bool,
     ) -> _Job:
         if name == NETWORK_STACK:
             if lock.network is None:
@@ -175,7 +169,6 @@ class _Job:
             lock=kept,
             wheel=wheel,
             state_dir=state_dir,
-            public_workers=public_workers,
         )
 
     def facts(self) -> dict[str, Any]:
@@ -186,7 +179,7 @@ class _Job:
             "lock": self.lock.model_dump(mode="json"),
         }
         if self.cluster is not None:
-            return {**common, "cluster": self.cluster.model_dump(mode="json"), "public": self.public_workers}
+            return {**common, "cluster": self.cluster.model_dump(mode="json")}
         return {
             **common,
             "network": self.settings.network.model_dump(mode="json"),
@@ -203,7 +196,6 @@ class _Job:
                 settings=self.settings,
                 cluster=self.cluster,
                 lock=self.lock.clusters[self.name],
-                public_workers=self.public_workers,
             )
         if self.lock.network is None:
             raise _missing_answers(self.name)

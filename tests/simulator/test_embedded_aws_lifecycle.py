@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from terradask_simulator import LeftRunning, PortTaken, Simulator, SimulatorError, leftovers
+from terradask_simulator import LeftRunning, PortTaken, Simulator, SimulatorError, leftovers, lifecycle, process
 from terradask_simulator.errors import AlreadyStarted, NotStarted, SimulatorGone
 from terradask_simulator.lifecycle import environment_of, info_path, run, start_daemon, status, stop_daemon
 
@@ -103,17 +103,20 @@ def test_the_daemon_ends_when_its_parent_is_killed(tmp_path):
     code = """
 import sys, time
 from terradask_simulator import Simulator
-print(Simulator.start().info.pid, flush=True)
+info = Simulator.start().info
+print(info.pid, info.state_dir, flush=True)
 time.sleep(600)
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
-        pid = int(parent.stdout.readline())
+        number, folder = parent.stdout.readline().split()
+        pid = int(number)
         reapers = [child.pid for child in psutil.Process(pid).children()]
         parent.kill()
     assert gone(pid)
     assert len(reapers) == 1
     assert gone(reapers[0])
+    assert not Path(folder).exists()
 
 
 def test_a_killed_daemon_takes_its_hosts_along(tmp_path):
@@ -158,6 +161,37 @@ def test_what_a_killed_simulator_left_behind_is_cleared_away(own_cache):
     # Another process has the number by now: the time of its creation gives it away.
     info_path().write_text(json.dumps({**info.as_dict(), "pid": os.getpid()}))
     assert status() is None
+
+
+def test_a_start_that_fails_halfway_leaves_nothing(own_cache, monkeypatch):
+    started = []
+    launch = lifecycle.launch
+
+    def noted(**options):
+        started.append(launch(**options))
+        return started[-1]
+
+    monkeypatch.setattr(lifecycle, "launch", noted)
+    info_path().mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        start_daemon(baseline=False, boot_hosts=False)
+    ((info, _),) = started
+    assert gone(info.pid)
+    assert not Path(info.state_dir).exists()
+
+
+def test_an_interrupted_start_leaves_nothing(monkeypatch):
+    started = []
+
+    def interrupted(daemon):
+        started.append(daemon)
+        daemon.stdout.close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(process, "_first_line", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        process.launch(boot_hosts=False, bound=False)
+    assert gone(started[0].pid)
 
 
 def test_run_returns_the_commands_code_and_gives_it_the_environment():

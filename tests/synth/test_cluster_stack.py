@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -60,12 +59,9 @@ def test_a_runs_tags_are_nobodys_drift(cluster: Document, network: Document) -> 
         assert document["provider"]["aws"][0]["ignore_tags"] == [{"key_prefixes": ["terradask:run:"]}]
 
 
-@pytest.mark.parametrize(("public_workers", "kind"), [(False, "private"), (True, "public")])
-def test_workers_lie_where_the_network_says(synth: Callable[..., Document], public_workers: bool, kind: str) -> None:
-    document = synth("etl", network={"public_workers": public_workers})
-
-    assert f".{kind}_subnet_id" in group(document, "workers")["vpc_zone_identifier"][0]
-    assert ".public_subnet_id" in group(document, "scheduler")["vpc_zone_identifier"][0]
+def test_hosts_lie_where_the_network_says(cluster: Document) -> None:
+    assert ".worker_subnet_id" in group(cluster, "workers")["vpc_zone_identifier"][0]
+    assert ".scheduler_subnet_id" in group(cluster, "scheduler")["vpc_zone_identifier"][0]
 
 
 def test_the_state_lies_in_the_bucket_and_is_locked_there(cluster: Document) -> None:

@@ -107,7 +107,10 @@ def reachable(document: Document, role: str, subnet: str) -> set[str]:
 def test_every_host_reaches_every_service_that_it_calls(synth: Synth, settings: dict[str, Any], kind: str) -> None:
     document = synth("network", network=settings)
 
+    described = document["resource"]["aws_s3_object"]["workspace"]["content"]
     for zone in ("us-east-1a", "us-east-1b"):
+        assert f'"worker_subnet_id" = aws_subnet.{kind}-{zone}.id' in described
+        assert f'"scheduler_subnet_id" = aws_subnet.public-{zone}.id' in described
         assert reachable(document, "worker", f"{kind}-{zone}") >= {"s3", *SERVICES}
         assert reachable(document, "scheduler", f"public-{zone}") >= {"s3", *SERVICES}
 

@@ -176,7 +176,7 @@ def test_what_can_not_be_made_says_what_to_do(tmp_path: Path, says: str) -> None
 def test_what_the_framework_refuses_is_an_error_of_ours() -> None:
     from terradask_stacks.app import ClusterInputs, render
 
-    inputs = ClusterInputs(settings=Settings(), cluster=ClusterSettings(), lock=LOCK.clusters["etl"], public_workers=False)
+    inputs = ClusterInputs(settings=Settings(), cluster=ClusterSettings(), lock=LOCK.clusters["etl"])
 
     with pytest.raises(SynthesisError, match="can't be synthesised") as error:
         render({"a name": inputs})

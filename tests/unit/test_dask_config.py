@@ -35,3 +35,8 @@ def test_what_is_no_json_stays():
     config = portable_config({"mine": {"function": len, "set": {1}, "number": 1}})
     assert config == {"mine": {"number": 1}}
     json.dumps(config)
+
+
+def test_secrets_in_lists_stay():
+    config = {"stores": [{"user": "u", "password": "p", "more": [{"token": "t", "fine": 1}]}], "sizes": [1, 2]}
+    assert portable_config(config) == {"stores": [{"user": "u", "more": [{"fine": 1}]}], "sizes": [1, 2]}

@@ -82,6 +82,12 @@ def test_exit_code_is_one_that_the_tree_names(error: TerradaskError):
     assert error.exit_code in {1, 2, 3, 4, 5, 6, 7, 130}
 
 
+def test_classes_of_this_package_name_no_private_module():
+    own = {c.__name__: c.__module__ for c in _classes() if c.__module__.startswith(errors.__name__)}
+    assert len(own) > 30
+    assert set(own.values()) == {"terradask.errors"}
+
+
 def test_tree_in_the_docstring_names_every_class():
     drawn = set(re.findall(r"\b[A-Z][A-Za-z]+\b", errors.__doc__ or ""))
     assert {c.__name__ for c in _classes()} <= drawn

@@ -1,15 +1,20 @@
 """Client and cluster of different versions are an error that lists both."""
 
 import importlib.metadata
+from types import SimpleNamespace
 
 import pytest
 
-from terradask._deployment import Attachment
+from terradask._attachment import Attachment
 from terradask._documents import Descriptor, DocumentFormat, Run, SchedulerAddress
 from terradask._keys import Bundle, KeySet
-from terradask._provision import check_versions, parse_name
+from terradask._options import parse_name
+from terradask._progress import silent
+from terradask._provision import Provisioner, Request
 from terradask._software import python_version
-from terradask.errors import InvalidInput, VersionMismatch
+from terradask._versions import check_versions
+from terradask.errors import InvalidInput, StalePlan, StateLocked, TerraformError, VersionMismatch
+from terradask_stacks.settings import ClusterSettings, Settings
 
 HERE = {name: importlib.metadata.version(name) for name in ("dask", "distributed")}
 
@@ -58,3 +63,30 @@ def test_documents_of_another_format_are_refused():
 def test_names_are_made_up_and_differ():
     assert parse_name(None) != parse_name(None)
     assert parse_name("etl") == "etl"
+
+
+def test_a_run_that_somebody_else_started_meanwhile_is_not_ours_to_stop():
+    provisioner = Provisioner(Request("etl"), silent)
+    deployment = SimpleNamespace(
+        name="etl", started_run_id=None, current_run=lambda: None, start=lambda **_: SimpleNamespace(run_id="theirs")
+    )
+    workspace = SimpleNamespace(settings=Settings(cluster=ClusterSettings(use_scheduler_public_ip=False)))
+    settings = {"environ": {}, "software": [], "send_dask_config": True}
+    provisioner._start(deployment, settings, workspace)
+    assert provisioner._origin == "attached"
+    deployment.started_run_id = "theirs"
+    provisioner._start(deployment, settings, workspace)
+    assert provisioner._origin == "started"
+
+
+@pytest.mark.parametrize(("error", "origin"), [(StateLocked, "attached"), (StalePlan, "attached"), (TerraformError, "created")])
+def test_a_cluster_that_somebody_else_is_making_is_not_ours_to_destroy(error, origin):
+    def apply(_plan):
+        raise error("refused")
+
+    settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
+    workspace = SimpleNamespace(settings=settings, plan_cluster=lambda name: None, apply=apply)
+    provisioner = Provisioner(Request("etl"), silent)
+    with pytest.raises(error):
+        provisioner._deploy(workspace)
+    assert provisioner._origin == origin

@@ -9,11 +9,10 @@ import pytest
 from moto import mock_aws
 
 from terradask._aws import Aws
-from terradask._baseline import Baseline
-from terradask._resolve import resolve_cluster, resolve_network
+from terradask._resolve import Place, resolve_cluster, resolve_network
 from terradask.errors import AccountChanged, InvalidInput, UnknownImage, UnknownInstanceType, UnknownZone
 from terradask_stacks.lock import ClusterLock, NetworkLock
-from terradask_stacks.settings import Settings
+from terradask_stacks.settings import ClusterSettings, Settings
 
 ZONES = ["us-east-1a", "us-east-1b", "us-east-1c", "us-east-1d", "us-east-1e", "us-east-1f"]
 
@@ -42,16 +41,12 @@ def _network_lock(**changes) -> NetworkLock:
     return NetworkLock.model_validate(given)
 
 
-def _baseline(zones: list[str]) -> Baseline:
-    subnets = {"public_subnet_id": "s", "private_subnet_id": "s", "public_cidr": "10.0.0.0/24", "private_cidr": "10.0.16.0/20"}
-    return Baseline.model_validate(
-        {
-            "format": 1, "terradask_version": "0.1.0", "workspace": "default", "region": "us-east-1", "account": "123456789012",
-            "bucket": "b", "vpc_id": "vpc-1", "vpc_cidr": "10.0.0.0/16", "zones": dict.fromkeys(zones, subnets), "templates": {},
-            "security_groups": {}, "instance_profiles": {}, "roles": {}, "secrets_prefix": "p", "log_group": "g", "nat": "single",
-            "host": {"wheel_key": "k", "wheel_sha256": "s"},
-        }
-    )  # fmt: skip
+def _place(*zones: str) -> Place:
+    return Place("123456789012", "aws", frozenset(zones))
+
+
+def _cluster(**settings) -> ClusterSettings:
+    return ClusterSettings.model_validate(settings)
 
 
 # ---- the network ----------------------------------------------------------------------------------------------------
@@ -128,38 +123,38 @@ def test_loopback_block_is_for_an_embedded_aws_alone(aws: Aws, monkeypatch: pyte
 
 
 def test_first_zone_that_offers_all_types(aws: Aws):
-    lock = resolve_cluster(_settings(), _baseline(["us-east-1b", "us-east-1a"]), aws)
+    lock = resolve_cluster(_cluster(), _place("us-east-1b", "us-east-1a"), aws)
     assert lock.zone == "us-east-1a"
     assert lock.account == "123456789012"
     assert lock.worker_instance_types == ["m6i.xlarge"]
     # us-east-1e is an old zone without new types.
-    assert resolve_cluster(_settings(), _baseline(["us-east-1e", "us-east-1f"]), aws).zone == "us-east-1f"
+    assert resolve_cluster(_cluster(), _place("us-east-1e", "us-east-1f"), aws).zone == "us-east-1f"
 
 
 def test_no_zone_offers_them(aws: Aws):
     with pytest.raises(UnknownInstanceType, match="us-east-1e lacks m6i"):
-        resolve_cluster(_settings(), _baseline(["us-east-1e"]), aws)
+        resolve_cluster(_cluster(), _place("us-east-1e"), aws)
 
 
 def test_wanted_zone(aws: Aws):
-    wanted = _settings(cluster={"zone_name": "us-east-1b"})
-    assert resolve_cluster(wanted, _baseline(["us-east-1a", "us-east-1b"]), aws).zone == "us-east-1b"
+    wanted = _cluster(zone_name="us-east-1b")
+    assert resolve_cluster(wanted, _place("us-east-1a", "us-east-1b"), aws).zone == "us-east-1b"
     with pytest.raises(UnknownZone, match="allowed: us-east-1a"):
-        resolve_cluster(wanted, _baseline(["us-east-1a"]), aws)
-    old = _settings(cluster={"zone_name": "us-east-1e"})
+        resolve_cluster(wanted, _place("us-east-1a"), aws)
+    old = _cluster(zone_name="us-east-1e")
     with pytest.raises(UnknownInstanceType, match="us-east-1e doesn't offer"):
-        resolve_cluster(old, _baseline(["us-east-1a", "us-east-1e"]), aws)
+        resolve_cluster(old, _place("us-east-1a", "us-east-1e"), aws)
 
 
 def test_misspelt_type_names_the_nearest(aws: Aws):
     with pytest.raises(UnknownInstanceType) as caught:
-        resolve_cluster(_settings(cluster={"worker_vm_types": ["m6i.xlrge"]}), _baseline(["us-east-1a"]), aws)
+        resolve_cluster(_cluster(worker_vm_types=["m6i.xlrge"]), _place("us-east-1a"), aws)
     assert "m6i.xlarge" in str(caught.value.allowed)
 
 
 def test_arm_is_refused(aws: Aws):
     with pytest.raises(UnknownInstanceType, match="x86-64"):
-        resolve_cluster(_settings(cluster={"worker_vm_types": ["mac2-m2.metal"]}), _baseline(["us-east-1a"]), aws)
+        resolve_cluster(_cluster(worker_vm_types=["mac2-m2.metal"]), _place("us-east-1a"), aws)
 
 
 def test_earlier_answers_stay_as_long_as_they_fit(monkeypatch: pytest.MonkeyPatch):
@@ -167,14 +162,14 @@ def test_earlier_answers_stay_as_long_as_they_fit(monkeypatch: pytest.MonkeyPatc
         account="123456789012", zone="us-east-1b", scheduler_instance_types=["m6i.xlarge"], worker_instance_types=["m6i.xlarge"]
     )
     aws = Aws("us-east-1")
-    baseline = _baseline(["us-east-1a", "us-east-1b"])
+    place = _place("us-east-1a", "us-east-1b")
     with monkeypatch.context() as patched:
         patched.setattr(Aws, "client", lambda *_: pytest.fail("AWS was asked"))
-        assert resolve_cluster(_settings(), baseline, aws, lock) == lock
-    larger = _settings(cluster={"worker_vm_types": ["m6i.2xlarge"]})
-    changed = resolve_cluster(larger, baseline, aws, lock)
+        assert resolve_cluster(_cluster(), place, aws, lock) == lock
+    larger = _cluster(worker_vm_types=["m6i.2xlarge"])
+    changed = resolve_cluster(larger, place, aws, lock)
     # Other types, but the zone stays: the cluster would move otherwise.
     assert (changed.zone, changed.worker_instance_types) == ("us-east-1b", ["m6i.2xlarge"])
-    assert resolve_cluster(_settings(), baseline, aws, lock, refresh=True).zone == "us-east-1a"
-    moved = _baseline(["us-east-1a"])
-    assert resolve_cluster(_settings(), moved, aws, lock).zone == "us-east-1a"
+    assert resolve_cluster(_cluster(), place, aws, lock, refresh=True).zone == "us-east-1a"
+    moved = _place("us-east-1a")
+    assert resolve_cluster(_cluster(), moved, aws, lock).zone == "us-east-1a"

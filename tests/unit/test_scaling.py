@@ -35,6 +35,12 @@ class TestRemoval:
         members = [f"i-{n}" for n in range(5)]
         assert removal(members, members[:3]) == TerminateEach(tuple(members[:3]))
 
+    def test_who_stays_and_is_booting_cannot_be_protected(self):
+        members = [f"i-{n}" for n in range(100)]
+        each = removal(members, members[10:], booting=members[9:11])
+        assert each == TerminateEach(tuple(members[10:]))
+        assert isinstance(removal(members, members[10:], booting=members[10:]), ProtectAndLower)
+
     def test_strangers_are_left_out(self):
         assert removal(["i-1"], ["i-other"]) == TerminateEach(())
 

@@ -198,8 +198,86 @@ def test_the_starter_file_shows_every_setting_and_is_valid(tmp_path: Path) -> No
     assert load_settings(write(tmp_path, text), environ={}).settings == Settings()
     load_settings(write(tmp_path, live), environ={})
     for section, field in Settings.model_fields.items():
+        if section == "clusters":
+            continue
         assert set(shown[section]) == set(field.annotation.model_fields)  # type: ignore[union-attr]
 
 
 def test_the_reference_is_current() -> None:
     assert DOCS.read_text(encoding="utf-8") == settings_markdown(), "run: python -m terradask_stacks.reference > docs/settings.md"
+
+
+# ---- declared clusters ----------------------------------------------------------------------------------------------
+
+DECLARED = """
+[cluster]
+max_workers = 20
+tags = { team = "research", stage = "dev" }
+
+[clusters.etl]
+max_workers = 50
+tags = { stage = "prod" }
+
+[clusters.reports]
+"""
+
+
+def test_a_declared_cluster_has_its_own_settings_over_those_of_every_cluster(tmp_path: Path) -> None:
+    path = write(tmp_path, DECLARED)
+
+    loaded = load_settings(path, environ={"TERRADASK_CLUSTER__N_WORKERS": "7", "TERRADASK_CLUSTER__MAX_WORKERS": "30"})
+
+    etl, reports = loaded.settings.clusters["etl"], loaded.settings.clusters["reports"]
+    assert (etl.max_workers, etl.n_workers, etl.tags) == (50, 7, {"team": "research", "stage": "prod"})
+    assert (reports.max_workers, reports.tags) == (30, {"team": "research", "stage": "dev"})
+    assert loaded.settings.cluster_named("other") == loaded.settings.cluster
+    assert loaded.settings.for_cluster("etl").cluster == etl
+    assert loaded.origins["clusters.etl.max_workers"] == f"clusters.etl.max_workers in {path}"
+    assert loaded.origins["clusters.reports.max_workers"] == "TERRADASK_CLUSTER__MAX_WORKERS"
+
+
+def test_arguments_are_above_a_declared_cluster_too(tmp_path: Path) -> None:
+    path = write(tmp_path, DECLARED)
+
+    loaded = load_settings(path, environ={}, overrides={"cluster": {"max_workers": 60, "tags": {"job": "7"}}})
+
+    etl = loaded.settings.clusters["etl"]
+    assert (etl.max_workers, etl.tags) == (60, {"team": "research", "stage": "prod", "job": "7"})
+    assert loaded.settings.cluster.max_workers == 60
+    assert loaded.origins["clusters.etl.max_workers"] == "argument max_workers"
+
+
+def test_dasks_configuration_may_declare_clusters(tmp_path: Path) -> None:
+    loaded = load_settings(write(tmp_path, ""), environ={}, dask_config={"clusters": {"night-run": {"max-workers": 3}}})
+
+    assert loaded.settings.clusters["night-run"].max_workers == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "told"),
+    [
+        ("[clusters.etl]\nmax_worker = 3\n", "clusters.etl.max_worker in {path}", "did you mean max_workers?"),
+        ("[clusters.etl]\nmax_workers = 0\n", "clusters.etl.max_workers in {path}", "1 or more"),
+        ("[clusters]\netl = 3\n", "clusters.etl in {path}", "[clusters.etl] with max_workers"),
+        ("clusters = 3\n", "clusters in {path}", "a table for each cluster"),
+        ("[clusters.network]\n", "clusters.network", "network is the stack"),
+        ("[clusters.ETL]\n", "clusters.ETL", "a lower-case letter"),
+        ("[clusters.etl]\nn_workers = 300\n", "clusters.etl", "0 to 200"),
+        ("[clusters.etl.cluster]\n", "clusters.etl.cluster in {path}", "remove it"),
+    ],
+)
+def test_a_wrong_declaration_says_where(tmp_path: Path, text: str, where: str, told: str) -> None:
+    path = write(tmp_path, text)
+
+    found = problems(path)
+
+    finding = found[where.format(path=path)]
+    assert told in f"{finding.allowed} {finding.advice}"
+
+
+def test_a_declared_clusters_zone_is_one_of_the_networks(tmp_path: Path) -> None:
+    path = write(tmp_path, '[network]\nzones = ["us-east-1a"]\n[clusters.etl]\nzone_name = "us-east-1b"\n')
+
+    (finding,) = problems(path).values()
+
+    assert "clusters.etl.zone_name is us-east-1b" in finding.problem

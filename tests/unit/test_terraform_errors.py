@@ -10,7 +10,8 @@ from getpass import getuser
 import pytest
 
 from terradask._events import Diagnostic, parse_event
-from terradask._terraform_errors import error_of, left_by_killed, needs_init
+from terradask._terraform_errors import error_of, needs_init
+from terradask._terraform_state_lock import left_by_killed
 from terradask.errors import (
     AccessDenied,
     BackendMissing,

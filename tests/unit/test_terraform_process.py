@@ -204,37 +204,38 @@ HOLDER = """
 
 
 def test_lock_names_the_other_process_and_waits_for_it(tmp_path: Path):
-    path = tmp_path / "stack" / ".lock"
-    holder = subprocess.Popen([*_script(tmp_path, HOLDER), str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    folder = tmp_path / "stacks" / "etl"
+    holder = subprocess.Popen([*_script(tmp_path, HOLDER), str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None
     assert holder.stdin is not None
     assert holder.stdout.readline() == "held\n"
-    with pytest.raises(FolderBusy, match="terraform apply") as caught, FolderLock(path, limit_seconds=0.2):
+    with pytest.raises(FolderBusy, match="terraform apply") as caught, FolderLock(folder, limit_seconds=0.2):
         pass
     assert caught.value.pid == holder.pid
+    assert caught.value.folder == str(folder)
     told: list[FolderBusy] = []
     threading.Timer(0.4, holder.stdin.close).start()
-    with FolderLock(path, limit_seconds=20, on_wait=told.append):
+    with FolderLock(folder, limit_seconds=20, on_wait=told.append):
         assert len(told) == 1
     assert holder.wait(10) == 0
     holder.stdout.close()
 
 
 def test_lock_may_be_taken_again_by_its_holder(tmp_path: Path):
-    lock = FolderLock(tmp_path / ".lock", limit_seconds=0)
+    lock = FolderLock(tmp_path / "etl", limit_seconds=0)
     with lock, lock:
         assert len(lock.descriptors) == 1
-        other = FolderLock(tmp_path / ".lock", limit_seconds=0)
+        other = FolderLock(tmp_path / "etl", limit_seconds=0)
         with pytest.raises(FolderBusy), other:
             pass
     assert lock.descriptors == ()
-    with FolderLock(tmp_path / ".lock", limit_seconds=0):
+    with FolderLock(tmp_path / "etl", limit_seconds=0):
         pass
 
 
 def test_lock_remembers_a_command_that_was_killed_until_that_is_mended(tmp_path: Path):
-    path = tmp_path / ".lock"
-    with FolderLock(path, limit_seconds=0) as lock:
+    folder = tmp_path / "etl"
+    with FolderLock(folder, limit_seconds=0) as lock:
         ended: list[int] = []
 
         def note_end(exit_code: int) -> None:
@@ -246,33 +247,33 @@ def test_lock_remembers_a_command_that_was_killed_until_that_is_mended(tmp_path:
         assert ended == [-9]
         assert lock.killed is not None
         _follow([PYTHON, "-c", ""], tmp_path, on_started=lambda pid: lock.note("terraform plan", pid), on_ended=note_end)
-    with FolderLock(path, limit_seconds=0) as lock:
+    with FolderLock(folder, limit_seconds=0) as lock:
         assert lock.killed is not None
         assert lock.killed["command"] == "terraform apply"
         assert abs(lock.killed["started_at"] - time.time()) < 30
         lock.forget_killed()
-    with FolderLock(path, limit_seconds=0) as lock:
+    with FolderLock(folder, limit_seconds=0) as lock:
         assert lock.killed is None
         # As after a kill of this very process.
         lock.note("terraform destroy", 4_000_000)
-    with FolderLock(path, limit_seconds=0) as lock:
+    with FolderLock(folder, limit_seconds=0) as lock:
         assert lock.killed is not None
         assert lock.killed["command"] == "terraform destroy"
 
 
 def test_lock_stays_while_an_orphaned_command_runs(tmp_path: Path):
-    path = tmp_path / ".lock"
-    with FolderLock(path, limit_seconds=0) as lock:
+    folder, path = tmp_path / "etl", tmp_path / ".etl.lock"
+    with FolderLock(folder, limit_seconds=0) as lock:
         child = subprocess.Popen([PYTHON, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=lock.descriptors)
         lock.note("terraform apply", child.pid)
     # The holder is gone, its command is not.
     document = json.loads(path.read_text())
     path.write_text(json.dumps({**document, "pid": _dead_pid()}))
-    with pytest.raises(FolderBusy) as caught, FolderLock(path, limit_seconds=0):
+    with pytest.raises(FolderBusy) as caught, FolderLock(folder, limit_seconds=0):
         pass
     assert caught.value.pid == child.pid
     child.communicate(b"\n", timeout=10)
-    with FolderLock(path, limit_seconds=5):
+    with FolderLock(folder, limit_seconds=5):
         pass
 
 

@@ -63,7 +63,7 @@ def _debug(ctx: click.Context, _parameter: click.Parameter, value: bool) -> bool
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     lazy={
-        "init": "terradask.cli._infrastructure:init",
+        "init": "terradask.cli._init:init",
         "doctor": "terradask.cli._doctor:doctor",
         "synth": "terradask.cli._infrastructure:synth",
         "plan": "terradask.cli._infrastructure:plan",

@@ -1,8 +1,7 @@
 """Several cluster managers watch one scheduler.
 
-Dask names the plugin that feeds a watching cluster manager the same for all of them, so that a second one silently cuts off the first,
-which
-then believes in workers that are long gone. Here each watch has a name of its own.
+Dask names the plugin that feeds a watching cluster manager the same for all of them, so that a second one silently cuts off the
+first, which then believes in workers that are long gone. Here each watch has a name of its own.
 """
 
 from __future__ import annotations

@@ -43,7 +43,6 @@ def install_all(*, public_cidr: str) -> None:
     group_limits.install()
     group_schedules.install()
     group_api.install()
-    bucket_policies.install()
     delete_markers.install()
     rule_descriptions.install()
     rule_ids.install()

@@ -8,6 +8,7 @@ removed, and leaves unhealthy instances alone.
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import time
 from collections import Counter
@@ -17,7 +18,9 @@ from typing import Any
 from ..backend import now_text
 from .group_activities import record
 
-__all__ = ["CAPACITY_REFUSALS", "maintain", "maintain_all"]
+__all__ = ["CAPACITY_REFUSALS", "install", "maintain", "maintain_all"]
+
+_log = logging.getLogger(__name__)
 
 #: Instances launched or ended for one group before other calls get their turn.
 BATCH = 100
@@ -41,7 +44,10 @@ def maintain_all(backend: Any) -> bool:
     """
     more = False
     for group in list(backend.autoscaling_groups.values()):
-        more = maintain(group) or more
+        try:
+            more = maintain(group) or more
+        except Exception:  # noqa: BLE001  (a broken group must stop neither the others nor the machines; the log says what failed)
+            _log.warning("group %s can't be maintained", group.name, exc_info=True)
     return more
 
 
@@ -141,9 +147,11 @@ def _launch(group: Any, count: int) -> bool:
         f"difference between desired and actual capacity, increasing the capacity from {before} to {before + count}."
     ).strip()
     for (subnet_id, market), number in _places(group, count).items():
-        zone = group.ec2_backend.get_subnet(subnet_id).availability_zone if subnet_id else group.availability_zones[0]
+        zone = next(iter(group.availability_zones or ()), "")
         instances: list[Any] = []
         try:
+            if subnet_id:
+                zone = group.ec2_backend.get_subnet(subnet_id).availability_zone
             instances += _run(group, subnet_id, zone, market, number)
         except ServiceException as refused:
             # What fits is launched, one by one.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from ..backend import BELL, now_text
+from ..backend import BELL
 
 __all__ = ["drop_actions", "install", "parse_time", "run_due_actions"]
 
@@ -137,6 +137,6 @@ def run_due_actions(backend: Any) -> None:
         change_desired(
             group,
             desired,
-            f"the scheduled action {key[1]} executed (due {now_text()})",
+            f"the scheduled action {key[1]} executed (due {action.start_time})",
         )
         BELL.set()

@@ -1,0 +1,61 @@
+"""A saved plan: its file, and what ``terraform plan`` said of it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class PlannedChange:
+    """One change, as ``terraform plan`` announces it.
+
+    Parameters
+    ----------
+    address
+        The resource.
+    action
+        ``create``, ``update``, ``delete``, ``replace``, ``read``, ….
+    """
+
+    address: str
+    action: str
+
+
+@dataclass(frozen=True)
+class PlanFile:
+    """A saved plan.
+
+    Parameters
+    ----------
+    path
+        The file. It holds the state and secrets in plain text: readable by its owner alone.
+    sha256
+        Its checksum.
+    changes
+        What it changes.
+    add, change, remove
+        Terraform's counts; a replacement counts as one to add and one to remove.
+    imports
+        How many resources that exist it takes into the state.
+    """
+
+    path: Path
+    sha256: str
+    changes: tuple[PlannedChange, ...] = ()
+    add: int = 0
+    change: int = 0
+    remove: int = 0
+    imports: int = 0
+
+    @property
+    def changed(self) -> bool:
+        """Whether applying it would change a resource, or what the state knows."""
+        return bool(self.add or self.change or self.remove or self.imports)
+
+
+def sha256_of(path: Path) -> str:
+    """Return a file's checksum, in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

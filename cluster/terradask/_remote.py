@@ -1,0 +1,30 @@
+"""What SpecCluster takes for its scheduler and its workers: stand-ins, since both run on instances that AWS starts and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from distributed.core import Status
+
+
+class RemoteScheduler:
+    """The scheduler of an attached cluster, as SpecCluster wants to see it."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.status = Status.running
+
+    def __await__(self) -> Generator[Any, Any, RemoteScheduler]:
+        async def itself() -> RemoteScheduler:
+            return self
+
+        return itself().__await__()
+
+    async def close(self) -> None:
+        """Note that nobody talks to it from here any more: its host is ended with its group."""
+        self.status = Status.closed
+
+
+class RemoteWorker:
+    """A worker on an instance: SpecCluster's ``worker_spec`` names this class; the group makes the instances."""

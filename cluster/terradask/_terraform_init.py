@@ -1,0 +1,83 @@
+"""Whether a stack's folder is initialised: for which configuration, provider and Terraform, as a stamp in the folder says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_STAMP = ".terraform/terradask.json"
+
+
+@dataclass(frozen=True)
+class InitStamp:
+    """Notes in a folder what ``terraform init`` made it ready for.
+
+    Parameters
+    ----------
+    folder
+        The stack's folder.
+    key
+        A checksum over everything that ``init`` depends on, as `init_key` makes it.
+    """
+
+    folder: Path
+    key: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether the folder was initialised for the same key, and what ``init`` made is still there."""
+        try:
+            stamp = json.loads(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        # <host>/<namespace>/<type>/<version>/<platform>: a link into the mirror, which may have gone.
+        packages = list((self.folder / ".terraform/providers").glob("*/*/*/*/*"))
+        present = bool(packages) and all(package.exists() for package in packages)
+        return present and (self.folder / ".terraform/terraform.tfstate").is_file() and stamp.get("key") == self.key
+
+    def remove(self) -> None:
+        """Note that the folder isn't initialised: for as long as ``init`` runs, and where it fails."""
+        self._path.unlink(missing_ok=True)
+
+    def write(self) -> None:
+        """Note that the folder is initialised."""
+        self._path.write_text(json.dumps({"key": self.key}), encoding="utf-8")
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / _STAMP
+
+
+def init_key(configuration: Mapping[str, Any], *, lock_file: Path, cli_config: Path | None, terraform_version: str) -> str:
+    """Return a checksum over everything that ``init`` depends on.
+
+    Parameters
+    ----------
+    configuration
+        The synthesised configuration.
+    lock_file
+        The provider's lock file; it may be missing.
+    cli_config
+        Terraform's own configuration, where there is one.
+    terraform_version
+        The version of the Terraform that runs.
+    """
+    parts = {
+        "terraform": configuration.get("terraform"),
+        "module": configuration.get("module"),
+        "lock": _content(lock_file),
+        "version": terraform_version,
+        "cli_config": _content(cli_config) if cli_config else "",
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _content(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""

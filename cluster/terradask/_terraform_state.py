@@ -1,0 +1,82 @@
+"""What a stack's state says, and where it lies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from terradask.errors import TerraformError
+
+
+@dataclass(frozen=True)
+class StateInfo:
+    """What is known of a state.
+
+    Parameters
+    ----------
+    serial, lineage
+        Terraform's own: how often it was written, and which state it is.
+    ids
+        The resources in it, without data sources: address -> id.
+    """
+
+    serial: int
+    lineage: str
+    ids: Mapping[str, str]
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The addresses of the resources in it."""
+        return tuple(self.ids)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> StateInfo:
+        """Read a state as Terraform writes it."""
+        ids = {
+            ".".join(filter(None, (resource.get("module"), resource["type"], resource["name"]))): str(
+                resource["instances"][0].get("attributes", {}).get("id", "")
+            )
+            for resource in document.get("resources", [])
+            if resource.get("mode") == "managed" and resource.get("instances")
+        }
+        return cls(int(document["serial"]), str(document["lineage"]), ids)
+
+
+def state_file(folder: Path, configuration: Mapping[str, Any]) -> Path | None:
+    """Return the state's file, where the stack's backend is a local one: reading it takes no process.
+
+    Parameters
+    ----------
+    folder
+        The stack's folder.
+    configuration
+        Its synthesised configuration.
+    """
+    backend = configuration.get("terraform", {}).get("backend", {}).get("local")
+    return None if backend is None else folder / backend["path"]
+
+
+def read_state_file(path: Path) -> Any:
+    """Return a state's file as Terraform's JSON; None where it is missing or empty: Terraform empties it before it writes.
+
+    Raises
+    ------
+    TerraformError
+        If it was cut off.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError:
+        return None
+    try:
+        return json.loads(text) if text.strip() else None
+    except ValueError as error:
+        raise TerraformError(
+            "the state can't be read: it was cut off while it was written",
+            verb="state",
+            given=f"{path}: {error}",
+            advice=f"put it aside (mv {path} {path}.broken) and run terradask plan network: it takes what exists into a new state",
+        ) from error

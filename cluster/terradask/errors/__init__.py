@@ -1,0 +1,153 @@
+"""Every error that terradask raises, in one tree.
+
+::
+
+    TerradaskError                       exit code 1
+    ├── InvalidInput                     2   a value that was given can't be used
+    │   ├── SettingsError                    terradask.toml, TERRADASK_*, Dask's configuration or arguments
+    │   ├── LockError                        terradask.lock.json
+    │   ├── SynthesisError                   no stack can be made from settings and locked answers
+    │   ├── UnsupportedOption                a parameter that this version doesn't build yet
+    │   ├── UnknownZone, UnknownInstanceType, UnknownImage
+    │   └── NoIngress                        a cluster that nobody could reach
+    ├── SetupError                       3   something on this machine is missing
+    │   ├── TerraformMissing, TerraformTooOld
+    │   └── UnsupportedPlatform
+    ├── AwsError                         3   AWS can't be used as things are
+    │   ├── NoCredentials, ExpiredCredentials, InvalidCredentials
+    │   ├── AccessDenied                     names the action
+    │   ├── RegionUnknown
+    │   ├── EndpointUnreachable
+    │   └── AccountChanged                   locked answers belong to another account
+    ├── TerraformError                   4   Terraform failed; carries its diagnostics
+    │   ├── ProviderUnavailable          3
+    │   │   ├── RegistryUnreachable
+    │   │   └── ProviderChecksumMismatch
+    │   ├── BackendMissing               6   the bucket for the state doesn't exist
+    │   ├── StateLocked                  5   names the holder
+    │   ├── StalePlan                    5   the state changed since the plan
+    │   └── TerraformCancelled         130
+    ├── FolderBusy                       5   another process runs Terraform in this folder
+    ├── PlanChanged                      5   the plan's file or configuration isn't what was planned
+    ├── BaselineError                    6
+    │   ├── NoBaseline                       the network isn't deployed
+    │   ├── BaselineFormat                   client and network don't fit
+    │   └── BaselineInUse                5   deployments exist on it
+    └── ClusterError                     1
+        ├── ClusterNotFound              6
+        ├── ClusterStopped               6
+        ├── SchedulerReplaced
+        ├── HostFailed
+        ├── SchedulerMissing             7   also a TimeoutError
+        ├── WorkersMissing               7   also a TimeoutError
+        └── VersionMismatch              3
+"""
+
+from __future__ import annotations
+
+from terradask.errors._aws import (
+    AccessDenied,
+    AccountChanged,
+    AwsError,
+    EndpointUnreachable,
+    ExpiredCredentials,
+    InvalidCredentials,
+    NoCredentials,
+    RegionUnknown,
+)
+from terradask.errors._baseline import (
+    BaselineError,
+    BaselineFormat,
+    BaselineInUse,
+    NoBaseline,
+)
+from terradask.errors._cluster import (
+    ClusterError,
+    ClusterNotFound,
+    ClusterStopped,
+    HostFailed,
+    SchedulerMissing,
+    SchedulerReplaced,
+    VersionMismatch,
+    WorkersMissing,
+)
+from terradask.errors._given import (
+    NoIngress,
+    UnknownImage,
+    UnknownInstanceType,
+    UnknownZone,
+    UnsupportedOption,
+)
+from terradask.errors._machine import (
+    SetupError,
+    TerraformMissing,
+    TerraformTooOld,
+    UnsupportedPlatform,
+)
+from terradask.errors._terraform import (
+    BackendMissing,
+    FolderBusy,
+    PlanChanged,
+    ProviderChecksumMismatch,
+    ProviderUnavailable,
+    RegistryUnreachable,
+    StalePlan,
+    StateLocked,
+    TerraformCancelled,
+    TerraformError,
+)
+from terradask_modules.errors import InvalidInput, TerradaskError
+from terradask_stacks.errors import LockError, SettingsError, SynthesisError
+
+__all__ = [
+    "AccessDenied",
+    "AccountChanged",
+    "AwsError",
+    "BackendMissing",
+    "BaselineError",
+    "BaselineFormat",
+    "BaselineInUse",
+    "ClusterError",
+    "ClusterNotFound",
+    "ClusterStopped",
+    "EndpointUnreachable",
+    "ExpiredCredentials",
+    "FolderBusy",
+    "HostFailed",
+    "InvalidCredentials",
+    "InvalidInput",
+    "LockError",
+    "NoBaseline",
+    "NoCredentials",
+    "NoIngress",
+    "PlanChanged",
+    "ProviderChecksumMismatch",
+    "ProviderUnavailable",
+    "RegionUnknown",
+    "RegistryUnreachable",
+    "SchedulerMissing",
+    "SchedulerReplaced",
+    "SettingsError",
+    "SetupError",
+    "StalePlan",
+    "StateLocked",
+    "SynthesisError",
+    "TerradaskError",
+    "TerraformCancelled",
+    "TerraformError",
+    "TerraformMissing",
+    "TerraformTooOld",
+    "UnknownImage",
+    "UnknownInstanceType",
+    "UnknownZone",
+    "UnsupportedOption",
+    "UnsupportedPlatform",
+    "VersionMismatch",
+    "WorkersMissing",
+]
+
+# Tracebacks and pickles name this package, not the file that a class stands in.
+for _class in [globals()[_name] for _name in __all__]:
+    if _class.__module__.startswith(f"{__name__}."):
+        _class.__module__ = __name__
+del _class

@@ -1,0 +1,55 @@
+"""The baseline: the network that clusters share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from terradask_modules.errors import TerradaskError
+
+
+class BaselineError(TerradaskError):
+    """Something about the network that clusters share."""
+
+    exit_code = 6
+
+
+class NoBaseline(BaselineError):
+    """The network isn't deployed."""
+
+
+class BaselineFormat(BaselineError):
+    """Client and network were made by versions of terradask that don't fit.
+
+    Parameters
+    ----------
+    found
+        The format in the bucket.
+    known
+        The format that this client reads.
+    """
+
+    def __init__(self, problem: str, *, found: Any, known: int, advice: str) -> None:
+        super().__init__(problem, given=f"format {found}", allowed=f"format {known}", advice=advice)
+        self.found = found
+        self.known = known
+
+
+class BaselineInUse(BaselineError):
+    """The network can't be destroyed while deployments stand on it.
+
+    Parameters
+    ----------
+    clusters
+        Names of the deployments.
+    """
+
+    exit_code = 5
+
+    def __init__(self, clusters: Sequence[str]) -> None:
+        super().__init__(
+            f"{len(clusters)} deployment{'s' if len(clusters) != 1 else ''} still on this network",
+            given=", ".join(clusters),
+            advice="destroy them first: " + "; ".join(f"terradask destroy {name}" for name in clusters),
+        )
+        self.clusters = tuple(clusters)

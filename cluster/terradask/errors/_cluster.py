@@ -1,0 +1,148 @@
+"""One cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from terradask_modules.errors import TerradaskError
+
+
+class ClusterError(TerradaskError):
+    """Something about one cluster.
+
+    Parameters
+    ----------
+    problem
+        What went wrong.
+    cluster
+        The cluster's name.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        cluster: str | None = None,
+        given: Any = None,
+        allowed: str | None = None,
+        advice: str | None = None,
+    ) -> None:
+        super().__init__(problem, given=given, allowed=allowed, advice=advice)
+        self.cluster = cluster
+
+
+class ClusterNotFound(ClusterError, LookupError):
+    """There is no such cluster in the workspace."""
+
+    exit_code = 6
+
+
+class ClusterStopped(ClusterError):
+    """The cluster is deployed, and stopped."""
+
+    exit_code = 6
+
+
+class SchedulerReplaced(ClusterError):
+    """The scheduler's host was replaced: what the old scheduler knew is gone."""
+
+
+class HostFailed(ClusterError):
+    """A host could not do its work.
+
+    Parameters
+    ----------
+    instance_id
+        The instance.
+    reason
+        Why, in the host's own words.
+    log_tail
+        The last lines of its log.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        cluster: str | None = None,
+        instance_id: str | None = None,
+        reason: str | None = None,
+        log_tail: Sequence[str] = (),
+        advice: str | None = None,
+    ) -> None:
+        super().__init__(problem, cluster=cluster, given=reason, advice=advice)
+        self.instance_id = instance_id
+        self.reason = reason
+        self.log_tail = tuple(log_tail)
+
+    def __str__(self) -> str:
+        """Return the problem, and the end of the host's log."""
+        tail = "".join(f"\n  | {line}" for line in self.log_tail)
+        return super().__str__() + tail
+
+
+class SchedulerMissing(ClusterError, TimeoutError):
+    """The scheduler wasn't up, or didn't answer, in time."""
+
+    exit_code = 7
+
+
+class WorkersMissing(ClusterError, TimeoutError):
+    """Fewer workers than wanted have come in time.
+
+    Parameters
+    ----------
+    wanted
+        How many were waited for.
+    arrived
+        How many came.
+    """
+
+    exit_code = 7
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        cluster: str | None = None,
+        wanted: int | None = None,
+        arrived: int | None = None,
+        advice: str | None = None,
+    ) -> None:
+        given = None if wanted is None else f"{arrived or 0} of {wanted} workers"
+        super().__init__(problem, cluster=cluster, given=given, advice=advice)
+        self.wanted = wanted
+        self.arrived = arrived
+
+
+class VersionMismatch(ClusterError):
+    """Client and cluster run different versions.
+
+    Parameters
+    ----------
+    client, hosts
+        Version by package name, as here and as on the cluster.
+    """
+
+    exit_code = 3
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        cluster: str | None = None,
+        client: Mapping[str, str] | None = None,
+        hosts: Mapping[str, str] | None = None,
+        advice: str | None = None,
+    ) -> None:
+        super().__init__(problem, cluster=cluster, advice=advice)
+        self.client = dict(client or {})
+        self.hosts = dict(hosts or {})
+
+    def __str__(self) -> str:
+        """Return the problem with both lists, differing packages alone."""
+        names = sorted({*self.client, *self.hosts})
+        different = [n for n in names if self.client.get(n) != self.hosts.get(n)]
+        lines = [f"  {n}: here {self.client.get(n, 'none')}, cluster {self.hosts.get(n, 'none')}" for n in different]
+        return "\n".join([super().__str__(), *lines])

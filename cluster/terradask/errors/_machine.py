@@ -1,0 +1,23 @@
+"""What is missing on this machine."""
+
+from __future__ import annotations
+
+from terradask_modules.errors import TerradaskError
+
+
+class SetupError(TerradaskError):
+    """Something on this machine is missing or too old."""
+
+    exit_code = 3
+
+
+class TerraformMissing(SetupError):
+    """No Terraform was found."""
+
+
+class TerraformTooOld(SetupError):
+    """The Terraform that was found is older than terradask needs."""
+
+
+class UnsupportedPlatform(SetupError):
+    """The client doesn't run on this operating system."""

@@ -1,0 +1,153 @@
+"""Terraform failed, or may not run now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from terradask_modules.errors import TerradaskError
+
+if TYPE_CHECKING:
+    from terradask._events import Diagnostic
+
+
+class TerraformError(TerradaskError):
+    """Terraform failed.
+
+    Parameters
+    ----------
+    problem
+        What went wrong, in one sentence.
+    verb
+        The Terraform command, such as ``plan``.
+    folder
+        The stack's folder.
+    exit_code_of_terraform
+        The exit code of Terraform's process; negative: ended by that signal.
+    diagnostics
+        What Terraform said, structured.
+    """
+
+    exit_code = 4
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        verb: str = "",
+        folder: str = "",
+        exit_code_of_terraform: int | None = None,
+        diagnostics: Sequence[Diagnostic] = (),
+        given: Any = None,
+        allowed: str | None = None,
+        advice: str | None = None,
+    ) -> None:
+        super().__init__(problem, given=given, allowed=allowed, advice=advice)
+        self.verb = verb
+        self.folder = folder
+        self.exit_code_of_terraform = exit_code_of_terraform
+        self.diagnostics = tuple(diagnostics)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for ``--json`` output."""
+        return {**super().as_dict(), "diagnostics": [d.as_dict() for d in self.diagnostics]}
+
+
+class ProviderUnavailable(TerraformError):
+    """Terraform can't get the AWS provider."""
+
+    exit_code = 3
+
+
+class RegistryUnreachable(ProviderUnavailable):
+    """The Terraform registry doesn't answer."""
+
+
+class ProviderChecksumMismatch(ProviderUnavailable):
+    """The provider that was found is not the one in the lock file."""
+
+
+class BackendMissing(TerraformError):
+    """The bucket that holds the state doesn't exist."""
+
+    exit_code = 6
+
+
+class StateLocked(TerraformError):
+    """Somebody else holds the state's lock.
+
+    Attributes
+    ----------
+    holder
+        Who holds it, as ``user@host``.
+    since
+        Since when, as Terraform writes it.
+    lock_id
+        The id that ``terraform force-unlock`` takes.
+    operation
+        What the holder does, as Terraform writes it.
+    """
+
+    exit_code = 5
+
+    holder: str | None = None
+    since: str | None = None
+    lock_id: str | None = None
+    operation: str | None = None
+
+
+class StalePlan(TerraformError):
+    """The state has changed since the plan was made."""
+
+    exit_code = 5
+
+
+class TerraformCancelled(TerraformError):
+    """The command was cancelled, and Terraform stopped in order."""
+
+    exit_code = 130
+
+
+class FolderBusy(TerradaskError):
+    """Another process runs Terraform in this folder.
+
+    Parameters
+    ----------
+    folder
+        The stack's folder.
+    pid, command
+        The other process and what it does, where it said so.
+    waited_seconds
+        How long this process has waited.
+    """
+
+    exit_code = 5
+
+    def __init__(self, folder: str, *, pid: int | None, command: str | None, waited_seconds: float) -> None:
+        who = f"process {pid}" if pid else "another process"
+        doing = f" ({command})" if command else ""
+        super().__init__(
+            f"{who}{doing} works in {folder}; waited {waited_seconds:.0f} s",
+            advice="wait for it to end, or end it with one Ctrl-C so that Terraform can stop in order",
+        )
+        self.folder = folder
+        self.pid = pid
+        self.waited_seconds = waited_seconds
+
+
+class PlanChanged(TerradaskError):
+    """A plan's file or its configuration isn't what was planned.
+
+    Parameters
+    ----------
+    problem
+        What is different.
+    what
+        Where: ``file`` or ``configuration``.
+    """
+
+    exit_code = 5
+
+    def __init__(self, problem: str, *, what: str, given: Any = None, advice: str | None = None) -> None:
+        super().__init__(problem, given=given, advice=advice or "plan again, look at the new plan, and apply that one")
+        self.what = what

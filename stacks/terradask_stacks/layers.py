@@ -1,0 +1,199 @@
+"""Layers of settings, laid over each other: each value remembers where it came from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from terradask_stacks.errors import Finding
+from terradask_stacks.findings import nearest
+from terradask_stacks.settings import ClusterSettings, Settings
+
+PREFIX = "TERRADASK_"
+_RESERVED_PREFIXES = ("TERRADASK_HOST_", "TERRADASK_SIM_")
+
+#: The section of declared clusters: a table of tables, each with the settings of ``[cluster]``.
+DECLARED = "clusters"
+
+Origin = Callable[[str], str]
+
+
+class Layers:
+    """Values of settings, the later over the earlier.
+
+    A declared cluster is what ``[cluster]`` says without arguments, its own table over that, and the arguments on top.
+
+    Parameters
+    ----------
+    reserved
+        Environment variables with terradask's prefix that are no settings.
+    """
+
+    def __init__(self, *, reserved: tuple[str, ...] = ()) -> None:
+        self.origins: dict[str, str] = {}
+        self.findings: list[Finding] = []
+        self._reserved = reserved
+        self._values: dict[str, dict[str, Any]] = {}
+        self._declared: dict[str, dict[str, Any]] = {}
+        self._above: dict[str, Any] = {}
+
+    def values(self) -> dict[str, Any]:
+        """Return what the layers come to, for `Settings`; the origins of declared clusters are known from here on."""
+        values: dict[str, Any] = {section: dict(content) for section, content in self._values.items()}
+        if self._declared:
+            below = self._values.get("cluster", {})
+            values[DECLARED] = {name: _merged(_merged(below, own), self._above) for name, own in self._declared.items()}
+            for name, own in self._declared.items():
+                self._inherit_origins(name, own)
+        if self._above:
+            values["cluster"] = _merged(values.get("cluster", {}), self._above)
+        return values
+
+    def add(self, layer: Mapping[str, Any], origin: Origin, *, above_declared: bool = False) -> None:
+        """Lay values over the earlier ones.
+
+        Parameters
+        ----------
+        layer
+            Section -> settings.
+        origin
+            Returns where a value came from, given its name.
+        above_declared
+            Whether its ``cluster`` section counts for declared clusters whatever their tables say.
+        """
+        sections = Settings.model_fields
+        for section, content in layer.items():
+            if section not in sections:
+                self._unknown(origin(section), f"there is no section {section!r}", section, list(sections), content)
+            elif content is None:
+                continue
+            elif not isinstance(content, Mapping):
+                self._no_table(origin(section), content, section)
+            elif section == DECLARED:
+                self._add_declared(content, origin)
+            else:
+                target = self._above if above_declared and section == "cluster" else self._values.setdefault(section, {})
+                for key, value in content.items():
+                    self._set(target, section, key, value, origin)
+
+    def add_environment(self, environ: Mapping[str, str]) -> None:
+        """Lay ``TERRADASK_<SECTION>__<KEY>`` variables over the earlier values."""
+        for variable, text in sorted(environ.items()):
+            if not variable.startswith(PREFIX) or variable in self._reserved or variable.startswith(_RESERVED_PREFIXES):
+                continue
+            section, separator, key = variable.removeprefix(PREFIX).lower().partition("__")
+            if not separator or section not in _sections() or key not in _fields_of(section):
+                self._unknown(variable, "no setting has this variable", variable, [*_variables(), *self._reserved], text)
+                continue
+            value = _parse(text, _fields_of(section)[key])
+            self._set(self._values.setdefault(section, {}), section, key, value, _always(variable))
+
+    def _add_declared(self, tables: Mapping[str, Any], origin: Origin) -> None:
+        for name, content in tables.items():
+            if not isinstance(content, Mapping):
+                self._no_table(origin(f"{DECLARED}.{name}"), content, f"{DECLARED}.{name}")
+                continue
+            target = self._declared.setdefault(str(name), {})
+            for key, value in content.items():
+                self._set(target, f"{DECLARED}.{name}", key, value, origin)
+
+    def _set(self, target: dict[str, Any], section: str, key: str, value: Any, origin: Origin) -> None:
+        name = f"{section}.{key}"
+        fields = _fields_of(section)
+        if key not in fields:
+            elsewhere = [f"{other}.{key}" for other in _sections() if key in _fields_of(other)]
+            self._unknown(origin(name), f"[{section}] has no setting {key!r}", key, elsewhere or list(fields), value)
+            return
+        present = target.get(key)
+        target[key] = _merged(present, value) if isinstance(present, Mapping) and isinstance(value, Mapping) else value
+        self.origins[name] = origin(name)
+        if isinstance(value, Mapping):
+            self.origins.update({f"{name}.{item}": origin(name) for item in value})
+
+    def _inherit_origins(self, name: str, own: Mapping[str, Any]) -> None:
+        """Note where the values came from that a declared cluster has of ``[cluster]``."""
+        for setting, origin in list(self.origins.items()):
+            section, _, key = setting.partition(".")
+            first = key.partition(".")[0]
+            if section == "cluster" and (first in self._above or first not in own):
+                self.origins[f"{DECLARED}.{name}.{key}"] = origin
+
+    def _no_table(self, where: str, given: Any, section: str) -> None:
+        fields = ", ".join(_fields_of(section)) if section != DECLARED else "a table for each cluster"
+        self.findings.append(
+            Finding(where=where, problem="a section is a table of settings", given=given, allowed=f"[{section}] with {fields}")
+        )
+
+    def _unknown(self, where: str, problem: str, name: str, known: list[str], given: Any) -> None:
+        near = known[0] if len(known) == 1 and "." in known[0] else nearest(name, known)
+        self.findings.append(
+            Finding(
+                where=where,
+                problem=problem,
+                given=given,
+                allowed=", ".join(known) if len(known) <= 30 else "TERRADASK_<SECTION>__<KEY>; see docs/settings.md",
+                advice=f"did you mean {near}?" if near else "remove it",
+            )
+        )
+
+
+def _always(origin: str) -> Origin:
+    return lambda _name: origin
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(below)
+    for key, value in above.items():
+        old = result.get(key)
+        result[key] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+def _sections() -> list[str]:
+    """Return the sections that are one table of settings."""
+    return [section for section in Settings.model_fields if section != DECLARED]
+
+
+def _fields_of(section: str) -> dict[str, FieldInfo]:
+    if section.startswith(f"{DECLARED}."):
+        return ClusterSettings.model_fields
+    model: Any = Settings.model_fields[section].annotation
+    fields: dict[str, FieldInfo] = model.model_fields
+    return fields
+
+
+def _variables() -> Iterator[str]:
+    for section in _sections():
+        for key in _fields_of(section):
+            yield f"{PREFIX}{section}__{key}".upper()
+
+
+def _parse(text: str, setting: FieldInfo) -> Any:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    # A cluster zone or a name that looks like a number stays the text that it was.
+    is_text = setting.annotation is str or setting.annotation == (str | None)
+    return text if is_text and value is not None and not isinstance(value, str) else value
+
+
+def with_underscores(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return Dask's configuration with ``_`` in the names of settings, where its users write ``-`` or ``_``."""
+
+    def plain(name: Any) -> str:
+        return str(name).replace("-", "_")
+
+    def table(content: Any) -> Any:
+        return {plain(key): value for key, value in content.items()} if isinstance(content, Mapping) else content
+
+    return {
+        # Names of declared clusters may have hyphens, and keep them.
+        plain(section): {name: table(own) for name, own in content.items()}
+        if plain(section) == DECLARED and isinstance(content, Mapping)
+        else table(content)
+        for section, content in config.items()
+    }

@@ -1,0 +1,72 @@
+"""The settings of a workspace, its network and its clusters: the one place for defaults.
+
+Models are frozen and refuse unknown keys. :mod:`terradask_stacks.loading` fills them from files, Dask's configuration,
+environment variables and arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
+
+from terradask_modules.errors import InvalidInput
+from terradask_stacks.checks import check_capacity, check_egress
+from terradask_stacks.rules import refuse, validate_cluster_name, validate_workspace_name
+from terradask_stacks.settings.base import Section
+from terradask_stacks.settings.cluster import ClusterSettings
+from terradask_stacks.settings.network import IngressRule, NetworkSettings
+from terradask_stacks.settings.workspace import WorkspaceSettings
+
+__all__ = [
+    "ClusterSettings",
+    "IngressRule",
+    "NetworkSettings",
+    "Settings",
+    "WorkspaceSettings",
+    "check_capacity",
+    "check_egress",
+    "validate_cluster_name",
+    "validate_workspace_name",
+]
+
+
+def _cluster_name(name: str) -> str:
+    try:
+        return validate_cluster_name(name)
+    except InvalidInput as error:
+        raise refuse(error.problem, allowed=error.allowed or "another name", advice=error.advice) from error
+
+
+class Settings(Section):
+    """Everything that ``terradask.toml`` can say."""
+
+    workspace: WorkspaceSettings = WorkspaceSettings()
+    network: NetworkSettings = NetworkSettings()
+    cluster: ClusterSettings = ClusterSettings()
+    clusters: dict[Annotated[str, AfterValidator(_cluster_name)], ClusterSettings] = Field(
+        default={}, description="Declared clusters by name: what a table leaves open is as in [cluster]."
+    )
+
+    def cluster_named(self, name: str) -> ClusterSettings:
+        """Return a cluster's settings: as declared, or those of every cluster."""
+        return self.clusters.get(name, self.cluster)
+
+    def for_cluster(self, name: str) -> Settings:
+        """Return settings in which section ``[cluster]`` holds one cluster's."""
+        return self.model_copy(update={"cluster": self.cluster_named(name)})
+
+    @model_validator(mode="after")
+    def _zones_agree(self) -> Settings:
+        region = self.workspace.region
+        foreign = [zone for zone in self.network.zones or () if not zone.startswith(region)]
+        if foreign:
+            raise refuse(
+                f"network.zones names {', '.join(foreign)}, outside of workspace.region, {region}",
+                allowed=f"zones of {region}, such as {region}a",
+            )
+        for section, cluster in [("cluster", self.cluster), *((f"clusters.{name}", c) for name, c in self.clusters.items())]:
+            zone = cluster.zone_name
+            if zone is not None and self.network.zones is not None and zone not in self.network.zones:
+                raise refuse(f"{section}.zone_name is {zone}, which is not in network.zones", allowed=", ".join(self.network.zones))
+        return self

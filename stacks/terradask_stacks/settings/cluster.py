@@ -1,0 +1,104 @@
+"""Section ``[cluster]``, and each table of ``[clusters]``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from terradask_stacks.rules import (
+    check_dotted,
+    check_environ,
+    check_requirements,
+    check_scheduler_options,
+    check_worker_options,
+    refuse,
+)
+from terradask_stacks.settings.base import InstanceTypes, Port, Section, Tags
+
+SchedulerOptions = Annotated[dict[str, Any], AfterValidator(check_scheduler_options)]
+WorkerOptions = Annotated[dict[str, Any], AfterValidator(check_worker_options)]
+
+
+def _wait_for_workers(value: Any) -> bool | int | float:
+    if isinstance(value, bool):
+        return value
+    whole = isinstance(value, int) and value >= 0
+    fraction = isinstance(value, float) and 0 <= value <= 1
+    if not (whole or fraction):
+        raise refuse(
+            f"{value!r} is neither a fraction nor a number of workers",
+            allowed="true, false, a fraction from 0.0 to 1.0 of the request, or a whole number of workers",
+        )
+    number: int | float = value
+    return number
+
+
+class ClusterSettings(Section):
+    """Section ``[cluster]``: defaults of every cluster; arguments of ``Cluster`` override them."""
+
+    max_workers: int = Field(
+        default=200,
+        ge=1,
+        le=10_000,
+        description="Most workers that the cluster may ever have; shown and priced in the plan.",
+    )
+    n_workers: int | None = Field(default=None, ge=0, description="Workers to start with. Unset: 4, where nothing else says how many.")
+    scheduler_vm_types: InstanceTypes = Field(
+        default=["m6i.xlarge"], description="Instance types for the scheduler, in order of preference."
+    )
+    worker_vm_types: InstanceTypes = Field(default=["m6i.xlarge"], description="Instance types for workers, in order of preference.")
+    zone_name: str | None = Field(
+        default=None,
+        description="Availability zone of the whole cluster. Unset: chosen once, from the network's zones, and locked.",
+    )
+    scheduler_port: Port = Field(default=8786, description="Port of the Dask scheduler.")
+    dashboard_port: Port = Field(default=8787, description="Port of the dashboard, behind mutual TLS.")
+    worker_class: Annotated[str, AfterValidator(check_dotted)] = Field(
+        default="distributed.Nanny", description="Class of the workers, as a dotted path."
+    )
+    worker_options: WorkerOptions = Field(default={}, description="Keyword arguments of the worker class.")
+    scheduler_class: Annotated[str, AfterValidator(check_dotted)] = Field(
+        default="distributed.Scheduler", description="Class of the scheduler, as a dotted path."
+    )
+    scheduler_options: SchedulerOptions = Field(default={}, description="Keyword arguments of the scheduler class.")
+    software: Annotated[list[str], AfterValidator(check_requirements)] = Field(
+        default=[],
+        description="Packages that the hosts need beside Dask, as PEP 508 requirements, such as 'pandas==3.0.1'.",
+    )
+    environ: Annotated[dict[str, str], AfterValidator(check_environ)] = Field(
+        default={},
+        description="Environment variables of scheduler and workers. Not for secrets: they lie in the workspace's bucket.",
+    )
+    tags: Tags = Field(default={}, description="Tags on the cluster's resources and instances, beside the workspace's.")
+    send_dask_config: bool = Field(default=True, description="Send a frozen copy of the caller's Dask configuration to the hosts.")
+    wait_for_workers: Annotated[bool | int | float, BeforeValidator(_wait_for_workers)] = Field(
+        default=0.3,
+        description="What to wait for before a cluster counts as made: true (all), false, a fraction of the request, or a number "
+        "of workers.",
+    )
+    create_timeout_seconds: float = Field(
+        default=1200, gt=0, description="Longest time from the call to a scheduler that answers, in seconds."
+    )
+    worker_timeout_seconds: float = Field(
+        default=600, gt=0, description="Longest time to wait for the workers of wait_for_workers, in seconds."
+    )
+    use_scheduler_public_ip: bool = Field(
+        default=True,
+        description="Clients reach the scheduler at its public address; false: at its private one.",
+    )
+
+    @model_validator(mode="after")
+    def _within_limits(self) -> ClusterSettings:
+        if self.n_workers is not None and self.n_workers > self.max_workers:
+            raise refuse(
+                f"cluster.n_workers is {self.n_workers}, more than cluster.max_workers, {self.max_workers}",
+                allowed=f"0 to {self.max_workers}",
+                advice="raise max_workers: it is the group's limit in the plan",
+            )
+        if self.scheduler_port == self.dashboard_port:
+            raise refuse(
+                f"cluster.scheduler_port and cluster.dashboard_port are both {self.scheduler_port}",
+                allowed="two ports",
+            )
+        return self

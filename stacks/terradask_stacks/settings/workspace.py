@@ -1,0 +1,31 @@
+"""Section ``[workspace]``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from terradask_stacks.rules import check_region, refuse, validate_workspace_name
+from terradask_stacks.settings.base import Section, Tags
+
+
+def _workspace_name(name: str) -> str:
+    try:
+        return validate_workspace_name(name)
+    except ValueError as error:
+        raise refuse(
+            "the name can't be used",
+            allowed="a lower-case letter, then up to 19 lower-case letters, digits and hyphens: it becomes part of an S3 bucket's name",
+        ) from error
+
+
+class WorkspaceSettings(Section):
+    """Section ``[workspace]``: where everything lives."""
+
+    name: Annotated[str, AfterValidator(_workspace_name)] = Field(
+        default="default",
+        description="Name of the workspace: one network baseline and its clusters. Part of every resource's name.",
+    )
+    region: Annotated[str, AfterValidator(check_region)] = Field(default="us-east-1", description="AWS region in which everything is made.")
+    tags: Tags = Field(default={}, description="Tags on every resource, such as a team's name or a cost centre.")

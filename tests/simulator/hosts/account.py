@@ -1,0 +1,56 @@
+"""The AWS account that hosts live in: moto behind a real endpoint."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import boto3
+
+REGION = "us-east-1"
+
+BUCKET = "terradask-hosts-123456789012-us-east-1"
+
+LOG_GROUP = "/terradask/hosts"
+
+
+class Account:
+    """An AWS account on moto with a bucket, a log group and whatever clusters a test asks for."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        session = boto3.Session(aws_access_key_id="a", aws_secret_access_key="b", region_name=REGION)
+        make = lambda name: session.client(name, endpoint_url=endpoint)  # noqa: E731
+        self.s3, self.secrets, self.logs = make("s3"), make("secretsmanager"), make("logs")
+        self.autoscaling, self.ec2 = make("autoscaling"), make("ec2")
+        self.s3.create_bucket(Bucket=BUCKET)
+        self.logs.create_log_group(logGroupName=LOG_GROUP)
+        image = self.ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+        self.ec2.create_launch_template(LaunchTemplateName="host", LaunchTemplateData={"ImageId": image, "InstanceType": "t3.micro"})
+
+    def close(self) -> None:
+        for client in (self.s3, self.secrets, self.logs, self.autoscaling, self.ec2):
+            client.close()
+
+    def put(self, key: str, document: dict[str, Any]) -> None:
+        self.s3.put_object(Bucket=BUCKET, Key=key, Body=json.dumps(document))
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        try:
+            return json.loads(self.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read())
+        except self.s3.exceptions.NoSuchKey:
+            return None
+
+    def group(self, name: str, size: int) -> list[str]:
+        self.autoscaling.create_auto_scaling_group(
+            AutoScalingGroupName=name,
+            LaunchTemplate={"LaunchTemplateName": "host", "Version": "1"},
+            MinSize=0,
+            MaxSize=10,
+            DesiredCapacity=size,
+            AvailabilityZones=["us-east-1a"],
+        )
+        return [instance["InstanceId"] for instance in self.describe(name)["Instances"]]
+
+    def describe(self, name: str) -> dict[str, Any]:
+        return self.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"][0]

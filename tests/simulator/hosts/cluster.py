@@ -1,0 +1,210 @@
+"""Clusters whose hosts are processes, started one by one by a test."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from distributed import Client
+
+from .account import BUCKET, LOG_GROUP, REGION, Account
+from .authority import RUN_ID, Authority, client_security
+from .metadata import Metadata
+from .processes import children
+
+PORT, DASHBOARD_PORT = 8786, 8787
+
+#: Retired and silent hosts need not wait as long as on AWS.
+QUICK = {"retired_grace_seconds": 1.0, "log_flush_seconds": 0.5, "dask_restart_pause_seconds": 0.1, "leave_seconds": 30.0}
+
+
+class Cluster:
+    """A cluster whose groups exist on moto and whose hosts are started one by one."""
+
+    #: Ports are fixed, so that clusters differ by their addresses: also from those of tests that run beside these.
+    _network = f"127.{33 + int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw')) % 30}"
+    _subnets = itertools.count(random.randrange(250))
+
+    def __init__(self, account: Account, folder: Path, name: str, *, workers: int = 2, **descriptor: Any) -> None:
+        self.account, self.folder, self.name = account, folder, name
+        self.subnet = f"{self._network}.{next(self._subnets) % 250}"
+        self.authority = Authority()
+        self.secret = self.authority.secret()
+        self.groups = {role: f"terradask-hosts-{name}-{role}" for role in ("scheduler", "workers")}
+        self.scheduler_id = account.group(self.groups["scheduler"], 1)[0]
+        self.worker_ids = account.group(self.groups["workers"], workers)
+        self.hosts: list[HostProcess] = []
+        version = account.secrets.create_secret(Name=f"terradask/hosts/{name}", SecretString=json.dumps(self.secret))["VersionId"]
+        self.descriptor = {
+            "format": 1,
+            "cluster": name,
+            "groups": {
+                "scheduler": {"autoscaling_group": self.groups["scheduler"], "role": "scheduler", "max_size": 1},
+                "workers": {"autoscaling_group": self.groups["workers"], "role": "worker", "max_size": 10},
+            },
+            "secret_id": f"terradask/hosts/{name}",
+            "scheduler": {
+                "class": "distributed.Scheduler",
+                "options": {},
+                "port": PORT,
+                "dashboard_port": DASHBOARD_PORT,
+            },
+            "worker": {"class": "distributed.Nanny", "options": {}},
+        } | descriptor
+        self.run = {
+            "format": 1,
+            "run_id": RUN_ID,
+            "secret_version_id": version,
+            "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+            "packages": {},
+            "environ": {"FLAVOUR": "vanilla"},
+            "dask_config": {"distributed": {"worker": {"memory": {"target": 0.55}}}},
+        }
+        self.put("cluster.json", self.descriptor)
+        self.put("run.json", self.run)
+
+    def put(self, name: str, document: dict[str, Any]) -> None:
+        self.account.put(f"clusters/{self.name}/{name}", document)
+
+    def get(self, name: str) -> dict[str, Any] | None:
+        return self.account.get(f"clusters/{self.name}/{name}")
+
+    def scheduler(self, **changes: Any) -> HostProcess:
+        return self._host(self.scheduler_id, "scheduler", "scheduler", "10", **changes)
+
+    def worker(self, number: int, **changes: Any) -> HostProcess:
+        return self._host(self.worker_ids[number], "worker", "workers", str(20 + number), **changes)
+
+    def _host(self, instance_id: str, role: str, group: str, last: str, **changes: Any) -> HostProcess:
+        host = HostProcess(self, instance_id, role, group, f"{self.subnet}.{last}", **changes)
+        self.hosts.append(host)
+        return host
+
+    def desired(self, group: str) -> int:
+        return self.account.describe(self.groups[group])["DesiredCapacity"]
+
+    @contextlib.contextmanager
+    def client(self) -> Iterator[Client]:
+        document = self.get("scheduler.json")
+        assert document is not None
+        with Client(document["private_address"], security=client_security(self.secret), timeout="20s") as client:
+            yield client
+
+    def close(self) -> None:
+        for host in self.hosts:
+            host.close()
+
+
+class HostProcess:
+    """One instance: its metadata service, its root folder and the host program."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        instance_id: str,
+        role: str,
+        group: str,
+        address: str,
+        *,
+        python: str = sys.executable,
+        timing: dict[str, float] | None = None,
+        tag_run_id: str | None = RUN_ID,
+    ) -> None:
+        self.cluster, self.instance_id, self.address = cluster, instance_id, address
+        facts = {
+            "instance-id": instance_id,
+            "local-ipv4": address,
+            "placement/availability-zone": "us-east-1a",
+            "tags/instance/terradask:cluster": cluster.name,
+            "tags/instance/terradask:role": role,
+            "tags/instance/terradask:group": group,
+        }
+        if role == "scheduler":
+            facts["public-ipv4"] = "127.200.0.1"
+        if tag_run_id:
+            facts["tags/instance/terradask:run:id"] = tag_run_id
+        self.metadata = Metadata(facts)
+        self.root = cluster.folder / cluster.name / instance_id
+        (self.root / "etc/terradask").mkdir(parents=True)
+        (self.root / "etc/terradask/host.json").write_text(
+            json.dumps(
+                {
+                    "format": 1,
+                    "workspace": "hosts",
+                    "region": REGION,
+                    "bucket": BUCKET,
+                    "log_group": LOG_GROUP,
+                    "wheel": {"key": "k", "sha256": "s"},
+                }
+            )
+        )
+        environ = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "TERRADASK_", "DASK_"))}
+        environ |= {
+            "AWS_ENDPOINT_URL": cluster.account.endpoint,
+            "AWS_ACCESS_KEY_ID": "a",
+            "AWS_SECRET_ACCESS_KEY": "b",
+            "AWS_EC2_METADATA_SERVICE_ENDPOINT": self.metadata.endpoint,
+            "TERRADASK_HOST_ROOT": str(self.root),
+            "TERRADASK_HOST_PYTHON": python,
+            "TERRADASK_HOST_CPU_COUNT": "3",
+            "TERRADASK_HOST_MEMORY_BYTES": str(4 * 2**30),
+            "TERRADASK_HOST_TIMING": json.dumps(QUICK | (timing or {})),
+        }
+        self.log_path = self.root / "host.log"
+        self.started = time.monotonic()
+        with self.log_path.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "terradask_host"], env=environ, stderr=log, stdout=log, stdin=subprocess.DEVNULL
+            )
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    def report(self) -> dict[str, Any]:
+        return self.cluster.get(f"hosts/{self.instance_id}.json") or {}
+
+    def wait_state(self, state: str, timeout_seconds: float = 40) -> dict[str, Any]:
+        def there() -> dict[str, Any] | None:
+            report = self.report()
+            assert state == "failed" or report.get("state") != "failed", report
+            return report if report.get("state") == state else None
+
+        return wait_until(there, f"{self.instance_id} to be {state}", timeout_seconds, lambda: self.log)
+
+    def wait_exit(self, timeout_seconds: float = 40) -> int:
+        try:
+            return self.process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.instance_id} did not end:\n{self.log}") from None
+
+    def dask_pid(self) -> int:
+        (pid,) = children(self.process.pid)
+        return pid
+
+    def states(self) -> list[str]:
+        return [state for state, _ in self.report()["history"]]
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.metadata.close()
+
+
+def wait_until(ask: Callable[[], Any], what: str, timeout_seconds: float = 20, explain: Callable[[], str] = lambda: "") -> Any:
+    end = time.monotonic() + timeout_seconds
+    while time.monotonic() < end:
+        if answer := ask():
+            return answer
+        time.sleep(0.05)
+    raise AssertionError(f"waited {timeout_seconds} s for {what}\n{explain()}")

@@ -1,0 +1,62 @@
+"""The host program as real processes: AWS is moto behind a real endpoint, Dask and TLS are real, metadata comes from a small server.
+
+A running cluster costs seconds: a module that uses one shares it between its tests, and a test that ends a host starts one of its own.
+"""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from .account import Account
+from .cluster import Cluster
+
+
+@pytest.fixture(scope="module")
+def account() -> Iterator[Account]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    try:
+        # moto's state is the process's: an earlier module's account would still be there.
+        with urllib.request.urlopen(f"http://{host}:{port}/moto-api/reset", data=b""):
+            account = Account(f"http://{host}:{port}")
+        yield account
+        account.close()
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def cluster(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A scheduler and two workers; the workers boot before their scheduler."""
+    cluster = Cluster(account, tmp_path_factory.mktemp("hosts"), "etl", workers=4)
+    try:
+        for worker in [cluster.worker(0), cluster.worker(1)]:
+            worker.wait_state("waiting")
+        cluster.scheduler()
+        for host in cluster.hosts:
+            host.wait_state("running")
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture
+def lonely(account: Account, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., Cluster]]:
+    """Makes clusters for tests that end them."""
+    made: list[Cluster] = []
+
+    def make(**descriptor: Any) -> Cluster:
+        name = f"{request.node.name.removeprefix('test_').replace('_', '-')[:25]}-{len(made)}"
+        made.append(Cluster(account, tmp_path, name, **descriptor))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.close()

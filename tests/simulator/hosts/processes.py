@@ -1,0 +1,38 @@
+"""What the operating system says of a host's processes."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from pathlib import Path
+
+
+def children(pid: int) -> list[int]:
+    """The processes that any thread of a process started."""
+    texts = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(child) for text in texts for child in text.split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return ") Z" not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+def listening(pid: int) -> list[tuple[str, int]]:
+    """Where a process and its children listen."""
+    sockets = set()
+    for process in (pid, *children(pid)):
+        for link in Path(f"/proc/{process}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                sockets.add(link.readlink().name)
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            parts = line.split()
+            if parts[3] == "0A" and f"socket:[{parts[9]}]" in sockets:
+                host, port = parts[1].split(":")
+                address = socket.inet_ntoa(bytes.fromhex(host)[::-1]) if table == "tcp" else host
+                found.append((address, int(port, 16)))
+    return found

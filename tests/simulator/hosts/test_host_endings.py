@@ -1,0 +1,147 @@
+"""Clusters that end, and hosts that fail: each test has its own."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .authority import RUN_ID
+from .cluster import DASHBOARD_PORT, PORT, Cluster
+
+pytestmark = pytest.mark.simulator
+
+
+def test_a_cluster_whose_scheduler_ends_itself_goes_to_zero(lonely: Callable[..., Cluster]) -> None:
+    scheduler_options = {"class": "distributed.Scheduler", "port": PORT, "dashboard_port": DASHBOARD_PORT}
+    cluster = lonely(scheduler=scheduler_options | {"options": {"idle_timeout": "1 s"}})
+    scheduler = cluster.scheduler()
+    scheduler.wait_state("running")
+    assert scheduler.wait_exit() == 0
+    report = scheduler.report()
+    assert (report["state"], report["reason"]) == ("left", "the scheduler ended itself: idle-timeout-exceeded")
+    assert (cluster.desired("scheduler"), cluster.desired("workers")) == (0, 0)
+
+
+def test_a_worker_whose_scheduler_is_shut_down_leaves_when_no_other_comes(lonely: Callable[..., Cluster]) -> None:
+    cluster = lonely()
+    scheduler, worker = cluster.scheduler(), cluster.worker(0, timing={"scheduler_silent_seconds": 1.5})
+    worker.wait_state("running")
+    scheduler.process.send_signal(signal.SIGTERM)
+    assert scheduler.wait_exit() == 0
+    assert scheduler.report()["state"] == "left"
+    # Somebody ended the instance; whether the cluster is over is theirs to say.
+    assert cluster.desired("scheduler") == 1
+    assert worker.wait_exit() == 0
+    assert worker.states()[-4:] == ["running", "waiting", "leaving", "left"]
+    assert "no scheduler for" in worker.report()["reason"]
+    assert cluster.desired("workers") == 1
+
+
+def test_a_worker_without_a_scheduler_leaves_with_decrement(lonely: Callable[..., Cluster]) -> None:
+    cluster = lonely()
+    host = cluster.worker(0, timing={"scheduler_first_wait_seconds": 1.0})
+    assert host.wait_exit() == 0
+    assert host.states() == ["booting", "environment", "waiting", "leaving", "left"]
+    assert "no scheduler for" in host.report()["reason"]
+    assert cluster.desired("workers") == 1
+
+
+def test_a_scheduler_of_an_older_run_is_ignored_and_other_versions_are_an_error(
+    lonely: Callable[..., Cluster],
+) -> None:
+    cluster = lonely()
+    document = {
+        "format": 1,
+        "run_id": "older",
+        "boot": 1,
+        "private_address": f"tls://{cluster.subnet}.10:8786",
+        "packages": {"dask": "2020.1.0", "distributed": "2020.1.0"},
+        "python": "3.8",
+    }
+    cluster.put("scheduler.json", document)
+    host = cluster.worker(0)
+    host.wait_state("waiting")
+    time.sleep(1.0)
+    assert host.report()["state"] == "waiting"
+    cluster.put("scheduler.json", document | {"run_id": RUN_ID})
+    assert host.wait_exit() == 1
+    report = host.report()
+    assert report["state"] == "failed"
+    for part in ("3.8", "2020.1.0", f"{sys.version_info.major}.{sys.version_info.minor}", "distributed"):
+        assert part in report["reason"]
+    assert report["log_tail"]
+
+
+def test_a_run_of_earlier_is_not_taken_for_this_one(lonely: Callable[..., Cluster]) -> None:
+    cluster = lonely()
+    host = cluster.worker(0, tag_run_id="later", timing={"run_deadline_seconds": 1.0})
+    assert host.wait_exit() == 1
+    report = host.report()
+    assert report["state"] == "failed"
+    assert "run.json" in report["reason"]
+    assert RUN_ID in report["reason"]
+    assert "later" in report["reason"]
+
+
+def test_a_scheduler_option_that_dask_refuses_ends_in_a_report_that_says_so(
+    lonely: Callable[..., Cluster],
+) -> None:
+    options = {"class": "distributed.Scheduler", "port": PORT, "dashboard_port": DASHBOARD_PORT}
+    cluster = lonely(scheduler=options | {"options": {"idle_timeot": "1 s"}})
+    host = cluster.scheduler(timing={"dask_restarts": 1})
+    assert host.wait_exit() == 1
+    report = host.report()
+    assert report["state"] == "failed"
+    assert "died 2 times" in report["reason"]
+    assert "idle_timeot" in report["reason"]
+    assert any("idle_timeot" in line for line in report["log_tail"])
+    assert len(report["log_tail"]) <= 40
+
+
+def test_a_python_that_is_not_there_is_named(lonely: Callable[..., Cluster]) -> None:
+    cluster = lonely()
+    host = cluster.worker(0, python="/nowhere/python")
+    assert host.wait_exit() == 1
+    assert "/nowhere/python" in host.report()["reason"]
+
+
+def test_a_host_without_a_name_says_what_it_lacks(lonely: Callable[..., Cluster]) -> None:
+    cluster = lonely()
+    host = cluster.worker(0, timing={"metadata_deadline_seconds": 2.0})
+    del host.metadata.facts["tags/instance/terradask:cluster"]
+    assert host.wait_exit() == 1
+    assert "terradask:cluster" in host.log
+
+
+def test_a_run_of_another_format_is_named_as_such(lonely: Callable[..., Cluster]) -> None:
+    cluster = lonely()
+    cluster.put("run.json", cluster.run | {"format": 9})
+    host = cluster.worker(0)
+    assert host.wait_exit() == 1
+    assert "run.json has a format" in host.report()["reason"]
+    assert "given: 9" in host.report()["reason"]
+
+
+def test_a_metadata_service_that_falters_is_asked_again(lonely: Callable[..., Cluster]) -> None:
+    cluster = lonely()
+    host = cluster.worker(0)
+    host.metadata.broken.add("tags/instance/terradask:run:id")
+    host.wait_state("booting")
+    time.sleep(1.0)
+    assert host.report()["state"] == "booting"
+    host.metadata.broken.clear()
+    host.wait_state("waiting")
+
+
+def test_a_dask_process_whose_imports_hang_is_given_up(lonely: Callable[..., Cluster], tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec sleep 60\n")
+    python.chmod(0o755)
+    host = lonely().worker(0, python=str(python), timing={"dask_start_seconds": 1.0, "dask_restarts": 0})
+    assert host.wait_exit() == 1
+    assert "did not import distributed within 1 s" in host.report()["reason"]

@@ -1,0 +1,77 @@
+"""A running cluster loses hosts and processes, one test after the other: by order, by retirement, by death."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+
+import pytest
+
+from .cluster import Cluster, wait_until
+from .processes import alive, children
+
+pytestmark = pytest.mark.simulator
+
+
+def test_a_host_that_is_shut_down_moves_the_only_copy_of_a_result_off(cluster: Cluster) -> None:
+    host = cluster.worker(2)
+    host.wait_state("running")
+    with cluster.client() as client:
+        client.wait_for_workers(3, timeout=20)
+        future = client.submit(random.random, workers=[host.instance_id], pure=False)
+        value = future.result(20)
+        assert all(address.startswith(f"tls://{host.address}:") for address in client.who_has(future)[future.key])
+        host.process.send_signal(signal.SIGTERM)
+        assert host.wait_exit() == 0
+        assert future.result(10) == value
+        assert future.status == "finished"
+        assert len(client.scheduler_info(n_workers=-1)["workers"]) == 2
+    report = host.report()
+    assert report["state"] == "left"
+    assert "SIGTERM" in report["reason"]
+    assert host.states()[-3:] == ["running", "leaving", "left"]
+    # Who shuts an instance down decides about its group: the host does not.
+    assert cluster.desired("workers") == 4
+
+
+def test_a_retired_host_leaves_with_decrement_when_nobody_ends_it(cluster: Cluster) -> None:
+    host = cluster.worker(3)
+    host.wait_state("running")
+    with cluster.client() as client:
+        client.wait_for_workers(3, timeout=20)
+        retired = client.retire_workers(names=[host.instance_id], close_workers=True)
+        assert len(retired) == 1
+        assert host.wait_exit() == 0
+    assert "retired" in host.report()["reason"]
+    assert host.states()[-3:] == ["running", "leaving", "left"]
+    assert cluster.desired("workers") == 3
+    members = cluster.account.describe(cluster.groups["workers"])["Instances"]
+    assert host.instance_id not in {member["InstanceId"] for member in members}
+
+
+def test_a_scheduler_that_dies_is_started_again_and_its_workers_find_it(cluster: Cluster) -> None:
+    scheduler = next(host for host in cluster.hosts if host.instance_id == cluster.scheduler_id)
+    os.killpg(scheduler.dask_pid(), signal.SIGKILL)
+
+    def second_boot() -> bool:
+        document = cluster.get("scheduler.json")
+        return document is not None and document["boot"] == 2
+
+    wait_until(second_boot, "the second boot", 40, lambda: scheduler.log)
+    with cluster.client() as client:
+        client.wait_for_workers(2, timeout=40)
+        assert client.submit(sum, [1, 2, 3], pure=False).result(20) == 6
+    for worker in cluster.hosts[:2]:
+        report = worker.wait_state("running")
+        assert [state for state, _ in report["history"]][-3:] == ["waiting", "starting", "running"]
+
+
+def test_when_the_host_program_is_killed_its_dask_goes_too(cluster: Cluster) -> None:
+    host = cluster.hosts[1]
+    pid = host.dask_pid()
+    below = children(pid)
+    assert below
+    host.process.kill()
+    host.process.wait()
+    wait_until(lambda: not any(alive(p) for p in [pid, *below]), "the Dask processes to vanish")

@@ -1,0 +1,47 @@
+"""What tests of the host program take for granted: an identity, a configuration, a secret."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from terradask_host.metadata import Identity
+
+IDENTITY = Identity(
+    instance_id="i-1",
+    private_address="10.64.16.7",
+    public_address=None,
+    zone="us-east-1a",
+    cluster="etl",
+    role="worker",
+    group="workers",
+)
+
+
+HOST_JSON: dict[str, Any] = {
+    "format": 1,
+    "workspace": "default",
+    "region": "us-east-1",
+    "bucket": "b",
+    "log_group": "/terradask/default",
+    "wheel": {"key": "k", "sha256": "s"},
+}
+
+
+PEM = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
+
+
+SECRET = {
+    "ca": PEM,
+    "scheduler": {"cert": PEM, "key": PEM},
+    "worker": {"cert": PEM, "key": PEM},
+    "client": {"cert": PEM, "key": PEM},
+}
+
+
+def write_host_json(root: Path, document: object) -> dict[str, str]:
+    path = root / "etc/terradask/host.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return {"TERRADASK_HOST_ROOT": str(root)}

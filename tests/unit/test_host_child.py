@@ -1,0 +1,101 @@
+"""The Dask process: started, spoken with, ended; and what its Python may import."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from terradask_host.child import DaskChild, child_environ
+from terradask_host.mailbox import ChildEnded, ChildSaid, Mailbox
+from terradask_host.policy import Exit
+
+
+def test_the_dask_process_does_not_see_the_host_programs_python(tmp_path: Path) -> None:
+    base = {"VIRTUAL_ENV": "/opt/terradask/venv", "PATH": "/bin", "HOME": "/root", "AWS_REGION": "eu-west-1"}
+    environ = child_environ(base, home=tmp_path, region="us-east-1", run_environ={"A": "1", "PATH": "/own"})
+    assert "VIRTUAL_ENV" not in environ
+    assert environ["HOME"] == str(tmp_path)
+    assert environ["PATH"] == "/own"
+    assert (environ["AWS_REGION"], environ["AWS_DEFAULT_REGION"]) == ("eu-west-1", "us-east-1")
+    assert environ["A"] == "1"
+
+
+def start_child(tmp_path: Path, mailbox: Mailbox, log: list[str]) -> DaskChild:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    return DaskChild(Path(sys.executable), environ=environ, folder=tmp_path, mailbox=mailbox, log=log.append)
+
+
+def drain(mailbox: Mailbox, number: int) -> tuple[list[str], Exit]:
+    said: list[str] = []
+    while (event := mailbox.next(30)) is not None:
+        if isinstance(event, ChildEnded) and event.child == number:
+            return said, event.end
+        if isinstance(event, ChildSaid):
+            said.append(event.event)
+    raise AssertionError(f"no end; said {said}")
+
+
+def test_a_process_that_can_not_start_says_why(tmp_path: Path) -> None:
+    mailbox, log = Mailbox(), list[str]()
+    child = start_child(tmp_path, mailbox, log)
+    child.send({"role": "worker", "dask_config": {}, "host_config": {}})
+    child.send({"class": "nowhere.Worker", "security": {}, "scheduler": "tls://127.0.0.1:9", "arguments": {}})
+    said, end = drain(mailbox, child.number)
+    child.kill()
+    assert said == ["imported", "failed"]
+    assert end.code == 1
+    assert end.reason is not None
+    assert "nowhere" in end.reason
+    assert any("Traceback" in line for line in log)
+
+
+def test_a_process_ends_when_the_host_program_goes(tmp_path: Path) -> None:
+    mailbox = Mailbox()
+    child = start_child(tmp_path, mailbox, [])
+    assert child._process.stdin is not None
+    child._process.stdin.close()
+    said, end = drain(mailbox, child.number)
+    assert (said, end.code) == ([], -signal.SIGKILL)
+    child.kill()
+
+
+def test_sending_to_a_process_that_is_gone_is_no_error(tmp_path: Path) -> None:
+    child = start_child(tmp_path, Mailbox(), [])
+    child.kill()
+    child.send({"do": "leave"})
+
+
+def test_an_unusable_python_is_an_error_at_once(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="nowhere"):
+        DaskChild(Path("/nowhere/python"), environ={}, folder=tmp_path, mailbox=Mailbox(), log=lambda _: None)
+
+
+def test_the_agent_starts_without_boto3_dask_or_the_other_packages() -> None:
+    code = "import sys, terradask_host.agent; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    heavy = {"boto3", "botocore", "dask", "distributed", "moto", "terradask", "terradask_modules", "terradask_stacks"}
+    assert heavy.isdisjoint(loaded)
+
+
+def test_the_launcher_sees_the_host_program_but_not_its_neighbours(tmp_path: Path) -> None:
+    """On an instance the host program's packages are not the cluster's: only its own package is lent."""
+    import terradask_host
+
+    source = Path(terradask_host.__file__).parent
+    lent = tmp_path / "site" / "terradask_host"
+    lent.parent.mkdir()
+    lent.symlink_to(source)
+    (lent.parent / "neighbour.py").write_text("")
+    code = (
+        "import sys; sys.path = [p for p in sys.path if 'terradask' not in p];"
+        f"sys.path.insert(0, {str(lent / 'preload')!r}); import launch; sys.path.pop(0);"
+        "launch.load_package(); import terradask_host.preload.forward, importlib.util;"
+        "print(importlib.util.find_spec('neighbour'))"
+    )
+    answer = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "None"

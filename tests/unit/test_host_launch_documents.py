@@ -1,0 +1,75 @@
+"""Key files, and what the Dask process is told."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terradask_host.config import HostConfig, load_config
+from terradask_host.errors import ConfigInvalid
+from terradask_host.keys import write_keys
+from terradask_host.launch_documents import prepare_document, scheduler_document, worker_document
+
+from .host_facts import HOST_JSON, IDENTITY, PEM, SECRET, write_host_json
+
+
+def test_a_host_gets_its_own_keys_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "terradask"
+    files = write_keys(SECRET, "worker", folder)
+    write_keys(SECRET, "worker", folder)
+    assert {path.name for path in folder.iterdir()} == {"ca.pem", "worker.pem", "worker.key"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+    assert files.key.read_text() == PEM
+
+
+@pytest.mark.parametrize("secret", [{}, SECRET | {"worker": None}, SECRET | {"ca": "hush"}, {**SECRET, "worker": {}}])
+def test_a_secret_without_keys_is_refused_without_repeating_it(tmp_path: Path, secret: dict[str, Any]) -> None:
+    with pytest.raises(ConfigInvalid, match="PEM") as caught:
+        write_keys(secret, "worker", tmp_path)
+    assert "hush" not in str(caught.value)
+
+
+def config(tmp_path: Path) -> HostConfig:
+    environ = write_host_json(tmp_path, HOST_JSON)
+    return load_config(environ | {"TERRADASK_HOST_CPU_COUNT": "8", "TERRADASK_HOST_MEMORY_BYTES": str(2**34)})
+
+
+def cluster(**options: Any) -> dict[str, Any]:
+    return {
+        "scheduler": {"class": "distributed.Scheduler", "options": options, "port": 8786, "dashboard_port": 8787},
+        "worker": {"class": "distributed.Nanny", "options": options},
+    }
+
+
+def test_options_decide_what_the_host_leaves_open(tmp_path: Path) -> None:
+    keys = write_keys(SECRET, "worker", tmp_path / "keys")
+    scheduler = {"private_address": "tls://10.64.0.5:8786"}
+    options = {"nthreads": 1, "memory_limit": "1 GiB", "resources": {"GPU": 1}}
+    document = worker_document(config(tmp_path), IDENTITY, cluster(**options), scheduler, keys)
+    arguments = document["arguments"]
+    assert arguments["name"] == "i-1"
+    assert (arguments["nthreads"], arguments["memory_limit"]) == (1, "1 GiB")
+    assert arguments["resources"] == {"GPU": 1}
+    assert document["security"]["require_encryption"] is True
+    assert json.loads(json.dumps(document)) == document
+
+
+@pytest.mark.parametrize("option", ["security", "protocol", "host", "dashboard_address"])
+def test_options_that_the_host_sets_are_refused(tmp_path: Path, option: str) -> None:
+    keys = write_keys(SECRET, "scheduler", tmp_path / "keys")
+    with pytest.raises(ConfigInvalid, match=option):
+        scheduler_document(IDENTITY, cluster(**{option: "x"}), keys, leave_seconds=1)
+    with pytest.raises(ConfigInvalid, match=option):
+        worker_document(config(tmp_path), IDENTITY, cluster(**{option: "x"}), {"private_address": "x"}, keys)
+
+
+def test_the_prepared_configuration_names_files_and_holds_no_key(tmp_path: Path) -> None:
+    keys = write_keys(SECRET, "worker", tmp_path)
+    document = prepare_document("worker", {"dask_config": None, "environ": {"TOKEN": "hush"}}, keys, tmp_path)
+    assert document["dask_config"] == {}
+    assert "BEGIN" not in json.dumps(document)
+    assert "hush" not in json.dumps(document)

@@ -1,0 +1,41 @@
+"""Waiting for workers goes on, or ends with how far each host came."""
+
+import pytest
+
+from terradask._documents import HostReport
+from terradask._joining import check_joining
+from terradask.errors import WorkersMissing
+
+
+def report(instance_id, state, *, role="worker", history=()):
+    return HostReport(instance_id, role, "workers", state, None, "2026-11-20T05:15:00Z", "r1", history=history)
+
+
+def check(wanted, reports, *, joined=(), plan=(), late=False):
+    check_joining("etl", wanted, reports, joined=set(joined), plan=set(plan), waited_seconds=9, late=late)
+
+
+def test_in_time_it_goes_on():
+    check(2, [report("i-1", "booting"), report("i-2", "failed")], plan=["i-1", "i-2"])
+
+
+def test_who_came_in_the_last_moment_is_not_missed():
+    check(2, [], joined=["i-1", "i-2"], plan=["i-1", "i-2"], late=True)
+
+
+def test_when_all_that_were_waited_for_failed_it_ends_early():
+    again = report("i-2", "booting", history=(("failed", "2026-11-20T05:14:00Z"),))
+    with pytest.raises(WorkersMissing, match="2 hosts failed"):
+        check(3, [report("i-1", "failed"), again], joined=["i-3"], plan=["i-1", "i-2", "i-3"])
+
+
+def test_when_the_time_is_up_every_missing_host_is_told():
+    reports = [report("i-1", "booting"), report("i-2", "left"), report("i-9", "failed", role="scheduler")]
+    with pytest.raises(WorkersMissing) as caught:
+        check(2, reports, plan=["i-1", "pending-1"], late=True)
+    text = str(caught.value)
+    assert "i-1 (worker) booting" in text
+    assert "pending-1: no report yet" in text
+    assert "i-2" not in text
+    assert "i-9" not in text
+    assert (caught.value.wanted, caught.value.arrived) == (2, 0)

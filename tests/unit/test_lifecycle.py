@@ -1,0 +1,126 @@
+"""A cluster that fails to start is taken back, whatever else fails, and the first error is the one that is told."""
+
+import asyncio
+import time
+from types import SimpleNamespace
+
+import pytest
+from distributed.deploy.spec import SpecCluster
+
+from terradask import Cluster, _lifecycle
+
+
+class FakeProvisioner:
+    """Provisions nothing, or waits until it is cancelled."""
+
+    def __init__(self, request, progress):
+        self.undone = []
+        self.cancelled = False
+        self.waits = False
+
+    def run(self):
+        while self.waits:
+            if self.cancelled:
+                raise InterruptedError("cancelled")
+            time.sleep(0.01)
+        return SimpleNamespace(attachment=None, settings={}, origin="created")
+
+    def cancel(self):
+        self.cancelled = True
+
+    def undo_after(self, error):
+        self.undone.append(error)
+
+
+@pytest.fixture(autouse=True)
+def _fake(monkeypatch):
+    monkeypatch.setattr(_lifecycle, "Provisioner", FakeProvisioner)
+
+
+def failing(error):
+    async def fail(*_):
+        raise error
+
+    return fail
+
+
+def test_a_disconnect_that_fails_neither_hides_the_error_nor_keeps_the_cluster(monkeypatch):
+    first = ValueError("can't attach")
+    monkeypatch.setattr(Cluster, "_attach", failing(first))
+    monkeypatch.setattr(Cluster, "_disconnect", failing(OSError("can't disconnect")))
+
+    async def main():
+        cluster = Cluster(name="etl", asynchronous=True)
+        with pytest.raises(ValueError, match="can't attach"):
+            await cluster
+        assert cluster._provisioner.undone == [first]
+        assert cluster.status.name == "closed"
+        assert cluster._pool._shutdown
+
+    asyncio.run(main())
+
+
+def test_closing_while_it_is_being_made_takes_it_back_and_waits():
+    async def main():
+        cluster = Cluster(name="etl", asynchronous=True)
+        cluster._provisioner.waits = True
+        starting = asyncio.ensure_future(cluster._start())
+        await asyncio.sleep(0.05)
+        await asyncio.wait_for(cluster.close(), 5)
+        assert cluster._provisioner.cancelled
+        assert cluster.status.name == "closed"
+        with pytest.raises(InterruptedError):
+            await starting
+
+    asyncio.run(main())
+
+
+def test_closing_while_it_waits_for_workers_ends_it_once(monkeypatch):
+    ended = []
+    monkeypatch.setattr(_lifecycle, "end_cluster", lambda *_: ended.append(True))
+
+    async def attach(self, provisioned):
+        self.status = _lifecycle.Status.running
+        self._provisioned = SimpleNamespace(workspace=None, deployment=SimpleNamespace(name="etl"), origin="created")
+        self.shutdown_on_close = True
+        await self._wait_for_workers(1)
+
+    monkeypatch.setattr(Cluster, "_attach", attach)
+
+    async def main():
+        cluster = Cluster(name="etl", asynchronous=True)
+        starting = asyncio.ensure_future(cluster._start())
+        while cluster.status.name != "running":
+            await asyncio.sleep(0.01)
+        await asyncio.wait_for(cluster.close(), 5)
+        with pytest.raises(InterruptedError):
+            await starting
+        assert (ended, cluster._provisioner.undone) == ([True], [])
+
+    asyncio.run(main())
+
+
+def test_an_error_before_there_is_a_loop_is_told(monkeypatch):
+    def fail(self, **_):
+        raise RuntimeError("no event loop")
+
+    monkeypatch.setattr(SpecCluster, "__init__", fail)
+    with pytest.raises(RuntimeError, match="no event loop"):
+        Cluster(name="etl")
+
+
+def test_a_worker_that_joins_during_a_look_does_no_harm():
+    async def main():
+        cluster = Cluster(name="etl", asynchronous=True)
+        workers = cluster.scheduler_info["workers"] = {}
+
+        class Joining:
+            def __str__(self):
+                workers[f"tls://10.0.0.{len(workers)}"] = {"name": "i-2"}
+                return "i-1"
+
+        workers["tls://10.0.0.0"] = {"name": Joining()}
+        assert cluster.observed == {"i-1"}
+        await cluster.close()
+
+    asyncio.run(main())
