@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 from .backend import STATE_LOCK
 from .calls import CallRecorder, identify
 from .errors import PortTaken
+from .replays import Answer, Replays
 
 __all__ = ["Door", "Endpoint", "bind"]
 
@@ -46,6 +47,7 @@ class Door:
         self._application = application
         self._recorder = recorder
         self._control = control
+        self._replays = Replays()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """Answer one request."""
@@ -60,9 +62,17 @@ class Door:
         if call is not None:
             self._recorder.record(call)
         with STATE_LOCK:
-            result = self._application(environ, _noting_failures(call, start_response))
+            missed = self._replays.missed(environ)
+            if missed is not None:
+                start_response(missed.status, list(missed.headers))
+                return [missed.body]
+            said: list[tuple[str, Any]] = []
+            result = self._application(environ, _noting(call, start_response, said))
             try:
-                return [b"".join(result)]
+                content = b"".join(result)
+                status, headers = said[-1]
+                self._replays.note(environ, Answer(status, tuple(headers), content))
+                return [content]
             finally:
                 close = getattr(result, "close", None)
                 if close is not None:
@@ -77,8 +87,9 @@ class Door:
         return [content]
 
 
-def _noting_failures(call: Any, start_response: Any) -> Any:
+def _noting(call: Any, start_response: Any, said: list[tuple[str, Any]]) -> Any:
     def start(status: str, headers: Any, exc_info: Any = None) -> Any:
+        said.append((status, headers))
         if status >= "500":
             _log.error("%s: %s", call, status)
         return start_response(status, headers, exc_info)
