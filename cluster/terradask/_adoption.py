@@ -96,6 +96,12 @@ class _Adoption:
         mine = sorted(r.id for r in self._tagged(kind, block) if _vpcs(r) in ([vpc], []))
         return mine[0] if mine else None
 
+    def flow_log(self, kind: str, block: Mapping[str, Any]) -> str | None:
+        """Find the flow log of the network's VPC."""
+        vpc = self._resolve(block["vpc_id"])
+        mine = sorted(r.id for r in self._tagged(kind, block) if vpc is not None and r.description.get("ResourceId") == vpc)
+        return mine[0] if mine else None
+
     def security_group(self, kind: str, block: Mapping[str, Any]) -> str | None:
         """Find a security group that was made up to its end."""
         identity = self.in_vpc(kind, block)
@@ -110,9 +116,9 @@ class _Adoption:
     def route(self, _kind: str, block: Mapping[str, Any]) -> str | None:
         """Find a route in its table."""
         table = self._table(block)
-        destination = block["destination_cidr_block"]
+        destination = block.get("destination_cidr_block") or block["destination_ipv6_cidr_block"]
         routes = table.description.get("Routes", ()) if table is not None else ()
-        exists = any(route.get("DestinationCidrBlock") == destination for route in routes)
+        exists = any(destination in (route.get("DestinationCidrBlock"), route.get("DestinationIpv6CidrBlock")) for route in routes)
         return f"{table.id}_{destination}" if table is not None and exists else None
 
     def association(self, _kind: str, block: Mapping[str, Any]) -> str | None:
@@ -170,6 +176,8 @@ _ORDER: Mapping[str, Callable[[_Adoption, str, Mapping[str, Any]], str | None]] 
     "aws_eip": _Adoption.tagged,
     "aws_subnet": _Adoption.in_vpc,
     "aws_internet_gateway": _Adoption.in_vpc,
+    "aws_egress_only_internet_gateway": _Adoption.in_vpc,
+    "aws_flow_log": _Adoption.flow_log,
     "aws_nat_gateway": _Adoption.in_vpc,
     "aws_route_table": _Adoption.in_vpc,
     "aws_route": _Adoption.route,

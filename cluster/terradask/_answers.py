@@ -8,6 +8,7 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
 from terradask._resolve import ARCHITECTURE, Place, resolve_cluster, resolve_network
+from terradask_stacks.checks import check_reachable
 from terradask_stacks.loading import LoadedSettings
 from terradask_stacks.lock import ClusterLock, NetworkLock, read_lock, write_lock
 from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings, check_capacity, check_egress
@@ -15,6 +16,7 @@ from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings
 if TYPE_CHECKING:
     from terradask._aws import Aws
     from terradask._baseline import Baseline
+    from terradask_stacks.errors import Finding
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,26 @@ class ClusterAnswers:
 
     settings: Settings
     lock: ClusterLock
+
+
+def check_network(loaded: LoadedSettings, aws: Aws) -> list[Finding]:
+    """Check what the network's settings name as given, and that they take nothing away from deployed clusters.
+
+    Returns
+    -------
+    list of Finding
+        What is only likely wrong.
+
+    Raises
+    ------
+    SettingsError
+        Listing what is wrong.
+    """
+    from terradask._given import check_given
+    from terradask._given_change import check_change
+
+    check_change(loaded.settings, aws)
+    return check_given(loaded.settings, aws)
 
 
 def network_lock(loaded: LoadedSettings, aws: Aws, *, refresh: bool) -> NetworkLock:
@@ -61,8 +83,9 @@ def cluster_answers(
         Ask AWS again instead.
     """
     settings = loaded.settings.for_cluster(name)
-    network = _as_deployed(settings.network, baseline)
+    network = _as_deployed(settings.network, baseline, settings.cluster.zone_name)
     check_egress(network)
+    check_reachable(network, settings.cluster)
     check_capacity(network, None, settings.cluster.max_workers)
     earlier = read_lock(loaded.lock_path).clusters.get(name)
     if earlier is None and deployed is not None:
@@ -81,7 +104,9 @@ def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: Ne
     """
     settings = loaded.settings.for_cluster(name)
     check_egress(settings.network)
-    check_capacity(settings.network, network, settings.cluster.max_workers)
+    check_reachable(settings.network, settings.cluster)
+    if settings.network.vpc_id is None:
+        check_capacity(settings.network, network, settings.cluster.max_workers)
     place = Place(network.account, network.partition, frozenset(network.zones))
     earlier = read_lock(loaded.lock_path).clusters.get(name)
     return ClusterAnswers(settings, _resolved(loaded, aws, name, place, earlier, refresh=False))
@@ -123,13 +148,17 @@ def _resolved(loaded: LoadedSettings, aws: Aws, name: str, place: Place, earlier
     return lock
 
 
-def _as_deployed(network: NetworkSettings, baseline: Baseline) -> NetworkSettings:
+def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None) -> NetworkSettings:
     """Return the network's settings with what counts for clusters as it is deployed, not as the file says today."""
-    subnets = next(iter(baseline.zones.values()))
+    # Given subnets differ in size: those of the cluster's zone count, or the largest where the zone is open.
+    largest = min(baseline.zones.values(), key=lambda each: ip_network(each.private_cidr).prefixlen)
+    subnets = baseline.zones.get(zone or "", largest)
     deployed = {
         "nat": baseline.nat,
         "interface_endpoints": list(baseline.interface_endpoints),
         "public_workers": baseline.public_workers,
+        "public_schedulers": baseline.public_schedulers,
+        "vpc_id": baseline.vpc_id if "vpc" in baseline.given else None,
         "public_subnet_prefix_length": ip_network(subnets.public_cidr).prefixlen,
         "private_subnet_prefix_length": ip_network(subnets.private_cidr).prefixlen,
     }

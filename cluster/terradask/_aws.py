@@ -63,14 +63,17 @@ class Aws:
         The region.
     profile
         Profile of the caller's AWS configuration. Unset: as boto3 finds credentials.
+    attempts
+        How often a call is tried where AWS doesn't answer or is busy. Fewer where nobody should wait for the answer.
 
     Notes
     -----
     Nothing is loaded and nobody is asked before the first use. Safe to use from several threads.
     """
 
-    def __init__(self, region: str, *, profile: str | None = None) -> None:
+    def __init__(self, region: str, *, profile: str | None = None, attempts: int = 6) -> None:
         self.region = region
+        self._attempts = attempts
         self._profile = profile
         self._session: Session | None = None
         self._clients: dict[str, Any] = {}
@@ -155,7 +158,7 @@ class Aws:
             if session.get_credentials() is None:
                 raise NoCredentials("there are no AWS credentials", advice=CREDENTIALS_ADVICE)
             config = Config(
-                retries={"mode": "standard", "total_max_attempts": 6},
+                retries={"mode": "standard", "total_max_attempts": self._attempts},
                 connect_timeout=5,
                 read_timeout=60,
                 max_pool_connections=32,

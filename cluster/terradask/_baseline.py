@@ -75,6 +75,10 @@ class Baseline(_Model):
     nat: str
     interface_endpoints: list[str] = []
     public_workers: bool = False
+    public_schedulers: bool = True
+    #: What the network only uses and didn't make: ``vpc``, ``security_groups``, ``instance_profiles``.
+    given: list[str] = []
+    kms_key_arn: str | None = None
     ingress: list[Ingress] = []
     host: HostProgram
 

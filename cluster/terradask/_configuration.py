@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from terradask._answers import ClusterAnswers, answers_to_destroy, cluster_answers, declared_answers, network_lock
+from terradask._answers import ClusterAnswers, answers_to_destroy, check_network, cluster_answers, declared_answers, network_lock
 from terradask._objects import DESCRIPTOR
-from terradask._progress import Progress, phase
+from terradask._progress import Message, Progress, phase
 from terradask._synthesis import synthesise
 from terradask_modules.names import NETWORK_STACK
 
@@ -55,14 +55,20 @@ class Configuration:
         self._baseline = baseline
         self._deployment = deployment
 
-    def network(self, *, refresh: bool = False) -> Path:
+    def network(self, *, refresh: bool = False, check: bool = False) -> Path:
         """Write the network's; new answers are locked first.
 
         Parameters
         ----------
         refresh
             Ask AWS again instead of using locked answers.
+        check
+            Check first what is given, and that deployed clusters keep what they stand on.
         """
+        if check:
+            with phase(self._progress, "check", NETWORK_STACK):
+                for finding in check_network(self._loaded, self._aws):
+                    self._progress(Message(f"likely wrong: {finding}"))
         lock = self._network_lock(refresh=refresh)
         with phase(self._progress, "synthesise", NETWORK_STACK):
             return synthesise(self._loaded, network=lock)[NETWORK_STACK]

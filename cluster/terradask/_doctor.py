@@ -20,7 +20,7 @@ MINIMUM_PYTHON = (3, 11)
 
 #: What Terraform and synthesis need; the others need AWS.
 TOOLCHAIN = ("platform", "python", "node", "terraform", "provider")
-CHECKS = (*TOOLCHAIN, "settings", "credentials", "region", "baseline")
+CHECKS = (*TOOLCHAIN, "settings", "credentials", "region", "service-roles", "volume-key", "baseline")
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,8 @@ def examine(checks: Iterable[str] = CHECKS, *, fix: bool = False, environ: Mappi
     Returns
     -------
     list of Finding
-        One for each check. Checks that need AWS change nothing there; they need no permission but ``s3:GetObject`` on ``workspace.json``.
+        One for each check. Checks that need AWS change nothing there; they need ``s3:GetObject`` on ``workspace.json``, and look at
+        service-linked roles and the customer's key where the caller may.
     """
     examiner = _Examiner(os.environ if environ is None else environ, fix=fix)
     return [examiner.run(name) for name in checks]
@@ -85,6 +86,8 @@ class _Examiner:
             "settings": self._settings,
             "credentials": self._credentials,
             "region": self._region,
+            "service-roles": self._service_roles,
+            "volume-key": self._volume_key,
             "baseline": self._baseline,
         }
 
@@ -152,6 +155,16 @@ class _Examiner:
         with aws.explained():
             zones = client.describe_availability_zones()["AvailabilityZones"]
         return Finding("region", True, f"{aws.region} with {len(zones)} zones")
+
+    def _service_roles(self) -> Finding:
+        from terradask._doctor_account import check_service_roles
+
+        return check_service_roles(self._workspace.aws)
+
+    def _volume_key(self) -> Finding:
+        from terradask._doctor_account import check_volume_key
+
+        return check_volume_key(self._workspace.aws, self._workspace.settings.network.kms_key_arn)
 
     def _baseline(self) -> Finding:
         baseline = self._workspace.baseline()

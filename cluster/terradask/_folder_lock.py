@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from terradask._state_lock_owner import here, is_alive, process_started
 from terradask.errors import FolderBusy
 
 _POLL_SECONDS = 0.1
@@ -59,7 +60,8 @@ class FolderLock:
 
     def note(self, command: str, pid: int | None = None) -> None:
         """Write down what is being done, for others who wait, and for those who come after a kill."""
-        self._write({"pid": os.getpid(), "child": pid, "command": command, "started_at": time.time()})
+        started = None if pid is None else process_started(pid)
+        self._write({**here(), "pid": os.getpid(), "child": pid, "child_started": started, "command": command, "started_at": time.time()})
 
     def note_end(self, exit_code: int) -> None:
         """Write down that a command has ended, or that it was killed."""
@@ -143,15 +145,5 @@ class FolderLock:
     def _busy(self, waited: float) -> FolderBusy:
         holder = self._read()
         # The process that started Terraform may be gone while Terraform still works.
-        pid = next((p for p in (holder.get("pid"), holder.get("child")) if p and _alive(p)), None)
+        pid = next((p for p in (holder.get("pid"), holder.get("child")) if p and is_alive(p)), None)
         return FolderBusy(str(self._folder), pid=pid, command=holder.get("command"), waited_seconds=waited)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -48,7 +48,7 @@ class NetworkRecovery:
         ids, configuration = self.ids(), self._stack.terraform.configuration()
         if not unknown_addresses(configuration, ids):
             return {}
-        found = find_network(self._aws, workspace=self._workspace, bucket=self._bucket)
+        found = self._found()
         wanted = imports(configuration, ids, [*found, *find_rules(self._aws, found)])
         if wanted:
             self._progress(Message(f"{len(wanted)} resources exist that Terraform's state doesn't know: the plan imports them"))
@@ -72,11 +72,15 @@ class NetworkRecovery:
         bool
             Whether there was something.
         """
-        unknown = self._unknown(find_network(self._aws, workspace=self._workspace, bucket=self._bucket))
+        unknown = self._unknown(self._found())
         if unknown:
             with phase(self._progress, "remove", NETWORK_STACK):
                 remove_network(self._aws, unknown, progress=self._progress)
         return bool(unknown)
+
+    def _found(self) -> list[Resource]:
+        configuration = self._stack.terraform.configuration()
+        return find_network(self._aws, workspace=self._workspace, bucket=self._bucket, configuration=configuration)
 
     def _unknown(self, found: Iterable[Resource]) -> list[Resource]:
         # With their types: a role and its instance profile have the same name.

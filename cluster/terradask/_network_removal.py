@@ -144,6 +144,7 @@ def _delete_bucket(client: Any, bucket: Resource) -> None:
 #: Terraform's type -> service, and how one is deleted; each after what depends on it.
 _ORDER: Mapping[str, tuple[str, Callable[[Any, Resource], object]]] = {
     "aws_nat_gateway": ("ec2", lambda client, r: client.delete_nat_gateway(NatGatewayId=r.id)),
+    "aws_flow_log": ("ec2", lambda client, r: client.delete_flow_logs(FlowLogIds=[r.id])),
     "aws_vpc_endpoint": ("ec2", lambda client, r: client.delete_vpc_endpoints(VpcEndpointIds=[r.id])),
     "aws_launch_template": ("ec2", lambda client, r: client.delete_launch_template(LaunchTemplateId=r.id)),
     "aws_iam_instance_profile": ("iam", _delete_instance_profile),
@@ -151,6 +152,10 @@ _ORDER: Mapping[str, tuple[str, Callable[[Any, Resource], object]]] = {
     "aws_cloudwatch_log_group": ("logs", lambda client, r: client.delete_log_group(logGroupName=r.id)),
     "aws_eip": ("ec2", lambda client, r: client.release_address(AllocationId=r.id)),
     "aws_internet_gateway": ("ec2", _delete_internet_gateway),
+    "aws_egress_only_internet_gateway": (
+        "ec2",
+        lambda client, r: client.delete_egress_only_internet_gateway(EgressOnlyInternetGatewayId=r.id),
+    ),
     "aws_security_group": ("ec2", lambda client, r: client.delete_security_group(GroupId=r.id)),
     "aws_subnet": ("ec2", lambda client, r: client.delete_subnet(SubnetId=r.id)),
     "aws_route_table": ("ec2", _delete_route_table),

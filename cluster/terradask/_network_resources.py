@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from terradask_modules.names import ROLES, TAG_CLUSTER, TAG_WORKSPACE, log_group_name, resource_name
+from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
 
 if TYPE_CHECKING:
     from terradask._aws import Aws
@@ -28,7 +28,16 @@ _IN_EC2 = {
     "aws_vpc_endpoint": ("describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"),
     "aws_security_group": ("describe_security_groups", "SecurityGroups", "GroupId"),
     "aws_launch_template": ("describe_launch_templates", "LaunchTemplates", "LaunchTemplateId"),
+    "aws_egress_only_internet_gateway": (
+        "describe_egress_only_internet_gateways",
+        "EgressOnlyInternetGateways",
+        "EgressOnlyInternetGatewayId",
+    ),
+    "aws_flow_log": ("describe_flow_logs", "FlowLogs", "FlowLogId"),
 }
+
+#: Looked for only where they are configured: who plans a network without them may not be allowed to.
+_OPTIONAL = frozenset({"aws_egress_only_internet_gateway", "aws_flow_log"})
 
 #: Gateways and endpoints are described for a while after their end.
 _ENDED = frozenset({"deleted", "deleting", "failed"})
@@ -69,7 +78,7 @@ def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:
     return [*groups, *find_rules(aws, groups)]
 
 
-def find_network(aws: Aws, *, workspace: str, bucket: str) -> list[Resource]:
+def find_network(aws: Aws, *, workspace: str, bucket: str, configuration: Mapping[str, Any]) -> list[Resource]:
     """Return everything of a workspace's network that exists: what carries its tag and no cluster's, and its bucket.
 
     What belongs to another resource and goes with it is left out: routes, rules, policies.
@@ -80,6 +89,8 @@ def find_network(aws: Aws, *, workspace: str, bucket: str) -> list[Resource]:
         Session for the workspace's account and region.
     workspace, bucket
         Names.
+    configuration
+        The network's ``cdk.tf.json``: roles, instance profiles and log groups are found by the names in it.
 
     Notes
     -----
@@ -88,11 +99,16 @@ def find_network(aws: Aws, *, workspace: str, bucket: str) -> list[Resource]:
     """
     # Clients are made here: boto3's sessions are not safe while they make one.
     ec2, iam, logs, s3 = (aws.client(service) for service in ("ec2", "iam", "logs", "s3"))
-    searches: list[Callable[[], Sequence[Resource]]] = [partial(_in_ec2, ec2, kind, workspace) for kind in _IN_EC2]
-    for role in ROLES:
-        name = resource_name(workspace, role)
-        searches += [partial(_role, iam, name), partial(_instance_profile, iam, name)]
-    searches += [partial(_log_group, logs, log_group_name(workspace)), partial(_bucket, s3, bucket, aws.account_id)]
+    configured = configuration.get("resource", {})
+    kinds = [kind for kind in _IN_EC2 if kind not in _OPTIONAL or kind in configured]
+    searches: list[Callable[[], Sequence[Resource]]] = [partial(_in_ec2, ec2, kind, workspace) for kind in kinds]
+    for kind, client, find in (
+        ("aws_iam_role", iam, _role),
+        ("aws_iam_instance_profile", iam, _instance_profile),
+        ("aws_cloudwatch_log_group", logs, _log_group),
+    ):
+        searches += [partial(find, client, block["name"]) for block in configured.get(kind, {}).values()]
+    searches.append(partial(_bucket, s3, bucket, aws.account_id))
     with aws.explained(), ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda search: search(), searches))
     return [resource for answer in answers for resource in answer if _is_ours(resource, workspace)]
@@ -126,7 +142,9 @@ def _is_ours(resource: Resource, workspace: str) -> bool:
 
 def _in_ec2(client: Any, kind: str, workspace: str) -> list[Resource]:
     method, listing, key = _IN_EC2[kind]
-    answer = getattr(client, method)(Filters=[{"Name": f"tag:{TAG_WORKSPACE}", "Values": [workspace]}])
+    # EC2 spells it otherwise for flow logs alone.
+    argument = "Filter" if kind == "aws_flow_log" else "Filters"
+    answer = getattr(client, method)(**{argument: [{"Name": f"tag:{TAG_WORKSPACE}", "Values": [workspace]}]})
     found = (Resource(kind, item[key], _tags(item), item) for item in answer[listing])
     # A VPC's default group ends with the VPC.
     return [r for r in found if str(r.description.get("State")).lower() not in _ENDED and r.description.get("GroupName") != "default"]

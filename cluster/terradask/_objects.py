@@ -148,6 +148,11 @@ def read_secret(aws: Aws, secret_id: str, *, version_id: str) -> dict[str, Any]:
     return document
 
 
+def holds_nothing(objects: ClusterObjects) -> bool:
+    """Tell whether all that is left is a state without resources, as ``cdktf destroy`` leaves it."""
+    return objects.names() == [STATE] and not (objects.read(STATE) or {}).get("resources")
+
+
 def cluster_names(aws: Aws, bucket: str) -> list[str]:
     """Return the names under ``clusters/`` in the bucket, deployed or half-made, sorted; none where there is no bucket.
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from terradask._plan_dangers import Danger, dangers_of
+from terradask._plan_dangers import Danger, dangers_of, new_roles
+from terradask._plan_documents import DocumentChange, document_changes
 from terradask._plan_drift import real_drift
 from terradask._plan_values import AttributeChange, attribute_changes, top_level
 
@@ -50,6 +51,8 @@ class Change:
         Why, where Terraform says it.
     attributes
         The values that change.
+    documents
+        The documents among them, policies and user data, as differences of their lines.
     """
 
     address: str
@@ -57,6 +60,7 @@ class Change:
     action: str
     reason: str | None = None
     attributes: tuple[AttributeChange, ...] = ()
+    documents: tuple[DocumentChange, ...] = ()
 
     @property
     def replaced_because_of(self) -> tuple[str, ...]:
@@ -72,6 +76,7 @@ class Change:
             "reason": self.reason,
             "replaced_because_of": list(self.replaced_because_of),
             "attributes": [attribute.as_dict() for attribute in self.attributes],
+            "documents": [document.as_dict() for document in self.documents],
         }
 
 
@@ -89,6 +94,12 @@ class Counts:
     def total(self) -> int:
         """All of them."""
         return self.create + self.update + self.replace + self.delete + self.imports
+
+    @property
+    def text(self) -> str:
+        """The counts in words, such as ``3 to create, 1 to destroy``."""
+        words = {"create": "to create", "update": "to update", "replace": "to replace", "delete": "to destroy", "imports": "to import"}
+        return ", ".join(f"{number} {words[name]}" for name, number in asdict(self).items() if number) or "no changes"
 
 
 @dataclass(frozen=True)
@@ -113,6 +124,8 @@ class PlanSummary:
         The Terraform that made it.
     providers
         Version by provider.
+    outputs
+        The stack's outputs that change.
     """
 
     stack: str
@@ -123,6 +136,7 @@ class PlanSummary:
     created_at: str
     terraform_version: str
     providers: Mapping[str, str] = field(default_factory=dict)
+    outputs: tuple[AttributeChange, ...] = ()
 
     @property
     def counts(self) -> Counts:
@@ -138,12 +152,7 @@ class PlanSummary:
     @property
     def headline(self) -> str:
         """The counts in one line."""
-        counts = self.counts
-        if not counts.total:
-            return f"{self.stack}: no changes"
-        words = {"create": "to create", "update": "to update", "replace": "to replace", "delete": "to destroy", "imports": "to import"}
-        parts = [f"{number} {words[name]}" for name, number in asdict(counts).items() if number]
-        return f"{self.stack}: {', '.join(parts)}"
+        return f"{self.stack}: {self.counts.text}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the summary as JSON data, format 1. The same plan always gives the same data."""
@@ -158,6 +167,7 @@ class PlanSummary:
             "dangers": [danger.as_dict() for danger in self.dangers],
             "changes": [change.as_dict() for change in self.changes],
             "drift": [change.as_dict() for change in self.drift],
+            "outputs": [output.as_dict() for output in self.outputs],
         }
 
 
@@ -176,6 +186,7 @@ def summarise(document: Mapping[str, Any], *, stack: str, plan_hash: str) -> Pla
     changes: list[Change] = []
     dangers: list[Danger] = []
     configured = _configured(document)
+    roles = new_roles(document.get("resource_changes", []))
     for resource in document.get("resource_changes", []):
         change = _change(resource, configured)
         # Data sources are read at every plan: only those that wait for the apply say something.
@@ -183,7 +194,7 @@ def summarise(document: Mapping[str, Any], *, stack: str, plan_hash: str) -> Pla
             continue
         changes.append(change)
         because = ", ".join(change.replaced_because_of) or None
-        dangers.extend(dangers_of(resource, change.action, because))
+        dangers.extend(dangers_of(resource, change.action, because, roles))
     order = {action: index for index, action in enumerate(("delete", "replace", "update", "import", "create", "forget", "read"))}
     changes.sort(key=lambda change: (order.get(change.action, 9), change.address))
     severity = {kind: index for index, kind in enumerate(("destroy", "replace", "ingress", "iam"))}
@@ -197,6 +208,7 @@ def summarise(document: Mapping[str, Any], *, stack: str, plan_hash: str) -> Pla
         created_at=str(document.get("timestamp", "")),
         terraform_version=str(document.get("terraform_version", "")),
         providers=_providers(document),
+        outputs=_outputs(document),
     )
 
 
@@ -219,6 +231,7 @@ def _change(resource: Mapping[str, Any], configured: Mapping[str, frozenset[str]
         action=action,
         reason=_REASONS.get(reason, reason) if reason else None,
         attributes=attributes,
+        documents=document_changes(change) if action in ("create", "update", "replace") else (),
     )
 
 
@@ -236,6 +249,13 @@ def _drift(document: Mapping[str, Any]) -> tuple[Change, ...]:
         if attributes or change.action == "delete":
             found.append(replace(change, attributes=attributes))
     return tuple(sorted(found, key=lambda change: change.address))
+
+
+def _outputs(document: Mapping[str, Any]) -> tuple[AttributeChange, ...]:
+    changes = {name: change for name, change in (document.get("output_changes") or {}).items() if change.get("actions") != ["no-op"]}
+    sides = ("before", "after", "after_unknown", "before_sensitive", "after_sensitive")
+    # As one map of values, so that an output's name counts as an attribute's does.
+    return attribute_changes({side: {name: change.get(side) for name, change in changes.items()} for side in sides})
 
 
 def _providers(document: Mapping[str, Any]) -> dict[str, str]:

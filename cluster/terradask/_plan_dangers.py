@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
+from terradask._plan_secrets import masked_text
 from terradask._plan_values import decoded
 
 #: What losing a resource means, where its name doesn't say it.
@@ -22,6 +24,8 @@ _MEANING = {
 }
 
 _POLICY_ATTRIBUTES = ("policy", "assume_role_policy", "inline_policy")
+#: Resources that add to what a role may do, without a change to the role.
+_ON_ROLES = ("aws_iam_role_policy", "aws_iam_role_policy_attachment")
 _INGRESS_RULES = ("aws_vpc_security_group_ingress_rule", "aws_security_group_rule", "aws_security_group")
 
 
@@ -32,7 +36,7 @@ class Danger:
     Parameters
     ----------
     kind
-        ``destroy``, ``replace``, ``ingress`` or ``iam``.
+        ``running``, ``destroy``, ``replace``, ``ingress`` or ``iam``.
     address
         The resource.
     text
@@ -48,8 +52,26 @@ class Danger:
         return asdict(self)
 
 
-def dangers_of(resource: Mapping[str, Any], action: str, because: str | None) -> list[Danger]:
-    """Return what is dangerous in one entry of a plan's ``resource_changes``."""
+def new_roles(resources: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the names of the roles that a plan makes: what they may do widens nothing that is there."""
+    made = (r["change"] for r in resources if r["type"] == "aws_iam_role" and "create" in r["change"]["actions"])
+    return frozenset(str((change.get("after") or {}).get("name")) for change in made)
+
+
+def dangers_of(resource: Mapping[str, Any], action: str, because: str | None, roles_made: Collection[str] = ()) -> list[Danger]:
+    """Return what is dangerous in one entry of a plan's ``resource_changes``.
+
+    Parameters
+    ----------
+    resource
+        The entry.
+    action
+        What happens to the resource, as `Change` calls it.
+    because
+        What forces a replacement.
+    roles_made
+        Names of the roles that the same plan makes.
+    """
     address, kind, change = resource["address"], resource["type"], resource["change"]
     found: list[Danger] = []
     meaning = _MEANING.get(kind)
@@ -59,8 +81,9 @@ def dangers_of(resource: Mapping[str, Any], action: str, because: str | None) ->
         found.append(Danger("replace", address, _sentence("is replaced", because, meaning)))
     if action in ("create", "update", "replace"):
         found.extend(_ingress(address, kind, change))
-        found.extend(_iam(address, action, change))
-    return found
+        on_old_role = kind in _ON_ROLES and (change.get("after") or {}).get("role") not in (None, *roles_made)
+        found.extend(_iam(address, "update" if on_old_role else action, change))
+    return [Danger(danger.kind, danger.address, masked_text(danger.text)) for danger in found]
 
 
 def _sentence(what: str, because: str | None, meaning: str | None) -> str:
@@ -139,12 +162,19 @@ def _iam(address: str, action: str, change: Mapping[str, Any]) -> list[Danger]:
         if action == "create":
             granted = {grant for grant in granted if grant[0].endswith("*") and grant[1] == "*" and grant[0] in ("*", "iam:*", "*:*")}
         else:
-            granted -= _grants(before.get(name))
+            old = _grants(before.get(name))
+            granted = {grant for grant in granted if not any(_grant_covers(earlier, grant) for earlier in old)}
             found.extend(
                 Danger("iam", address, f"no longer denies {what} on {where}{_when(condition)}")
                 for what, where, condition in sorted(_grants(before.get(name), "Deny") - _grants(after.get(name), "Deny"))
             )
         found.extend(Danger("iam", address, f"allows {what} on {where}{_when(condition)}") for what, where, condition in sorted(granted))
+    if action != "create":
+        attached = after.get("policy_arn")
+        if attached and attached != before.get("policy_arn"):
+            found.append(Danger("iam", address, f"allows {after.get('role')} what {attached} allows"))
+        if before.get("permissions_boundary") and not after.get("permissions_boundary") and not unknown.get("permissions_boundary"):
+            found.append(Danger("iam", address, f"is no longer bounded by {before['permissions_boundary']}"))
     return found
 
 
@@ -167,6 +197,18 @@ def _grants(policy: Any, effect: str = "Allow") -> set[_Grant]:
         for act in actions:
             grants.update((f"{act}{who}", str(where), condition) for where in _list(statement.get("Resource")) or ["itself"])
     return grants
+
+
+def _grant_covers(old: _Grant, new: _Grant) -> bool:
+    """Tell whether what is newly written was allowed before."""
+    if "everything but" in new[0] and old[0] != new[0]:
+        return False
+    return fnmatchcase(new[0], _pattern(old[0])) and fnmatchcase(new[1], _pattern(old[1])) and old[2] in ("", new[2])
+
+
+def _pattern(text: str) -> str:
+    # IAM has wildcards and no sets of characters.
+    return text.replace("[", "[[]")
 
 
 def _list(value: Any) -> list[Any]:

@@ -28,6 +28,9 @@ _OF_BUCKETS = {
     "server_side_encryption_configuration": "aws_s3_bucket_server_side_encryption_configuration",
 }
 
+#: Values on an address that tell what uses it: with a declared NAT gateway on it they say what that one says.
+_OF_ADDRESSES = ("association_id", "network_interface", "private_dns", "private_ip", "instance")
+
 _TARGETS = ("gateway_id", "nat_gateway_id", "vpc_endpoint_id", "transit_gateway_id", "network_interface_id", "vpc_peering_connection_id")
 
 _RULE_TYPES = {
@@ -65,6 +68,11 @@ def _compared(kind: str, before: _Values, after: _Values, declared: list[tuple[s
             if other in elsewhere:
                 before.pop(name, None)
                 after.pop(name, None)
+    if kind == "aws_eip" and any(
+        other == "aws_nat_gateway" and values.get("allocation_id") == after.get("id") for other, values in declared
+    ):
+        before = {k: v for k, v in before.items() if k not in _OF_ADDRESSES}
+        after = {k: v for k, v in after.items() if k not in _OF_ADDRESSES}
     for name in _REPEATED.get(kind, ()):
         sides = [_facts(kind, name, side) for side in (before, after)]
         known = {fact for declared_kind, values in declared for fact in _declared_facts(name, after, declared_kind, values)}

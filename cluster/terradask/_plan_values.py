@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-SENSITIVE = "(sensitive)"
-UNKNOWN = "(known after apply)"
+from terradask._plan_secrets import SENSITIVE, in_environment, looks_secret, secret_name
 
-#: Masked whatever Terraform marks: the provider doesn't call user data a secret, for one.
-_SECRET_NAME = re.compile(
-    r"^(user_data(_base64)?|secret_string|secret_binary|key_material|private_key(_\w+)?|access_key|session_token|connection_string|"
-    r"(\w+_)?(secret|password|passwd|passphrase|token|secret_key|secret_access_key|private_key|api_key))$"
-)
-_SECRET_VALUE = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\b(AKIA|ASIA)[0-9A-Z]{16}\b")
+UNKNOWN = "(known after apply)"
 
 #: Attributes that repeat what others say.
 _REPEATING = frozenset({"tags_all", "id", "arn"})
@@ -86,7 +79,7 @@ def without_empty(value: Any) -> Any:
 
 def decoded(value: Any) -> Any:
     """Return the structure in a string that holds JSON, such as a policy; every other value as it is."""
-    if isinstance(value, str) and value[:1] in ("{", "["):
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             return json.loads(value)
         except ValueError:
@@ -113,11 +106,12 @@ def _leaves(path: tuple[str | int, ...], *sides_and_marks: Any) -> Iterator[_Lea
     name = path[-1] if path else ""
     # A flag or a number is no secret, whatever its name.
     plain = all(side is _ABSENT or side is None or isinstance(side, bool | int | float) for side in (before, after))
-    by_name = isinstance(name, str) and _SECRET_NAME.match(name) is not None and (unknown is True or not plain)
-    hidden = hidden_before is True or hidden_after is True or by_name
+    by_name = secret_name(name) and (unknown is True or not plain)
+    variable = any(in_environment(path, side) for side in (before, after))
+    hidden = hidden_before is True or hidden_after is True or by_name or variable
     if unknown is True:
         if len(path) != 1 or name not in _REPEATING:
-            yield path, before, None, True, hidden or _looks_secret(before)
+            yield path, before, None, True, hidden or looks_secret(before)
         return
     if hidden:
         if not _same(before, after):
@@ -144,7 +138,7 @@ def _leaves(path: tuple[str | int, ...], *sides_and_marks: Any) -> Iterator[_Lea
     if not _same(before, after):
         # A list of plain values is shown whole, so one mark in it hides all.
         marked = _marked(hidden_before) or _marked(hidden_after)
-        yield path, before, after, False, marked or _looks_secret(before) or _looks_secret(after)
+        yield path, before, after, False, marked or looks_secret(before) or looks_secret(after)
 
 
 def _below(path: tuple[str | int, ...], key: str | int, *sides: Any) -> Iterator[_Leaf]:
@@ -189,14 +183,6 @@ def _marked(marks: Any) -> bool:
     if isinstance(marks, Mapping):
         return any(map(_marked, marks.values()))
     return marks is True or (isinstance(marks, list) and any(map(_marked, marks)))
-
-
-def _looks_secret(value: Any) -> bool:
-    if isinstance(value, str):
-        return _SECRET_VALUE.search(value) is not None
-    if isinstance(value, Mapping):
-        return any(map(_looks_secret, value.values()))
-    return isinstance(value, list) and any(map(_looks_secret, value))
 
 
 def top_level(path: str) -> str:

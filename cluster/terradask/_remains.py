@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from terradask import _strays
 from terradask._groups import Groups
-from terradask._objects import STATE, STATE_LOCK
+from terradask._objects import STATE, STATE_LOCK, holds_nothing
 from terradask._progress import Message, Progress
 from terradask_modules.names import GROUPS, group_name
 
@@ -69,7 +69,7 @@ class ClusterRemains:
         objects = self._deployment.objects
         with suppress(Exception):
             # With anything beside it, its lock among that, it is somebody's.
-            if objects.names() == [STATE] and not (objects.read(STATE) or {}).get("resources"):
+            if holds_nothing(objects):
                 objects.delete([STATE])
 
     def forget(self) -> None:

@@ -79,7 +79,8 @@ def resolve_network(settings: Settings, aws: Aws, existing_lock: NetworkLock | N
     Permissions needed: ``ec2:DescribeAvailabilityZones``; ``ssm:GetParameter`` on AWS's public parameters, or ``ec2:DescribeImages`` with
     ``network.image``. Nothing is asked that the earlier answers hold.
     """
-    _check_block(settings.network.cidr)
+    if settings.network.vpc_id is None:
+        _check_block(settings.network.cidr)
     with ThreadPoolExecutor(3) as pool:
         caller = pool.submit(lambda: (aws.account_id, aws.partition))
         zones = pool.submit(_network_zones, settings.network, aws, existing_lock, refresh)
@@ -185,7 +186,7 @@ def _check_account(account: str, existing: NetworkLock | None, aws: Aws) -> None
 
 
 def _network_zones(network: NetworkSettings, aws: Aws, existing: NetworkLock | None, refresh: bool) -> list[str]:
-    wanted = network.zones
+    wanted = network.zone_names
     if existing is not None and existing.zones and not refresh:
         if wanted is None:
             return list(existing.zones)
@@ -199,7 +200,7 @@ def _network_zones(network: NetworkSettings, aws: Aws, existing: NetworkLock | N
                 f"{aws.region} has no such zone for this account",
                 given=", ".join(unknown),
                 allowed=", ".join(found),
-                advice="correct network.zones",
+                advice="correct network.subnets" if network.subnets else "correct network.zones",
             )
         return list(wanted)
     if not found:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from terradask._plan import PlanSummary, summarise
+from terradask._plan_basis import PlanArchive, PlanBasis
 from terradask._plan_file import PlanFile, PlannedChange, sha256_of
-from terradask._terraform import CONFIGURATION, LOCK_FILE
 from terradask.errors import InvalidInput, PlanChanged
 
-SIDECAR_FORMAT = 1
+SIDECAR_FORMAT = 2
 PLAN_NAME = "plan.tfplan"
 
 
@@ -24,15 +25,18 @@ PLAN_NAME = "plan.tfplan"
 class _Sidecar:
     """What lies beside a plan's file, so that another process can check it."""
 
-    stack: str
     sha256: str
-    configuration_sha256: str
-    destroy: bool
+    basis: dict[str, Any]
     add: int
     change: int
     remove: int
-    creates: list[str]
-    imports: int = 0
+    imports: int
+    creates: list[str] = field(default_factory=list)
+
+    @property
+    def checksum(self) -> str:
+        """A checksum over all of it: nobody edits it by hand without saying so."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
 class Plan:
@@ -42,16 +46,12 @@ class Plan:
 
     Parameters
     ----------
-    stack
-        ``network``, or the cluster's name.
     folder
         Where Terraform runs.
     plan_file
         The file and its checksum.
-    configuration_sha256
-        Checksum of the configuration that it was made from.
-    destroy
-        Whether it destroys the stack.
+    basis
+        What it was made from.
     show
         Returns the plan's JSON; called when the summary is asked for.
     """
@@ -59,25 +59,32 @@ class Plan:
     def __init__(
         self,
         *,
-        stack: str,
         folder: Path,
         plan_file: PlanFile,
-        configuration_sha256: str,
-        destroy: bool,
+        basis: PlanBasis,
         show: Callable[[PlanFile], Mapping[str, Any]],
     ) -> None:
-        self.stack = stack
         self.folder = folder
-        self.destroy = destroy
-        self.configuration_sha256 = configuration_sha256
         self.plan_file = plan_file
+        self.basis = basis
         self._show = show
+        self._document: Mapping[str, Any] | None = None
         self._summary: PlanSummary | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def __repr__(self) -> str:
         counts = f"+{self.plan_file.add} ~{self.plan_file.change} -{self.plan_file.remove}"
         return f"Plan({self.stack!r}, {counts}, sha256={self.hash[:12]!r})"
+
+    @property
+    def stack(self) -> str:
+        """The stack: ``network``, or the cluster's name."""
+        return self.basis.stack
+
+    @property
+    def destroy(self) -> bool:
+        """Whether it destroys the stack."""
+        return self.basis.destroy
 
     @property
     def file(self) -> Path:
@@ -100,24 +107,48 @@ class Plan:
         return self.plan_file.changed
 
     @property
-    def summary(self) -> PlanSummary:
-        """What the plan would do, as typed data without secrets.
+    def shown(self) -> bool:
+        """Whether `document` is known already."""
+        return self._document is not None
 
-        Terraform is asked when this is read first, which takes about a second; who applies without looking doesn't wait for it.
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """Terraform's own JSON of the plan, with secrets in plain text: for whoever judges it, not for showing it.
+
+        Terraform is asked when this, or `summary`, is read first, which takes about a second; who applies without looking doesn't wait.
         """
         with self._lock:
+            if self._document is None:
+                self._document = self._show(self.plan_file)
+            return self._document
+
+    @property
+    def summary(self) -> PlanSummary:
+        """What the plan would do, as typed data without secrets."""
+        with self._lock:
             if self._summary is None:
-                document = self._show(self.plan_file)
-                self._summary = summarise(document, stack=self.stack, plan_hash=self.hash)
+                self._summary = summarise(self.document, stack=self.stack, plan_hash=self.hash)
             return self._summary
 
     def check(self) -> None:
-        """Refuse when the file or the folder's configuration isn't what was planned.
+        """Refuse when the file or the folder's configuration isn't what was planned, or the plan is too old.
 
         Raises
         ------
         PlanChanged
             Naming which.
+        """
+        self.check_file()
+        self.basis.check_expiry()
+        self.basis.check_configuration(self.folder)
+
+    def check_file(self) -> None:
+        """Refuse when the file isn't what was planned.
+
+        Raises
+        ------
+        PlanChanged
+            With ``file``.
         """
         if not self.file.is_file():
             raise PlanChanged("the plan's file is gone: it was applied, or removed", what="file", given=str(self.file))
@@ -126,8 +157,6 @@ class Plan:
             raise PlanChanged(
                 "the plan's file has changed since it was made", what="file", given=f"{self.file} has sha256 {found}, not {self.hash}"
             )
-        if configuration_sha256(self.folder) != self.configuration_sha256:
-            raise PlanChanged("the configuration has changed since the plan was made", what="configuration", given=str(self.folder))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Save the plan for `Workspace.open_plan`, in another process or on another machine.
@@ -146,18 +175,17 @@ class Plan:
         file = _file_of(Path(path))
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         entry = _Sidecar(
-            stack=self.stack,
             sha256=self.hash,
-            configuration_sha256=self.configuration_sha256,
-            destroy=self.destroy,
+            basis=asdict(self.basis),
             add=self.plan_file.add,
             change=self.plan_file.change,
             remove=self.plan_file.remove,
-            creates=list(self.creates),
             imports=self.plan_file.imports,
+            creates=list(self.creates),
         )
+        document = {"format": SIDECAR_FORMAT, "checksum": entry.checksum, **asdict(entry)}
         _write(file, self.file.read_bytes())
-        _write(_sidecar_of(file), json.dumps({"format": SIDECAR_FORMAT, **asdict(entry)}, indent=1).encode())
+        _write(_sidecar_of(file), json.dumps(document, indent=1).encode())
         return file
 
     def remove(self) -> None:
@@ -182,45 +210,46 @@ def open_plan(saved: Path, *, folder_of: Callable[[str], Path], show_in: Callabl
     ------
     InvalidInput
         If there is no plan of terradask's.
+    PlanChanged
+        If the file was cut off or exchanged, or what lies beside it was edited.
     """
     path = _file_of(saved)
+    entry = _read_sidecar(saved, path)
+    basis = PlanBasis(**entry.basis)
+    folder = folder_of(basis.stack)
+    changes = tuple(PlannedChange(address, "create") for address in entry.creates)
+    plan_file = PlanFile(path, entry.sha256, changes, entry.add, entry.change, entry.remove, entry.imports)
+    plan = Plan(folder=folder, plan_file=plan_file, basis=basis, show=lambda file: show_in(folder, file))
+    plan.check_file()
+    written = PlanArchive.read(path)
+    if (written.terraform_version, written.state.serial, written.state.lineage) != (basis.terraform_version, basis.serial, basis.lineage):
+        raise _edited(path)
+    return plan
+
+
+def _read_sidecar(saved: Path, path: Path) -> _Sidecar:
+    sidecar = _sidecar_of(path)
     try:
-        document = json.loads(_sidecar_of(path).read_text(encoding="utf-8"))
+        document = json.loads(sidecar.read_text(encoding="utf-8"))
         if document.pop("format") != SIDECAR_FORMAT:
             raise ValueError("its format is another one")
+        checksum = document.pop("checksum")
         entry = _Sidecar(**document)
+        PlanBasis(**entry.basis)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(
             "there is no plan that terradask saved",
             given=f"{saved}: {error}",
-            allowed=f"a plan with {_sidecar_of(path).name} beside it, as `terradask plan --out` writes them",
+            allowed=f"a plan with {sidecar.name} beside it, as `terradask plan --out` writes them",
             advice="plan again",
         ) from error
-    folder = folder_of(entry.stack)
-    return Plan(
-        stack=entry.stack,
-        folder=folder,
-        plan_file=PlanFile(
-            path,
-            entry.sha256,
-            tuple(PlannedChange(address, "create") for address in entry.creates),
-            entry.add,
-            entry.change,
-            entry.remove,
-            entry.imports,
-        ),
-        configuration_sha256=entry.configuration_sha256,
-        destroy=entry.destroy,
-        show=lambda plan_file: show_in(folder, plan_file),
-    )
+    if checksum != entry.checksum:
+        raise _edited(path)
+    return entry
 
 
-def configuration_sha256(folder: Path) -> str:
-    """Return a checksum of a stack's configuration and its provider's lock; empty where there is none."""
-    try:
-        return "-".join(sha256_of(folder / name)[:32] for name in (CONFIGURATION, LOCK_FILE))
-    except FileNotFoundError:
-        return ""
+def _edited(path: Path) -> PlanChanged:
+    return PlanChanged("what lies beside the plan's file was edited since the plan was made", what="sidecar", given=str(_sidecar_of(path)))
 
 
 def _file_of(path: Path) -> Path:

@@ -10,17 +10,28 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from terradask._plan import PlanSummary, summarise
+from terradask._plan_basis import (
+    PLAN_LIFETIME,
+    PlanArchive,
+    PlanBasis,
+    PlanPlace,
+    configuration_sha256,
+    provider_version,
+    terradask_version,
+)
 from terradask._plan_file import PlanFile
+from terradask._plan_secrets import masked_text
 from terradask._progress import Message, Progress, phase
-from terradask._saved_plan import Plan, configuration_sha256
+from terradask._saved_plan import Plan
 from terradask._terraform import Terraform
 from terradask._terraform_progress import ResourceProgress
-
-_PLAN_SECONDS = 24 * 3600
+from terradask.errors import TerraformError
 
 _IMPORTS = "imports.tf.json"
 
@@ -38,9 +49,11 @@ class Stack:
         The folder in which its plans are saved.
     progress
         Gets every event.
+    state_lock_seconds
+        How long to wait for a state's lock that somebody else holds.
     """
 
-    def __init__(self, name: str, folder: Path, *, plans: Path, progress: Progress) -> None:
+    def __init__(self, name: str, folder: Path, *, plans: Path, progress: Progress, state_lock_seconds: int = 60) -> None:
         self.name = name
         self.folder = folder
         self._plans = plans
@@ -49,18 +62,28 @@ class Stack:
             folder,
             on_event=ResourceProgress(progress, name),
             on_wait=lambda text: progress(Message(text)),
+            state_lock_seconds=state_lock_seconds,
         )
 
     def init(self) -> None:
         """Initialise the folder, where that has to be done."""
-        with phase(self._progress, "init", self.name):
+        with phase(self._progress, "init", self.name), _without_secrets():
             self.terraform.init()
 
-    def plan(self, *, destroy: bool, out: str | os.PathLike[str] | None = None, imports: Mapping[str, str] = MappingProxyType({})) -> Plan:
+    def plan(
+        self,
+        place: PlanPlace,
+        *,
+        destroy: bool,
+        out: str | os.PathLike[str] | None = None,
+        imports: Mapping[str, str] = MappingProxyType({}),
+    ) -> Plan:
         """Plan, and keep the plan's file until it is applied, or for a day.
 
         Parameters
         ----------
+        place
+            What the plan is for.
         destroy
             Plan to destroy everything.
         out
@@ -69,29 +92,33 @@ class Stack:
             Address -> id of what exists and the state doesn't know: to import it is part of the plan.
         """
         self._forget_old_plans()
-        with phase(self._progress, "plan", self.name), self._importing(imports):
+        with phase(self._progress, "plan", self.name), self._importing(imports), _without_secrets():
             plan_file = self.terraform.plan(self._new_file(), destroy=destroy)
-        plan = Plan(
-            stack=self.name,
-            folder=self.folder,
-            plan_file=plan_file,
-            configuration_sha256=configuration_sha256(self.folder),
-            destroy=destroy,
-            show=self.show,
-        )
+        plan = Plan(folder=self.folder, plan_file=plan_file, basis=self._basis(place, plan_file, destroy=destroy), show=self.show)
         if out is not None:
             plan.save(out)
         return plan
 
+    def drift(self) -> PlanSummary:
+        """Return what was changed beside Terraform, whatever the configuration says today: nothing but ``drift`` is filled."""
+        self._forget_old_plans()
+        file = self._new_file()
+        try:
+            with phase(self._progress, "refresh", self.name), self._importing({}), _without_secrets():
+                plan_file = self.terraform.plan(file, refresh_only=True)
+            return summarise(self.show(plan_file), stack=self.name, plan_hash=plan_file.sha256)
+        finally:
+            file.unlink(missing_ok=True)
+
     def apply(self, plan: Plan) -> None:
         """Apply exactly this plan, then remove its file."""
-        with phase(self._progress, "destroy" if plan.destroy else "apply", self.name):
+        with phase(self._progress, "destroy" if plan.destroy else "apply", self.name), _without_secrets():
             self.terraform.apply(plan.plan_file)
         plan.remove()
 
     def destroy(self, *, refresh: bool) -> None:
         """Destroy everything in the state."""
-        with phase(self._progress, "destroy", self.name), self._importing({}):
+        with phase(self._progress, "destroy", self.name), self._importing({}), _without_secrets():
             self.terraform.destroy(refresh=refresh)
 
     def remove(self) -> None:
@@ -106,6 +133,21 @@ class Stack:
         self.terraform.init()
         with phase(self._progress, "show", self.name):
             return self.terraform.show(plan_file)
+
+    def _basis(self, place: PlanPlace, plan_file: PlanFile, *, destroy: bool) -> PlanBasis:
+        written = PlanArchive.read(plan_file.path)
+        return PlanBasis(
+            stack=self.name,
+            destroy=destroy,
+            **asdict(place),
+            terradask_version=terradask_version(),
+            terraform_version=written.terraform_version,
+            provider_version=provider_version(self.folder),
+            configuration_sha256=configuration_sha256(self.folder),
+            serial=written.state.serial,
+            lineage=written.state.lineage,
+            planned_at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
 
     @contextlib.contextmanager
     def _importing(self, imports: Mapping[str, str]) -> Iterator[None]:
@@ -123,7 +165,7 @@ class Stack:
 
     def _forget_old_plans(self) -> None:
         """Plans hold secrets; those that nobody applied don't stay."""
-        oldest = time.time() - _PLAN_SECONDS
+        oldest = time.time() - PLAN_LIFETIME.total_seconds()
         for path in self._plans.glob(f"{self.name}--*"):
             with contextlib.suppress(FileNotFoundError):
                 if path.stat().st_mtime < oldest:
@@ -132,3 +174,17 @@ class Stack:
     def _new_file(self) -> Path:
         now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
         return self._plans / f"{self.name}--{now}-{secrets.token_hex(3)}.tfplan"
+
+
+@contextlib.contextmanager
+def _without_secrets() -> Iterator[None]:
+    """Mask secrets in what Terraform says of its failure: AWS repeats in its answers what it was sent."""
+    try:
+        yield
+    except TerraformError as error:
+        error.problem = masked_text(error.problem)
+        error.args = (error.problem, *error.args[1:])
+        if isinstance(error.given, str):
+            error.given = masked_text(error.given)
+        error.diagnostics = tuple(replace(d, summary=masked_text(d.summary), detail=masked_text(d.detail)) for d in error.diagnostics)
+        raise

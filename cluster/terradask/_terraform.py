@@ -15,7 +15,7 @@ from terradask._terraform_heard import Heard
 from terradask._terraform_init import InitStamp, init_key
 from terradask._terraform_run import FLAG, TerraformCommands
 from terradask._terraform_state import StateInfo, read_state_file, state_file
-from terradask._terraform_state_lock import past_lock_of_killed
+from terradask._terraform_state_lock import past_lock
 from terradask.errors import TerraformError
 
 CONFIGURATION = "cdk.tf.json"
@@ -40,7 +40,7 @@ class Terraform(TerraformCommands):
     folder_limit_seconds
         How long to wait for another process in the same folder.
     state_lock_seconds
-        How long Terraform waits for the state's lock.
+        How long to wait for a state's lock that somebody else holds; `on_wait` is told who.
 
     Notes
     -----
@@ -106,12 +106,12 @@ class Terraform(TerraformCommands):
             if not again and stamp.holds:
                 return False
             stamp.remove()
-            # A state is never migrated: each has one fixed place.
+            # Terraform moves no state: where the settings say another place, `_state_migration` has moved it already.
             self._stream("init", reconfigure=FLAG, lockfile="readonly")
             stamp.write()
             return True
 
-    def plan(self, out: Path, *, destroy: bool = False, refresh: bool = True) -> PlanFile:
+    def plan(self, out: Path, *, destroy: bool = False, refresh: bool = True, refresh_only: bool = False) -> PlanFile:
         """Plan, and save the plan.
 
         Parameters
@@ -122,6 +122,8 @@ class Terraform(TerraformCommands):
             Plan to destroy everything in the stack.
         refresh
             Look at what is deployed first.
+        refresh_only
+            Plan only to note in the state what was changed beside Terraform.
 
         Raises
         ------
@@ -135,6 +137,8 @@ class Terraform(TerraformCommands):
         options: dict[str, Any] = {"out": str(out)}
         if destroy:
             options["destroy"] = FLAG
+        if refresh_only:
+            options["refresh_only"] = FLAG
         if not refresh:
             options["refresh"] = False
         with self.lock:
@@ -224,17 +228,13 @@ class Terraform(TerraformCommands):
 
     def _lock_state(self, verb: str, *arguments: str, **options: Any) -> Heard:
         """Run a command that locks the state."""
-        return past_lock_of_killed(
-            lambda: self._stream(verb, *arguments, lock_timeout=self._lock_timeout, **options),
+        return past_lock(
+            lambda seconds: self._stream(verb, *arguments, lock_timeout=f"{seconds}s", **options),
+            limit_seconds=self._state_lock_seconds,
             folder_lock=self.lock,
             force_unlock=self.force_unlock,
             on_wait=self._on_wait,
         )
-
-    @property
-    def _lock_timeout(self) -> str:
-        # The lock of a command that was killed here isn't worth waiting for.
-        return f"{0 if self.lock.killed else self._state_lock_seconds}s"
 
 
 def _path_of(plan: PlanFile | Path) -> str:

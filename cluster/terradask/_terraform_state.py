@@ -68,15 +68,33 @@ def read_state_file(path: Path) -> Any:
         If it was cut off.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        return state_of(path.read_bytes(), str(path))
     except OSError:
         return None
+
+
+def state_of(content: bytes, name: str) -> Any:
+    """Return a state's bytes as Terraform's JSON; None where they hold nothing.
+
+    Parameters
+    ----------
+    content
+        The bytes.
+    name
+        Where they lie, for the error.
+
+    Raises
+    ------
+    TerraformError
+        If they were cut off.
+    """
     try:
-        return json.loads(text) if text.strip() else None
+        return json.loads(content) if content.strip() else None
     except ValueError as error:
+        if name.startswith("s3://"):
+            advice = "bring back an earlier version of the object: aws s3api list-object-versions shows them"
+        else:
+            advice = f"put it aside (mv {name} {name}.broken) and run terradask plan network: it takes what exists into a new state"
         raise TerraformError(
-            "the state can't be read: it was cut off while it was written",
-            verb="state",
-            given=f"{path}: {error}",
-            advice=f"put it aside (mv {path} {path}.broken) and run terradask plan network: it takes what exists into a new state",
+            "the state can't be read: it was cut off while it was written", verb="state", given=f"{name}: {error}", advice=advice
         ) from error

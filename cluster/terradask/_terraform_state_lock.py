@@ -1,77 +1,138 @@
-"""The lock on a state: who holds it, and what becomes of one that a killed command left behind."""
+"""The lock on a state: who holds it, how long to wait, and what becomes of one that a killed command left behind."""
 
 from __future__ import annotations
 
 import datetime
+import hashlib
+import json
 import re
-import socket
 from collections.abc import Callable, Mapping
-from getpass import getuser
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from terradask._folder_lock import FolderLock
+from terradask._state_lock_owner import is_here, proof_of_end
 from terradask.errors import StateLocked
-
-#: A Terraform that locks a state has done so this long after its start, waiting for another's lock included.
-_LOCKING_SECONDS = 30
 
 _Result = TypeVar("_Result")
 
 
-def locked_error(lock_info: str, common: Mapping[str, Any]) -> StateLocked:
+@dataclass(frozen=True)
+class LockInfo:
+    """What Terraform writes into a lock.
+
+    Parameters
+    ----------
+    id
+        The lock's id.
+    holder
+        ``user@host``.
+    since
+        When it was taken, as Terraform writes it.
+    operation
+        Such as ``OperationTypeApply``.
+    path
+        What is locked.
+    """
+
+    id: str | None = None
+    holder: str | None = None
+    since: str | None = None
+    operation: str | None = None
+    path: str | None = None
+
+    @classmethod
+    def from_text(cls, text: str) -> LockInfo:
+        """Read the text in which Terraform describes a lock (``Lock Info: …``)."""
+        info = dict(re.findall(r"^\s*(ID|Path|Operation|Who|Created):[ \t]*(.*?)[ \t]*$", text, re.M))
+        return cls._of(info)
+
+    @classmethod
+    def from_json(cls, content: bytes) -> LockInfo:
+        """Read a lock's file or object; what another program wrote gets an id made from what it is."""
+        try:
+            info = json.loads(content)
+        except ValueError:
+            info = None
+        if isinstance(info, Mapping) and info.get("ID"):
+            return cls._of(info)
+        return cls(id=hashlib.sha256(content).hexdigest()[:16])
+
+    @classmethod
+    def _of(cls, info: Mapping[str, Any]) -> LockInfo:
+        return cls(*(str(info[key]) if info.get(key) else None for key in ("ID", "Who", "Created", "Operation", "Path")))
+
+    @property
+    def seconds(self) -> float | None:
+        """When it was taken, in seconds since the epoch."""
+        created = re.match(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(\.\d{1,6})?\d*(?: \+0000 UTC|Z)", self.since or "")
+        if created is None:
+            return None
+        return datetime.datetime.fromisoformat(f"{created[1]}T{created[2]}+00:00").timestamp() + float(created[3] or 0)
+
+    def describe(self) -> str:
+        """Return who holds it since when, and for what."""
+        doing = f" ({self.operation.removeprefix('OperationType').lower()})" if self.operation else ""
+        return f"locked by {self.holder or 'somebody'} since {self.since or 'an unknown time'}{doing}"
+
+
+def locked_error(lock: LockInfo | str, common: Mapping[str, Any]) -> StateLocked:
     """Return the error that names a lock's holder.
 
     Parameters
     ----------
-    lock_info
-        The text in which Terraform describes the lock (``Lock Info: …``).
+    lock
+        The lock, or the text in which Terraform describes it.
     common
-        What every `TerraformError` carries.
+        What every `TerraformError` carries; ``folder`` is the stack's.
     """
-    info = dict(re.findall(r"^\s*(ID|Path|Operation|Who|Created):[ \t]*(.*?)[ \t]*$", lock_info, re.M))
-    holder = info.get("Who") or "somebody"
-    since = info.get("Created") or "an unknown time"
-    whom = "that is this machine" if _is_here(holder) else "ask them"
-    unlock = f"terraform -chdir={common['folder']} force-unlock {info.get('ID', 'LOCK_ID')}"
+    if isinstance(lock, str):
+        lock = LockInfo.from_text(lock)
+    whom = "that is this machine" if is_here(lock.holder) else "ask them"
+    unlock = f"terradask unlock {Path(str(common['folder'])).name}"
     error = StateLocked(
-        f"the state is locked by {holder} since {since}",
+        f"the state is {lock.describe()}",
         **common,
-        given=info.get("Path"),
-        advice=(
-            f"{whom}: wait until the other command has ended. If it was killed, the lock stays: make sure that nothing runs, then {unlock}"
-        ),
+        given=lock.path,
+        advice=f"{whom}: wait until the other command has ended. If it was killed, its lock ({lock.id or 'without an id'}) stays: {unlock}",
     )
-    error.holder, error.since = info.get("Who"), info.get("Created")
-    error.lock_id, error.operation = info.get("ID"), info.get("Operation")
+    error.holder, error.since, error.lock_id, error.operation = lock.holder, lock.since, lock.id, lock.operation
     return error
 
 
-def past_lock_of_killed(
-    run: Callable[[], _Result], *, folder_lock: FolderLock, force_unlock: Callable[[str], None], on_wait: Callable[[str], None]
+def past_lock(
+    run: Callable[[int], _Result],
+    *,
+    limit_seconds: int,
+    folder_lock: FolderLock,
+    force_unlock: Callable[[str], None],
+    on_wait: Callable[[str], None],
 ) -> _Result:
-    """Run a command that locks the state; once more where a lock stood in its way, and a command was killed in this folder.
+    """Run a command that locks the state; where a lock stands in its way, once more, after saying whose it is.
 
     Parameters
     ----------
     run
-        Runs the command.
+        Runs the command, given how many seconds it shall wait for the lock.
+    limit_seconds
+        How long to wait for somebody else's lock.
     folder_lock
         Knows the command that was killed here; forgets it when the state can be locked again.
     force_unlock
-        Removes a lock by its id.
+        Removes a lock by its id: only that of the command that was killed here.
     on_wait
-        Told before a lock is removed.
+        Told before a lock is waited for or removed.
 
     Raises
     ------
     StateLocked
-        If somebody else holds the lock.
+        If somebody else holds the lock for longer.
     """
     try:
-        done = run()
+        # At once: Terraform waits without saying for whom.
+        done = run(0)
     except StateLocked as error:
-        if not folder_lock.killed:
-            raise
         locked = error
     else:
         if folder_lock.killed:
@@ -80,8 +141,13 @@ def past_lock_of_killed(
     if left_by_killed(locked, folder_lock.killed):
         on_wait("removing the lock on the state that a killed Terraform left here")
         force_unlock(str(locked.lock_id))
-    folder_lock.forget_killed()
-    return run()
+    elif limit_seconds > 0:
+        on_wait(f"waiting up to {limit_seconds} s: {locked.problem}")
+    if folder_lock.killed:
+        folder_lock.forget_killed()
+    elif limit_seconds <= 0:
+        raise locked
+    return run(limit_seconds)
 
 
 def left_by_killed(error: StateLocked, killed: Mapping[str, Any] | None) -> bool:
@@ -94,18 +160,4 @@ def left_by_killed(error: StateLocked, killed: Mapping[str, Any] | None) -> bool
     killed
         The killed command, as `FolderLock.killed` knows it.
     """
-    if killed is None or not error.lock_id or not _is_here(error.holder or ""):
-        return False
-    created = re.match(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.\d+)? \+0000 UTC", error.since or "")
-    if created is None:
-        return False
-    at = datetime.datetime.fromisoformat(f"{created[1]}T{created[2]}+00:00").timestamp()
-    # Terraform takes the lock first; others' locks, from this user on a machine of the same name, are hardly from these seconds.
-    return -1 <= at - float(killed["started_at"]) <= _LOCKING_SECONDS
-
-
-def _is_here(holder: str) -> bool:
-    try:
-        return holder == f"{getuser()}@{socket.gethostname()}"
-    except (OSError, KeyError):
-        return False
+    return proof_of_end(LockInfo(error.lock_id, error.holder, error.since, path=error.given), killed) is not None

@@ -6,14 +6,14 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws import Aws
-from terradask._progress import Progress, silent
-from terradask.errors import BaselineInUse, ClusterNotFound, NoBaseline, PlanChanged, UnsupportedPlatform
+from terradask._progress import Message, Progress, silent
+from terradask.errors import AwsError, BaselineInUse, ClusterNotFound, NoBaseline, UnsupportedPlatform
 from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
@@ -21,9 +21,16 @@ if TYPE_CHECKING:
     from terradask._configuration import Configuration
     from terradask._deployment import Deployment
     from terradask._network_recovery import NetworkRecovery
+    from terradask._plan import PlanSummary
+    from terradask._plan_basis import PlanPlace
+    from terradask._plans import Plans
+    from terradask._quotas import QuotaCheck
     from terradask._remains import ClusterRemains
+    from terradask._report import PlanReport
     from terradask._saved_plan import Plan
     from terradask._stack import Stack
+    from terradask._state_lock_breaking import BrokenLock
+    from terradask._state_migration import NetworkState
     from terradask_stacks.loading import LoadedSettings
     from terradask_stacks.settings import Settings
 
@@ -163,8 +170,11 @@ class Workspace:
 
     def unfinished(self) -> list[str]:
         """Return the names of clusters whose deployment or destruction was interrupted; destroying or applying again finishes it."""
+        from terradask._objects import holds_nothing
+
         found = [self.deployment(name) for name in self._cluster_names()]
-        return [d.name for d, exists in zip(found, _all(lambda d: d.exists, found), strict=True) if not exists]
+        done = _all(lambda d: d.exists or holds_nothing(d.objects), found)
+        return [deployment.name for deployment, is_done in zip(found, done, strict=True) if not is_done]
 
     def deployment(self, name: str) -> Deployment:
         """Return one cluster, deployed or not; its methods raise `ClusterNotFound` if it isn't."""
@@ -172,6 +182,20 @@ class Workspace:
         from terradask_stacks.settings import validate_cluster_name
 
         return Deployment(self.aws, self.bucket, validate_cluster_name(name))
+
+    def quotas(self) -> list[QuotaCheck]:
+        """Compare AWS's quotas with what the settings can reach: every declared cluster at ``max_workers``, and the network.
+
+        Raises
+        ------
+        UnknownInstanceType
+            If the settings name a type that the region doesn't have.
+        """
+        from terradask._quotas import check_quotas
+        from terradask_stacks.lock import read_lock
+
+        locked = read_lock(self._loaded.lock_path).network
+        return check_quotas(self.aws, self.settings, zones=None if locked is None else sorted(locked.zones))
 
     # ---- synthesis and plans --------------------------------------------------------------------------------------------
 
@@ -192,6 +216,38 @@ class Workspace:
         """
         names = [NETWORK_STACK, *self.settings.clusters] if stacks is None else list(stacks)
         return self._configuration().every(names, out=Path(out).absolute() if out is not None else None)
+
+    def plan(
+        self, stacks: Iterable[str] | None = None, *, destroy: bool = False, refresh: bool = False, changed_only: bool = False
+    ) -> Plans:
+        """Plan several stacks. Nothing in AWS changes.
+
+        Where the network is planned and isn't there yet, clusters wait for it: the report names them.
+
+        Parameters
+        ----------
+        stacks
+            ``network`` and names of clusters. Unset: the network and every declared cluster.
+        destroy
+            Plan to destroy them.
+        refresh
+            Look for new answers instead of using the locked or deployed ones.
+        changed_only
+            Leave out the stacks whose configuration, inputs and state are as their last apply by terradask left them. What was changed
+            beside Terraform is then not seen: `drift` sees it.
+
+        Returns
+        -------
+        Plans
+
+        Raises
+        ------
+        TerradaskError
+            If the only stack can't be planned; with several, `Plans.errors` has what went wrong.
+        """
+        from terradask._plans import plan_stacks
+
+        return plan_stacks(self, stacks, destroy=destroy, refresh=refresh, changed_only=changed_only)
 
     def plan_network(self, *, destroy: bool = False, refresh: bool = False, out: str | os.PathLike[str] | None = None) -> Plan:
         """Plan the network. Nothing in AWS changes; ``terradask.lock.json`` is written.
@@ -219,9 +275,9 @@ class Workspace:
         if destroy:
             self._refuse_while_in_use()
         with self._at_work(NETWORK_STACK) as stack:
-            self._configuration().network(refresh=refresh)
+            self._configuration().network(refresh=refresh, check=not destroy)
             stack.init()
-            return stack.plan(destroy=destroy, out=out, imports={} if destroy else self._recovery(stack).imports())
+            return stack.plan(self._plan_place(), destroy=destroy, out=out, imports={} if destroy else self._recovery(stack).imports())
 
     def plan_cluster(
         self,
@@ -271,7 +327,7 @@ class Workspace:
                 configuration.cluster(name, refresh=refresh)
             stack.init()
             try:
-                return stack.plan(destroy=destroy, out=out)
+                return stack.plan(self._plan_place(), destroy=destroy, out=out)
             except BaseException:
                 self._remains(name).forget_empty_state()
                 raise
@@ -289,19 +345,74 @@ class Workspace:
         InvalidInput
             If there is no plan of terradask's.
         PlanChanged
-            If the plan's file has changed since, or the configuration that the settings give now is another one.
+            If the plan is no longer what was reviewed, or what it starts from is no longer as it was: its file, the workspace, account or
+            region, the versions of terradask, Terraform or the provider, the configuration that the settings give now, or the state; or
+            if it has expired.
         """
         from terradask._saved_plan import open_plan
 
         plan = open_plan(Path(path), folder_of=self._folder, show_in=lambda where, file: self._stack(where.name).show(file))
-        with suppress(PlanChanged):
-            plan.check()
-            return plan
-        # The folder here may be of another time, or not there yet: what counts is what the settings say now.
-        with self._at_work(plan.stack):
-            self._configuration().stack(plan.stack, destroy=plan.destroy)
-        plan.check()
+        self._check_opened(plan)
         return plan
+
+    def open_plans(self, folder: str | os.PathLike[str]) -> list[Plan]:
+        """Open all plans of a folder that `Plans.save` wrote, each as `open_plan` does, in the order in which they are to be applied.
+
+        Parameters
+        ----------
+        folder
+            The folder.
+
+        Raises
+        ------
+        InvalidInput
+            If there are no plans of terradask's, or not all of them.
+        PlanChanged
+            As `open_plan` does, for any of them.
+        """
+        from terradask._plan_folder import PlanFolder
+
+        return [self.open_plan(path) for path in PlanFolder(Path(folder)).plans()]
+
+    def report(self, plan: Plan) -> PlanReport:
+        """Return what a reviewer has to know of a plan: its summary, policy, cost, what runs on what it changes, where it comes from."""
+        from terradask._report_sources import report_on
+
+        return report_on(self, plan)
+
+    def drift(self, stacks: Iterable[str] | None = None) -> dict[str, PlanSummary]:
+        """Look for what was changed beside Terraform since it last looked. Nothing changes, neither in AWS nor in a state.
+
+        Settings that haven't been applied yet are no drift; what the runtime moves (numbers of instances, the run's tags) is none either.
+
+        Parameters
+        ----------
+        stacks
+            ``network`` and names of clusters. Unset: the network and every deployed cluster.
+
+        Returns
+        -------
+        dict
+            Stack -> its summary, of which ``drift`` is what counts.
+
+        Raises
+        ------
+        NoBaseline
+            If the network isn't deployed.
+        ClusterNotFound
+            If a cluster isn't deployed.
+        """
+        self.baseline()
+        names = [NETWORK_STACK, *(d.name for d in self.deployments())] if stacks is None else list(stacks)
+        found = {}
+        for name in names:
+            if name != NETWORK_STACK:
+                self.deployment(name).descriptor  # noqa: B018  raises where there is none
+            with self._at_work(name) as stack:
+                self._configuration().stack(name)
+                stack.init()
+                found[name] = stack.drift()
+        return found
 
     # ---- what changes things --------------------------------------------------------------------------------------------
 
@@ -327,14 +438,21 @@ class Workspace:
             If the plan's file or the configuration has changed.
         StalePlan
             If the state has changed since the plan was made.
+        PolicyViolation
+            If policy forbids what it would make; waivers are in the settings.
         TerraformError
             If something could not be made. What was made is in the state: plan and apply again, or destroy.
         """
+        from terradask._policy_gate import refuse_forbidden
+
+        refuse_forbidden(self, plan)
         if plan.stack == NETWORK_STACK:
             self._apply_network(plan)
             self._baseline = None
+            self._note_applied(plan)
             return None if plan.destroy else self.baseline()
         self._apply_cluster(plan)
+        self._note_applied(plan)
         return None if plan.destroy else self.deployment(plan.stack)
 
     def destroy_cluster(self, name: str) -> None:
@@ -406,9 +524,61 @@ class Workspace:
             for stack in self._running:
                 stack.terraform.cancel()
 
+    # ---- states ---------------------------------------------------------------------------------------------------------
+
+    def check_state(self) -> None:
+        """See that the network's state lies where the settings say, for tools that would begin with an empty one.
+
+        Raises
+        ------
+        StateNotMoved
+            If it lies elsewhere, naming the command that moves it.
+        """
+        self._network_state().refuse_unmoved()
+
+    def unlock(self, stack: str = NETWORK_STACK, *, force: str | None = None) -> BrokenLock | None:
+        """Break the lock on a stack's state if its owner is provably gone, and write down that it was broken.
+
+        The record is a line in ``unlocks.jsonl`` of the state folder and an object under ``unlocks/`` in the state's bucket.
+
+        Parameters
+        ----------
+        stack
+            ``network``, or the name of a cluster.
+        force
+            The id of the lock, to break it without proof.
+
+        Returns
+        -------
+        BrokenLock or None
+            None: the state isn't locked.
+
+        Raises
+        ------
+        StateLocked
+            If nothing proves that the owner is gone, naming it and the way to force.
+        FolderBusy
+            If a process of this machine works on the stack.
+        InvalidInput
+            If `force` is another lock's id.
+        """
+        from terradask._objects import STATE
+        from terradask._state_lock_breaking import unlock
+        from terradask._terraform_state_object import S3Place
+        from terradask_modules.names import cluster_key
+        from terradask_stacks.settings import validate_cluster_name
+
+        if stack == NETWORK_STACK:
+            place = self._network_state().place()
+        else:
+            place = S3Place(self.aws, self.bucket, cluster_key(validate_cluster_name(stack), STATE), made_by="terradask apply network")
+        return unlock(place, folder=self._folder(stack), state_dir=self._loaded.state_dir, caller=self.aws, force=force)
+
     # ---- inside ---------------------------------------------------------------------------------------------------------
 
     def _apply_network(self, plan: Plan) -> None:
+        from terradask._service_roles import ensure_service_roles
+
         with self._at_work(plan.stack) as stack:
             plan.check()
             recovery = self._recovery(stack)
@@ -416,6 +586,7 @@ class Workspace:
                 self._refuse_while_in_use()
                 recovery.remove_unknown()
             else:
+                ensure_service_roles(self.aws, spot=False)
                 recovery.remove_unfinished_groups(plan.creates)
             # Another machine's folder may not be initialised.
             stack.terraform.init()
@@ -435,13 +606,47 @@ class Workspace:
                 remains.forget()
                 stack.remove()
 
+    def _check_opened(self, plan: Plan) -> None:
+        """Refuse a saved plan unless everything is as it was when it was made."""
+        from terradask._state_version import state_version
+
+        plan.basis.check_origin(self._plan_place(), terraform_version=self._stack(plan.stack).terraform.binary.version_text)
+        plan.basis.check_expiry()
+        # The folder may be of another time, or not there yet: what counts is what the settings say now.
+        with self._at_work(plan.stack):
+            folder = self._configuration().stack(plan.stack, destroy=plan.destroy)
+        plan.check()
+        plan.basis.check_state(state_version(folder, self.aws))
+
+    def _plan_place(self) -> PlanPlace:
+        from terradask._plan_basis import PlanPlace
+
+        return PlanPlace(self.settings.workspace.name, self.account_id, self.region)
+
+    def _note_applied(self, plan: Plan) -> None:
+        """Note what a declared stack was applied from, for `plan` with `changed_only`; without the right to do so, nothing is noted."""
+        from terradask._applied import AppliedNotes
+
+        if plan.destroy or plan.stack not in (NETWORK_STACK, *self.settings.clusters):
+            return
+        try:
+            AppliedNotes(self.aws, self.bucket).write(plan.stack, plan.folder)
+        except AwsError as error:
+            self._progress(Message(f"{plan.stack}: --changed-only will plan it again: {error.problem}"))
+
     def _folder(self, stack: str) -> Path:
         return self._loaded.out_dir / "stacks" / stack
 
     def _stack(self, name: str) -> Stack:
         from terradask._stack import Stack
 
-        return Stack(name, self._folder(name), plans=self._loaded.state_dir / "plans", progress=self._progress)
+        return Stack(
+            name,
+            self._folder(name),
+            plans=self._loaded.state_dir / "plans",
+            progress=self._progress,
+            state_lock_seconds=self.settings.state.lock_timeout_seconds,
+        )
 
     @contextmanager
     def _at_work(self, name: str) -> Iterator[Stack]:
@@ -450,7 +655,9 @@ class Workspace:
         with self._lock:
             self._running.add(stack)
         try:
-            with stack.terraform.lock:
+            with stack.terraform.lock as lock:
+                if name == NETWORK_STACK:
+                    self._network_state().settle(lock, folder=stack.folder)
                 yield stack
         finally:
             with self._lock:
@@ -470,6 +677,11 @@ class Workspace:
 
         return ClusterRemains(self.aws, self.deployment(name), workspace=self.settings.workspace.name, progress=self._progress)
 
+    def _network_state(self) -> NetworkState:
+        from terradask._state_migration import NetworkState
+
+        return NetworkState(self._loaded, self.aws, tell=lambda text: self._progress(Message(text)))
+
     def _recovery(self, stack: Stack) -> NetworkRecovery:
         from terradask._network_recovery import NetworkRecovery
 
@@ -485,8 +697,9 @@ class Workspace:
     def _refuse_while_in_use(self) -> None:
         from terradask import _strays
 
+        deployed = [deployment.name for deployment in self.deployments()]
         # Also those of which the bucket, or what was in it, is gone.
-        names = {*self._cluster_names(), *_strays.clusters(self.aws, workspace=self.settings.workspace.name)}
+        names = {*deployed, *self.unfinished(), *_strays.clusters(self.aws, workspace=self.settings.workspace.name)}
         if names:
             raise BaselineInUse(sorted(names))
 

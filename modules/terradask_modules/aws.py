@@ -9,9 +9,14 @@ import terradask_modules.bindings  # isort: split
 
 from cdktf_cdktf_provider_aws.autoscaling_group import AutoscalingGroup
 from cdktf_cdktf_provider_aws.cloudwatch_log_group import CloudwatchLogGroup
+from cdktf_cdktf_provider_aws.data_aws_iam_instance_profile import DataAwsIamInstanceProfile
 from cdktf_cdktf_provider_aws.data_aws_s3_object import DataAwsS3Object
+from cdktf_cdktf_provider_aws.data_aws_subnet import DataAwsSubnet
+from cdktf_cdktf_provider_aws.data_aws_vpc import DataAwsVpc
 from cdktf_cdktf_provider_aws.default_security_group import DefaultSecurityGroup
+from cdktf_cdktf_provider_aws.egress_only_internet_gateway import EgressOnlyInternetGateway
 from cdktf_cdktf_provider_aws.eip import Eip
+from cdktf_cdktf_provider_aws.flow_log import FlowLog
 from cdktf_cdktf_provider_aws.iam_instance_profile import IamInstanceProfile
 from cdktf_cdktf_provider_aws.iam_role import IamRole
 from cdktf_cdktf_provider_aws.iam_role_policy import IamRolePolicy
@@ -60,9 +65,14 @@ __all__ = [
     "AwsProvider",
     "CloudwatchLogGroup",
     "Construct",
+    "DataAwsIamInstanceProfile",
     "DataAwsS3Object",
+    "DataAwsSubnet",
+    "DataAwsVpc",
     "DefaultSecurityGroup",
+    "EgressOnlyInternetGateway",
     "Eip",
+    "FlowLog",
     "Fn",
     "IamInstanceProfile",
     "IamRole",

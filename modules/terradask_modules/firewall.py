@@ -15,7 +15,7 @@ from terradask_modules.aws import (
     literal,
 )
 from terradask_modules.names import SCHEDULER_PORTS, resource_name
-from terradask_modules.network import ANYWHERE
+from terradask_modules.network import ANYWHERE, ANYWHERE_IPV6
 
 _HTTPS = (443, 443)
 
@@ -33,7 +33,7 @@ class Firewall(Construct):
     """Security groups of schedulers and workers, and of interface endpoints where there are some.
 
     Schedulers are reached from the configured addresses and from workers; workers from schedulers and workers alone. Out go
-    hosts to the network itself, to S3, and to port 443.
+    hosts to the network itself, to S3, and to port 443. In a VPC with other things in it, out to the network itself means to each other.
 
     Resources created: two or three security groups and their rules, one resource each. They cost nothing.
 
@@ -46,16 +46,20 @@ class Firewall(Construct):
         The stack.
     workspace
         Name of the workspace.
-    vpc_id, vpc_cidr
-        The VPC and its block.
+    vpc_id
+        The VPC.
+    vpc_cidr
+        Its block, all of which hosts may reach. None: hosts may reach each other alone, as in a VPC that has other things in it.
     s3_prefix_list_id
-        Prefix list of the S3 endpoint.
+        Prefix list of the S3 endpoint. None: S3 is reached as every other service.
     ingress
         Who may reach schedulers.
     internet_for_workers
         Workers may reach port 443 anywhere; pointless where no route leads there.
     endpoints
         Make a group for interface endpoints.
+    dual_stack
+        Hosts may reach port 443 over IPv6 as well, wherever they may over IPv4.
     tags
         Tags of every group and rule.
     """
@@ -66,11 +70,12 @@ class Firewall(Construct):
         *,
         workspace: str,
         vpc_id: str,
-        vpc_cidr: str,
-        s3_prefix_list_id: str,
+        vpc_cidr: str | None,
+        s3_prefix_list_id: str | None,
         ingress: Sequence[Ingress],
         internet_for_workers: bool,
         endpoints: bool,
+        dual_stack: bool = False,
         tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, "firewall")
@@ -85,7 +90,9 @@ class Firewall(Construct):
             ("scheduler", self.scheduler_id, True),
             ("worker", self.worker_id, internet_for_workers),
         ):
-            self._let_out(role, group_id, vpc_cidr, s3_prefix_list_id, internet)
+            self._let_out_to_network(role, group_id, vpc_cidr, s3_prefix_list_id)
+            if internet:
+                self._let_out_to_internet(role, group_id, dual_stack)
         self.endpoints_id: str | None = None
         if endpoints:
             self.endpoints_id = self._group("endpoints", "Interface endpoints of AWS services")
@@ -144,23 +151,33 @@ class Firewall(Construct):
                 referenced_security_group_id=group_id,
             )
 
-    def _let_out(self, role: str, group_id: str, vpc_cidr: str, s3_prefix_list_id: str, internet: bool) -> None:
-        self._out(f"{role}-to-vpc", group_id, None, "Hosts and endpoints in the network", cidr_ipv4=vpc_cidr)
-        self._out(
-            f"{role}-to-s3",
-            group_id,
-            _HTTPS,
-            "S3 through its gateway endpoint",
-            prefix_list_id=s3_prefix_list_id,
-        )
-        if internet:
+    def _let_out_to_network(self, role: str, group_id: str, vpc_cidr: str | None, s3_prefix_list_id: str | None) -> None:
+        if vpc_cidr is not None:
+            self._out(f"{role}-to-vpc", group_id, None, "Hosts and endpoints in the network", cidr_ipv4=vpc_cidr)
+        else:
+            for peer, peer_id in (("scheduler", self.scheduler_id), ("worker", self.worker_id)):
+                self._out(
+                    f"{role}-to-{peer}", group_id, (0, 65535), f"Dask {peer} hosts of the workspace", referenced_security_group_id=peer_id
+                )
+        if s3_prefix_list_id is not None:
             self._out(
-                f"{role}-to-https",
+                f"{role}-to-s3",
                 group_id,
                 _HTTPS,
-                "AWS services and package indexes",
-                cidr_ipv4=ANYWHERE,
+                "S3 through its gateway endpoint",
+                prefix_list_id=s3_prefix_list_id,
             )
+
+    def _let_out_to_internet(self, role: str, group_id: str, dual_stack: bool) -> None:
+        self._out(
+            f"{role}-to-https",
+            group_id,
+            _HTTPS,
+            "AWS services and package indexes",
+            cidr_ipv4=ANYWHERE,
+        )
+        if dual_stack:
+            self._out(f"{role}-to-https-ipv6", group_id, _HTTPS, "AWS services and package indexes, over IPv6", cidr_ipv6=ANYWHERE_IPV6)
 
     def _in(self, name: str, group_id: str, ports: tuple[int, int], description: str, **peer: Any) -> None:
         first, last = ports

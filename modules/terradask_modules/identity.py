@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from terradask_modules.aws import Construct, IamInstanceProfile, IamRole, IamRolePolicy, at
-from terradask_modules.names import resource_name
+from terradask_modules.aws import Construct, DataAwsIamInstanceProfile, IamInstanceProfile, IamRole, IamRolePolicy, at
+from terradask_modules.names import ROLES, role_name
 from terradask_modules.policies import PolicyScope, scheduler_policy, trust_policy, worker_policy
 
 
@@ -17,6 +17,25 @@ class Role:
     arn: str
     profile_name: str
     profile_arn: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleRules:
+    """What a company prescribes for every role that is made in its account.
+
+    Parameters
+    ----------
+    path
+        Path of roles and instance profiles.
+    name_prefix
+        What their names begin with.
+    permissions_boundary
+        ARN of the policy that bounds their rights. None: nothing does.
+    """
+
+    path: str = "/"
+    name_prefix: str = ""
+    permissions_boundary: str | None = None
 
 
 class Identity(Construct):
@@ -33,29 +52,57 @@ class Identity(Construct):
         The stack.
     where
         Where the roles' rights end.
+    rules
+        What the company prescribes for roles.
     tags
         Tags of every resource.
     """
 
-    def __init__(self, scope: Construct, *, where: PolicyScope, tags: Mapping[str, str]) -> None:
+    def __init__(self, scope: Construct, *, where: PolicyScope, rules: RoleRules, tags: Mapping[str, str]) -> None:
         super().__init__(scope, "identity")
+        self._rules = rules
         self.roles: dict[str, Role] = {}
-        for role_name, policy in (("scheduler", scheduler_policy(where)), ("worker", worker_policy(where))):
-            self.roles[role_name] = self._role(role_name, policy, where, dict(tags))
+        for role, policy in (("scheduler", scheduler_policy(where)), ("worker", worker_policy(where))):
+            self.roles[role] = self._role(role, policy, where, dict(tags))
 
-    def _role(self, role_name: str, policy: str, where: PolicyScope, tags: dict[str, str]) -> Role:
-        name = resource_name(where.workspace, role_name)
-        role = IamRole(
+    def _role(self, role: str, policy: str, where: PolicyScope, tags: dict[str, str]) -> Role:
+        name, path = role_name(where.workspace, role, self._rules.name_prefix), self._rules.path
+        made = IamRole(
             self,
-            f"{role_name}-role",
+            f"{role}-role",
             name=name,
-            description=f"Dask {role_name} hosts of terradask workspace {where.workspace}",
+            # Unset stays unset: what runs doesn't show up in a plan.
+            path=path if path != "/" else None,
+            permissions_boundary=self._rules.permissions_boundary,
+            description=f"Dask {role} hosts of terradask workspace {where.workspace}",
             assume_role_policy=trust_policy(where.partition),
             tags=tags,
         )
-        at(role_name, role)
-        inline = IamRolePolicy(self, f"{role_name}-policy", name=name, role=role.name, policy=policy)
-        at(role_name, inline)
-        profile = IamInstanceProfile(self, f"{role_name}-profile", name=name, role=role.name, tags=tags)
-        at(role_name, profile)
-        return Role(arn=role.arn, profile_name=name, profile_arn=profile.arn)
+        at(role, made)
+        inline = IamRolePolicy(self, f"{role}-policy", name=name, role=made.name, policy=policy)
+        at(role, inline)
+        profile = IamInstanceProfile(self, f"{role}-profile", name=name, path=path if path != "/" else None, role=made.name, tags=tags)
+        at(role, profile)
+        return Role(arn=made.arn, profile_name=name, profile_arn=profile.arn)
+
+
+class GivenIdentity(Construct):
+    """Instance profiles that exist already, each with the role in it. Nothing is made or changed.
+
+    Permission needed: ``iam:GetInstanceProfile``; ``iam:PassRole`` on the roles for whoever starts clusters.
+
+    Parameters
+    ----------
+    scope
+        The stack.
+    profiles
+        ``scheduler`` and ``worker`` -> name of the instance profile.
+    """
+
+    def __init__(self, scope: Construct, *, profiles: Mapping[str, str]) -> None:
+        super().__init__(scope, "identity")
+        self.roles: dict[str, Role] = {}
+        for role in ROLES:
+            profile = DataAwsIamInstanceProfile(self, role, name=profiles[role])
+            at(role, profile)
+            self.roles[role] = Role(arn=profile.role_arn, profile_name=profiles[role], profile_arn=profile.arn)

@@ -26,6 +26,8 @@ class HostTemplate:
     profile_arn: str
     security_group_id: str
     public_address: bool
+    #: KMS key of the volume; None: AWS's own.
+    kms_key_arn: str | None = None
 
 
 class Templates(Construct):
@@ -101,6 +103,7 @@ class Templates(Construct):
                         "volumeSize": host.disk_size_gib,
                         "encrypted": "true",
                         "deleteOnTermination": "true",
+                        **({} if host.kms_key_arn is None else {"kmsKeyId": host.kms_key_arn}),
                     },
                 }
             ],

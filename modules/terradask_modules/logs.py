@@ -24,12 +24,18 @@ class Logs(Construct):
         Name of the workspace.
     retention_days
         Days that CloudWatch keeps the logs.
+    kms_key_arn
+        KMS key that encrypts them. None: CloudWatch's own.
     tags
         Tags of the group.
     """
 
-    def __init__(self, scope: Construct, *, workspace: str, retention_days: int, tags: Mapping[str, str]) -> None:
+    def __init__(
+        self, scope: Construct, *, workspace: str, retention_days: int, kms_key_arn: str | None = None, tags: Mapping[str, str]
+    ) -> None:
         super().__init__(scope, "logs")
         self.group_name = log_group_name(workspace)
-        group = CloudwatchLogGroup(self, "hosts", name=self.group_name, retention_in_days=retention_days, tags=dict(tags))
+        group = CloudwatchLogGroup(
+            self, "hosts", name=self.group_name, retention_in_days=retention_days, kms_key_id=kms_key_arn, tags=dict(tags)
+        )
         at("hosts", group)

@@ -56,6 +56,16 @@ def log_group_name(workspace: str) -> str:
     return f"/terradask/{workspace}"
 
 
+def flow_log_group_name(workspace: str) -> str:
+    """Return the name of the CloudWatch log group of a workspace's VPC flow logs."""
+    return f"{log_group_name(workspace)}/flow-logs"
+
+
+def role_name(workspace: str, role: str, prefix: str = "") -> str:
+    """Return the name of a role and of its instance profile; ``prefix`` is what a company's rules put in front."""
+    return f"{prefix}{resource_name(workspace, role)}"
+
+
 def cluster_key(cluster: str, name: str) -> str:
     """Return the key of one of a cluster's objects in the workspace bucket."""
     return f"clusters/{cluster}/{name}"

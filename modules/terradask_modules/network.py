@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from terradask_modules.aws import (
     Construct,
     DefaultSecurityGroup,
+    EgressOnlyInternetGateway,
     Eip,
+    Fn,
     InternetGateway,
     NatGateway,
     Route,
@@ -23,16 +26,30 @@ from terradask_modules.cidr import ZoneCidrs
 from terradask_modules.names import resource_name
 
 ANYWHERE = "0.0.0.0/0"
+ANYWHERE_IPV6 = "::/0"
+#: Amazon's block for a VPC is a /56, a subnet's a /64: 256 of them.
+_IPV6_SUBNET_BITS = 8
+
+
+@dataclass(frozen=True)
+class ZoneSubnets:
+    """A zone's subnets, as clusters learn them; each with its IPv4 block."""
+
+    public_subnet_id: str
+    public_cidr: str
+    private_subnet_id: str
+    private_cidr: str
 
 
 class Network(Construct):
     """A VPC whose subnets are keyed by zone name, so that adding a zone touches no other.
 
     Resources created: VPC, internet gateway, its default security group emptied, a gateway endpoint for S3; per zone a
-    public and a private subnet and a private route table; NAT gateways with their addresses. NAT gateways cost by the hour.
+    public and a private subnet and a private route table; NAT gateways with their addresses; with IPv6 an egress-only internet
+    gateway. NAT gateways cost by the hour.
 
     Permissions needed: ``ec2:*Vpc*``, ``*Subnet*``, ``*Route*``, ``*InternetGateway*``, ``*NatGateway*``, ``*Address*``,
-    ``*VpcEndpoint*``, ``*SecurityGroup*`` and ``CreateTags``.
+    ``*VpcEndpoint*``, ``*SecurityGroup*``, ``*EgressOnlyInternetGateway*`` and ``CreateTags``.
 
     Parameters
     ----------
@@ -48,6 +65,8 @@ class Network(Construct):
         Zone name -> its subnets' blocks.
     nat_zones
         Zones whose public subnet gets a NAT gateway: none, one, or all. A zone without one uses the first.
+    ipv6_slots
+        Zone name -> slot, where subnets get IPv6 addresses too. None: IPv4 alone.
     tags
         Tags of every resource.
     """
@@ -61,9 +80,11 @@ class Network(Construct):
         cidr: str,
         zones: Mapping[str, ZoneCidrs],
         nat_zones: Sequence[str],
+        ipv6_slots: Mapping[str, int] | None = None,
         tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, "network")
+        self._ipv6_slots = ipv6_slots
         self._workspace = workspace
         self._tags = dict(tags)
         self._vpc = Vpc(
@@ -72,6 +93,7 @@ class Network(Construct):
             cidr_block=cidr,
             enable_dns_support=True,
             enable_dns_hostnames=True,
+            assign_generated_ipv6_cidr_block=None if ipv6_slots is None else True,
             tags=self._named(),
         )
         at("this", self._vpc)
@@ -80,6 +102,7 @@ class Network(Construct):
         at("this", default)
         self.vpc_id: str = self._vpc.id
         self.cidr = cidr
+        self.zones: dict[str, ZoneSubnets] = {}
         self.public_subnet_ids: dict[str, str] = {}
         self.private_subnet_ids: dict[str, str] = {}
         self._internet = InternetGateway(self, "igw", vpc_id=self.vpc_id, tags=self._named())
@@ -89,6 +112,8 @@ class Network(Construct):
         for zone, blocks in sorted(zones.items()):
             self._add_zone(zone, blocks)
         self._add_nat(nat_zones)
+        if ipv6_slots is not None:
+            self._route_ipv6()
         self.s3_prefix_list_id = self._s3_endpoint(region)
 
     def _named(self, *parts: str) -> dict[str, str]:
@@ -124,11 +149,32 @@ class Network(Construct):
                 # Public addresses are the launch templates' choice; AWS also takes ten seconds longer over the attribute.
                 map_public_ip_on_launch=False,
                 tags=self._named(kind, zone),
+                **self._ipv6_block(kind, zone),
             )
             at(f"{kind}-{zone}", subnet)
             ids[zone] = subnet.id
             association = RouteTableAssociation(self, f"{kind}-association-{zone}", subnet_id=subnet.id, route_table_id=table.id)
             at(f"{kind}-{zone}", association)
+
+        self.zones[zone] = ZoneSubnets(self.public_subnet_ids[zone], blocks.public, self.private_subnet_ids[zone], blocks.private)
+
+    def _ipv6_block(self, kind: str, zone: str) -> dict[str, Any]:
+        if self._ipv6_slots is None:
+            return {}
+        number = 2 * self._ipv6_slots[zone] + (kind == "public")
+        block = Fn.cidrsubnet(self._vpc.ipv6_cidr_block, _IPV6_SUBNET_BITS, number)
+        return {"ipv6_cidr_block": block, "assign_ipv6_address_on_creation": True}
+
+    def _route_ipv6(self) -> None:
+        """Lead public subnets both ways, private ones out alone."""
+        gateway = EgressOnlyInternetGateway(self, "egress-only", vpc_id=self.vpc_id, tags=self._named())
+        at("this", gateway)
+        tables = {"public": (self._public_table, {"gateway_id": self._internet.id})}
+        for zone, table in self._private_tables.items():
+            tables[f"private-{zone}"] = (table, {"egress_only_gateway_id": gateway.id})
+        for name, (table, through) in tables.items():
+            route = Route(self, f"{name}-ipv6", route_table_id=table.id, destination_ipv6_cidr_block=ANYWHERE_IPV6, **through)
+            at(f"{name}-ipv6", route)
 
     def _add_nat(self, nat_zones: Sequence[str]) -> None:
         gateways: dict[str, str] = {}

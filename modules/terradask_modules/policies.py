@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from terradask_modules.names import TAG_WORKSPACE, bucket_name, log_group_name, resource_name, secrets_prefix
+from terradask_modules.names import TAG_WORKSPACE, bucket_name, flow_log_group_name, log_group_name, resource_name, secrets_prefix
 
 Statement = dict[str, Any]
 
@@ -31,6 +31,8 @@ class PolicyScope:
         The place.
     data_buckets
         ``bucket`` or ``bucket/prefix`` that hosts may read and write.
+    kms_key_arn
+        The customer's key for the bucket and the secrets. None: AWS's own.
     """
 
     partition: str
@@ -38,10 +40,16 @@ class PolicyScope:
     account: str
     workspace: str
     data_buckets: Sequence[str] = ()
+    kms_key_arn: str | None = None
 
     def arn(self, service: str, resource: str) -> str:
         """Return the ARN of something in this account and region."""
         return f"arn:{self.partition}:{service}:{self.region}:{self.account}:{resource}"
+
+    @property
+    def dns_suffix(self) -> str:
+        """What the names of services end with."""
+        return "amazonaws.com.cn" if self.partition == "aws-cn" else "amazonaws.com"
 
     @property
     def bucket_arn(self) -> str:
@@ -83,6 +91,37 @@ def scheduler_policy(scope: PolicyScope) -> str:
 def worker_policy(scope: PolicyScope) -> str:
     """Return what a worker's host may do."""
     return _document(_common(scope))
+
+
+def flow_logs_trust_policy(scope: PolicyScope) -> str:
+    """Return the document by which VPC Flow Logs alone, and for this account alone, may take a role."""
+    return _document(
+        [
+            {
+                "Effect": "Allow",
+                "Principal": {"Service": "vpc-flow-logs.amazonaws.com"},
+                "Action": "sts:AssumeRole",
+                "Condition": {
+                    "StringEquals": {"aws:SourceAccount": scope.account},
+                    "ArnLike": {"aws:SourceArn": scope.arn("ec2", "vpc-flow-log/*")},
+                },
+            }
+        ]
+    )
+
+
+def flow_logs_policy(scope: PolicyScope) -> str:
+    """Return what VPC Flow Logs may do: write to its log group."""
+    group = scope.arn("logs", f"log-group:{flow_log_group_name(scope.workspace)}")
+    return _document(
+        [
+            _allow(
+                "WriteFlowLogs",
+                ["logs:CreateLogStream", "logs:DescribeLogGroups", "logs:DescribeLogStreams", "logs:PutLogEvents"],
+                [group, f"{group}:*"],
+            )
+        ]
+    )
 
 
 def bucket_policy(bucket_arn: str) -> str:
@@ -134,6 +173,7 @@ def _common(scope: PolicyScope) -> list[Statement]:
             {**scope.own, "ForAllValues:StringNotEquals": {"aws:TagKeys": [TAG_WORKSPACE]}},
         ),
         *_data_statements(scope),
+        *_key_statements(scope),
     ]
 
 
@@ -164,6 +204,14 @@ def _data_statements(scope: PolicyScope) -> list[Statement]:
             ),
         ]
     return statements
+
+
+def _key_statements(scope: PolicyScope) -> list[Statement]:
+    if scope.kms_key_arn is None:
+        return []
+    services = [f"{service}.{scope.region}.{scope.dns_suffix}" for service in ("s3", "secretsmanager")]
+    through = {"StringEquals": {"kms:ViaService": services}}
+    return [_allow("UseKey", ["kms:Decrypt", "kms:GenerateDataKey"], scope.kms_key_arn, through)]
 
 
 def _allow(sid: str, action: str | list[str], resource: str | list[str], condition: dict[str, Any] | None = None) -> Statement:

@@ -40,11 +40,13 @@ class Storage(Construct):
         The bucket's name.
     partition
         ``aws``, ``aws-cn`` or ``aws-us-gov``.
+    kms_key_arn
+        KMS key that encrypts what is in it. None: S3's own (SSE-S3).
     tags
         Tags of the bucket, the workspace's among them.
     """
 
-    def __init__(self, scope: Construct, *, name: str, partition: str, tags: Mapping[str, str]) -> None:
+    def __init__(self, scope: Construct, *, name: str, partition: str, kms_key_arn: str | None = None, tags: Mapping[str, str]) -> None:
         super().__init__(scope, "storage")
         self.name = name
         self._tags = dict(tags)
@@ -66,7 +68,7 @@ class Storage(Construct):
         )
         at("workspace", self._bucket)
         private = self._keep_private()
-        self._encrypt_and_version()
+        self._encrypt_and_version(kms_key_arn)
         policy = S3BucketPolicy(
             self,
             "policy",
@@ -118,12 +120,19 @@ class Storage(Construct):
         at("workspace", ownership)
         return block
 
-    def _encrypt_and_version(self) -> None:
+    def _encrypt_and_version(self, kms_key_arn: str | None) -> None:
+        rule: dict[str, Any] = {"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}}
+        if kms_key_arn is not None:
+            # A key of the bucket's saves most calls to KMS, which cost.
+            rule = {
+                "applyServerSideEncryptionByDefault": {"sseAlgorithm": "aws:kms", "kmsMasterKeyId": kms_key_arn},
+                "bucketKeyEnabled": True,
+            }
         encryption = S3BucketServerSideEncryptionConfigurationA(
             self,
             "encryption",
             bucket=self._bucket.id,
-            rule=[{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}}],
+            rule=[rule],
         )
         at("workspace", encryption)
         versioning = S3BucketVersioningA(self, "versioning", bucket=self._bucket.id, versioning_configuration={"status": "Enabled"})

@@ -28,6 +28,7 @@ from .door import Endpoint, bind
 from .errors import SimulatorError
 from .fidelity import install_all
 from .hosts import Hosts
+from .iam.gate import Gate
 from .instances import running_ids
 from .network import LoopbackNetwork
 from .reconcile import ReconcileLoop
@@ -55,16 +56,21 @@ class Daemon:
         The region that clients use by default.
     boot_hosts
         Whether instances get machines.
+    enforce_iam
+        Whether policies decide what roles and users may do.
     """
 
-    def __init__(self, server: socket.socket, slot: Slot, state_dir: Path, region: str, *, boot_hosts: bool) -> None:
+    def __init__(
+        self, server: socket.socket, slot: Slot, state_dir: Path, region: str, *, boot_hosts: bool, enforce_iam: bool = False
+    ) -> None:
         self._region, self._slot, self._state_dir = region, slot, state_dir
         self._port = server.getsockname()[1]
         self.stopped = threading.Event()
         self._recorder = CallRecorder()
         keys = RoleKeys(self._recorder)
         self._network = LoopbackNetwork(keys)
-        self._endpoint = Endpoint(server, self._recorder, self._control)
+        self._gate = Gate() if enforce_iam else None
+        self._endpoint = Endpoint(server, self._recorder, self._control, self._gate)
         self._hosts = Hosts(state_dir / "hosts", self.endpoint_url, keys, self._network) if boot_hosts else None
         self._loop = ReconcileLoop(self._hosts)
         self._reaper: subprocess.Popen[bytes] | None = None
@@ -110,6 +116,7 @@ class Daemon:
             "public_cidr": self._slot.public_cidr,
             "state_dir": str(self._state_dir),
             "boot_hosts": self._hosts is not None,
+            "enforce_iam": self._gate is not None,
         }
 
     def _control(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
@@ -122,6 +129,7 @@ class Daemon:
             "hosts": lambda: self._hosts.table() if self._hosts is not None else [],
             "instances": running_ids,
             "groups": self._groups,
+            "requests": self._requests,
         }
         return answers[path]() if path in answers else None
 
@@ -131,6 +139,8 @@ class Daemon:
         match path.split("/"):
             case ["calls", "reset"]:
                 self._recorder.reset()
+                if self._gate is not None:
+                    self._gate.log.reset()
             case ["hosts", instance_id, "kill"]:
                 return {"killed": self._hosts is not None and self._hosts.kill(instance_id)}
             case ["capacity", "refuse"]:
@@ -144,6 +154,10 @@ class Daemon:
             case _:
                 return None
         return {}
+
+    def _requests(self) -> dict[str, list[dict[str, Any]]]:
+        logged = {} if self._gate is None else self._gate.log.by_principal()
+        return {entity: [one.as_dict() for one in requests] for entity, requests in logged.items()}
 
     def _groups(self) -> list[dict[str, Any]]:
         with STATE_LOCK:
@@ -173,6 +187,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--region", default="us-east-1")
     parser.add_argument("--no-hosts", action="store_true")
+    parser.add_argument("--iam", action="store_true")
     parser.add_argument("--parent", type=int, default=0)
     parser.add_argument("--temporary", action="store_true")
     options = parser.parse_args(arguments)
@@ -215,7 +230,7 @@ def _make(options: argparse.Namespace) -> Daemon:
         MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION="true",
     )
     install_all(public_cidr=slot.public_cidr)
-    return Daemon(server, slot, state_dir, options.region, boot_hosts=not options.no_hosts)
+    return Daemon(server, slot, state_dir, options.region, boot_hosts=not options.no_hosts, enforce_iam=options.iam)
 
 
 if __name__ == "__main__":

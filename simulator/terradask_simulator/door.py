@@ -1,4 +1,4 @@
-"""The endpoint's door: counts every call, lets them in one at a time, and answers the simulator's own questions."""
+"""The endpoint's door: counts every call, lets them in one at a time, as the gate allows; answers the simulator's own questions."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 from .backend import STATE_LOCK
 from .calls import CallRecorder, identify
 from .errors import PortTaken
+from .iam.gate import Gate
 from .replays import Answer, Replays
 
 __all__ = ["Door", "Endpoint", "bind"]
@@ -41,12 +42,15 @@ class Door:
         What counts the calls.
     control
         What answers below ``/terradask-sim/``: method, path, query and body to an answer; None for an unknown path.
+    gate
+        What judges calls by IAM policies; None to let every call in.
     """
 
-    def __init__(self, application: Any, recorder: CallRecorder, control: Control) -> None:
+    def __init__(self, application: Any, recorder: CallRecorder, control: Control, gate: Gate | None = None) -> None:
         self._application = application
         self._recorder = recorder
         self._control = control
+        self._gate = gate
         self._replays = Replays()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -66,6 +70,11 @@ class Door:
             if missed is not None:
                 start_response(missed.status, list(missed.headers))
                 return [missed.body]
+            refusal = None if self._gate is None or call is None else self._gate.check(environ, body)
+            if refusal is not None:
+                length = ("Content-Length", str(len(refusal.body)))
+                start_response(refusal.status, [("Content-Type", refusal.content_type), length, *refusal.headers])
+                return [refusal.body]
             said: list[tuple[str, Any]] = []
             result = self._application(environ, _noting(call, start_response, said))
             try:
@@ -135,6 +144,20 @@ def bind(port: int) -> socket.socket:
     return server
 
 
+def _patient_channel() -> Any:
+    from waitress.channel import HTTPChannel
+
+    class Channel(HTTPChannel):  # type: ignore[misc]  # waitress carries no types
+        """Answers a request that asks whether to go on, and then has nothing to send: waitress would wait for it for ever."""
+
+        def send_continue(self) -> None:
+            super().send_continue()
+            if not self.request.chunked and not self.request.content_length:
+                self.request.completed = True
+
+    return Channel
+
+
 class Endpoint:
     """The HTTP server in front of moto, in threads of its own.
 
@@ -145,24 +168,25 @@ class Endpoint:
     ----------
     server
         The bound socket.
-    recorder, control
+    recorder, control, gate
         See `Door`.
     """
 
-    def __init__(self, server: socket.socket, recorder: CallRecorder, control: Control) -> None:
+    def __init__(self, server: socket.socket, recorder: CallRecorder, control: Control, gate: Gate | None = None) -> None:
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
         from waitress.server import create_server
 
         # Calls wait for one another by design.
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._server = create_server(
-            Door(DomainDispatcherApplication(create_backend_app), recorder, control),
+            Door(DomainDispatcherApplication(create_backend_app), recorder, control, gate),
             sockets=[server],
             threads=_THREADS,
             connection_limit=_CONNECTIONS,
             channel_timeout=_IDLE_SECONDS,
             clear_untrusted_proxy_headers=True,
         )
+        self._server.channel_class = _patient_channel()
         self._socket = server
         self._thread = threading.Thread(target=self._server.run, name="endpoint", daemon=True)
 

@@ -7,10 +7,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["complete", "overlay", "without_aws"]
+__all__ = ["ACCESS_KEY", "complete", "overlay", "without_aws"]
 
-#: Credentials of the person who uses the embedded AWS.
-_ACCESS_KEY, _SECRET_KEY = "AKIATERRADASKSIMULATE", "terradask-simulator"
+#: Credentials of the person who uses the embedded AWS. They may do everything.
+ACCESS_KEY, _SECRET_KEY = "AKIATERRADASKSIMULATE", "terradask-simulator"
 
 #: Variables that would lead an AWS client elsewhere.
 _REMOVED = (
@@ -62,7 +62,7 @@ def overlay(
     ingress = [{"ports": ["8786-8787"], "cidr": "127.0.0.0/8", "description": "loopback"}]
     changes.update(
         AWS_ENDPOINT_URL=endpoint_url,
-        AWS_ACCESS_KEY_ID=_ACCESS_KEY,
+        AWS_ACCESS_KEY_ID=ACCESS_KEY,
         AWS_SECRET_ACCESS_KEY=_SECRET_KEY,
         AWS_REGION=region,
         AWS_DEFAULT_REGION=region,

@@ -46,7 +46,9 @@ def environment_of(info: SimulatorInfo) -> dict[str, str | None]:
     )
 
 
-def start_daemon(*, port: int = 0, region: str = "us-east-1", baseline: bool = True, boot_hosts: bool = True) -> SimulatorInfo:
+def start_daemon(
+    *, port: int = 0, region: str = "us-east-1", baseline: bool = True, boot_hosts: bool = True, enforce_iam: bool = False
+) -> SimulatorInfo:
     """Start a simulator that outlives this process.
 
     Parameters
@@ -59,6 +61,8 @@ def start_daemon(*, port: int = 0, region: str = "us-east-1", baseline: bool = T
         Whether to deploy the network baseline, which runs Terraform.
     boot_hosts
         Whether instances get machines.
+    enforce_iam
+        Whether policies decide what roles and users may do.
 
     Raises
     ------
@@ -76,7 +80,7 @@ def start_daemon(*, port: int = 0, region: str = "us-east-1", baseline: bool = T
             given=running.endpoint_url,
             advice="use it, or stop it first: `terradask sim stop`",
         )
-    info, process = launch(port=port, region=region, boot_hosts=boot_hosts, bound=False)
+    info, process = launch(port=port, region=region, boot_hosts=boot_hosts, enforce_iam=enforce_iam, bound=False)
     path = info_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -143,6 +147,7 @@ def run(
     bare: bool = False,
     region: str = "us-east-1",
     port: int = 0,
+    enforce_iam: bool = False,
     on_ready: Callable[[SimulatorInfo], None] | None = None,
 ) -> int:
     """Run a command beside a fresh simulator, which ends with it.
@@ -157,6 +162,8 @@ def run(
         The default region.
     port
         The endpoint's port; by default any free one.
+    enforce_iam
+        Whether policies decide what roles and users may do.
     on_ready
         Called before the command is started.
 
@@ -174,7 +181,7 @@ def run(
     """
     if not command:
         raise SimulatorError("No command was given", advice="terradask sim run -- COMMAND [ARGUMENTS]")
-    with Simulator.start(region=region, port=port, baseline=not bare) as simulator:
+    with Simulator.start(region=region, port=port, baseline=not bare, enforce_iam=enforce_iam) as simulator:
         if on_ready is not None:
             on_ready(simulator.info)
         code = _run(list(command), simulator.environ)

@@ -45,6 +45,8 @@ class SimulatorInfo:
         The folder with everything.
     boot_hosts
         Whether instances get machines.
+    enforce_iam
+        Whether policies decide what roles and users may do.
     """
 
     pid: int
@@ -57,6 +59,7 @@ class SimulatorInfo:
     public_cidr: str
     state_dir: str
     boot_hosts: bool
+    enforce_iam: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for ``--json`` output."""
@@ -79,7 +82,13 @@ def created_at(pid: int) -> float | None:
 
 
 def launch(
-    *, port: int = 0, region: str = "us-east-1", boot_hosts: bool = True, state_dir: Path | None = None, bound: bool = True
+    *,
+    port: int = 0,
+    region: str = "us-east-1",
+    boot_hosts: bool = True,
+    enforce_iam: bool = False,
+    state_dir: Path | None = None,
+    bound: bool = True,
 ) -> tuple[SimulatorInfo, subprocess.Popen[bytes]]:
     """Start a daemon and wait until it answers.
 
@@ -91,6 +100,8 @@ def launch(
         The default region.
     boot_hosts
         Whether instances get machines.
+    enforce_iam
+        Whether policies decide what roles and users may do.
     state_dir
         The folder for everything; None for a fresh temporary one.
     bound
@@ -108,7 +119,7 @@ def launch(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "empty-aws-config").touch()
     command = [sys.executable, "-m", "terradask_simulator.daemon", "--state-dir", str(folder), "--port", str(port)]
-    command += ["--region", region, *([] if boot_hosts else ["--no-hosts"])]
+    command += ["--region", region, *([] if boot_hosts else ["--no-hosts"]), *(["--iam"] if enforce_iam else [])]
     command += ["--parent", str(os.getpid())] if bound else []
     command += ["--temporary"] if made else []
     log_path = folder / "daemon.log"

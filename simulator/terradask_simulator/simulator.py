@@ -20,6 +20,8 @@ from .process import SimulatorInfo, ask, launch, left_running, request_stop
 if TYPE_CHECKING:
     import boto3
 
+    from .iam import LoggedRequest
+
 __all__ = ["HostInfo", "Simulator"]
 
 
@@ -77,6 +79,7 @@ class Simulator:
         port: int = 0,
         baseline: bool = False,
         boot_hosts: bool = True,
+        enforce_iam: bool = False,
         state_dir: str | os.PathLike[str] | None = None,
     ) -> Simulator:
         """Start an embedded AWS.
@@ -91,6 +94,8 @@ class Simulator:
             Whether to deploy the network baseline, which runs Terraform.
         boot_hosts
             Whether instances get machines. Without, instances run and nothing else happens: for measuring groups.
+        enforce_iam
+            Whether policies decide what roles (hosts' among them) and users may do; this object's own credentials may do everything.
         state_dir
             The folder for everything; by default a temporary one that `stop` removes.
 
@@ -102,7 +107,7 @@ class Simulator:
             The baseline could not be deployed; the simulator was stopped again.
         """
         folder = None if state_dir is None else Path(state_dir)
-        info, process = launch(port=port, region=region, boot_hosts=boot_hosts, state_dir=folder)
+        info, process = launch(port=port, region=region, boot_hosts=boot_hosts, enforce_iam=enforce_iam, state_dir=folder)
         simulator = cls(info, process, owns_state=folder is None)
         if baseline:
             try:
@@ -207,8 +212,47 @@ class Simulator:
         return ask(self.info, "GET", "calls" if by is None else f"calls?by={by}")
 
     def reset_calls(self) -> None:
-        """Count calls from here."""
+        """Count calls, and log requests, from here."""
         ask(self.info, "POST", "calls/reset")
+
+    def requests(self) -> dict[str, list[LoggedRequest]]:
+        """Return what was asked for since the start or the last `reset_calls`, in the words of policies.
+
+        Returns
+        -------
+        dict
+            Requests with action, resource and condition keys by the ARN of the role or user; ``""`` is this object's own credentials.
+
+        Raises
+        ------
+        SimulatorError
+            Policies are not evaluated here.
+        """
+        from .iam import LoggedRequest
+
+        if not self.info.enforce_iam:
+            raise SimulatorError("Policies are not evaluated on this simulator", advice="Simulator.start(enforce_iam=True)")
+        answer = ask(self.info, "GET", "requests")
+        return {entity: [LoggedRequest.from_dict(row) for row in found] for entity, found in answer.items()}
+
+    def environ_of(self, name: str, *policies: Mapping[str, Any] | str) -> dict[str, str]:
+        """Return a whole environment in which everything uses the embedded AWS as somebody who holds these policies alone.
+
+        Parameters
+        ----------
+        name
+            The name of the role that is made for it, or whose policies are replaced.
+        policies
+            Its identity-based policies. They are attached as managed policies, each of 6,144 characters at most without blanks.
+        """
+        from .iam.roles import assume
+
+        with contextlib.ExitStack() as clients:
+            iam, sts = self.client("iam"), self.client("sts")
+            clients.callback(iam.close)
+            clients.callback(sts.close)
+            credentials = assume(iam, sts, name, policies)
+        return {**self.environ, **credentials}
 
     def hosts(self) -> list[HostInfo]:
         """Return the machines that there are now."""

@@ -23,7 +23,7 @@ def check_egress(network: NetworkSettings) -> None:
     ----------
     network
         The network's settings. ``nat = "none"`` is legal for a network, but its clusters need interface endpoints for every
-        service that hosts call, or workers with public addresses.
+        service that hosts call, or hosts with public addresses. A given VPC's ways out are checked when the network is planned.
 
     Raises
     ------
@@ -31,18 +31,45 @@ def check_egress(network: NetworkSettings) -> None:
         Naming the endpoints that are missing.
     """
     missing = [service for service in HOST_SERVICES if service not in network.interface_endpoints]
-    if network.nat != "none" or network.public_workers or not missing:
+    private = [hosts for hosts, public in (("workers", network.public_workers), ("schedulers", network.public_schedulers)) if not public]
+    if network.vpc_id is not None or network.nat != "none" or not private or not missing:
         return
+    public_settings = " and ".join(f"network.public_{hosts}" for hosts in private)
     raise SettingsError(
         [
             Finding(
                 where="network.nat",
-                problem="workers would reach no AWS service: there is no NAT gateway and no interface endpoint for " + ", ".join(missing),
+                problem=f"{' and '.join(private)} would reach no AWS service: there is no NAT gateway and no interface endpoint for "
+                + ", ".join(missing),
                 given=network.nat,
-                allowed="'single', 'per_zone', or 'none' with all of network.interface_endpoints or with network.public_workers",
+                allowed=f"'single', 'per_zone', or 'none' with all of network.interface_endpoints or with {public_settings}",
                 advice='set network.nat = "single", or network.interface_endpoints = ['
                 + ", ".join(f'"{service}"' for service in HOST_SERVICES)
-                + "], or network.public_workers = true; then terradask apply network",
+                + f"], or {public_settings} = true; then terradask apply network",
+            )
+        ]
+    )
+
+
+def check_reachable(network: NetworkSettings, cluster: ClusterSettings) -> None:
+    """Refuse clusters whose clients shall use a public address of the scheduler's on a network that gives it none.
+
+    Raises
+    ------
+    SettingsError
+        Naming both settings.
+    """
+    if network.public_schedulers or not cluster.use_scheduler_public_ip:
+        return
+    raise SettingsError(
+        [
+            Finding(
+                where="cluster.use_scheduler_public_ip",
+                problem="schedulers of this network have private addresses alone (network.public_schedulers = false)",
+                given=True,
+                allowed="false",
+                advice="set cluster.use_scheduler_public_ip = false, and run clients where they reach the VPC: in it, or through a VPN "
+                "or peering",
             )
         ]
     )
@@ -99,15 +126,27 @@ def check_capacity(network: NetworkSettings, lock: NetworkLock | None, max_worke
     """
     if lock is not None and not lock.zones:
         raise SettingsError([Finding(where="network.zones", problem="the network has no zone for a cluster", allowed="one zone or more")])
-    which = "public" if network.public_workers else "private"
+    which = "public" if network.public_workers and network.vpc_id is None else "private"
     setting = f"{which}_subnet_prefix_length"
     length: int = getattr(network, setting)
     # In a public subnet a scheduler and a NAT gateway need addresses too; in a private one each endpoint takes one.
-    others = 2 if network.public_workers else len(network.interface_endpoints)
+    others = 2 if which == "public" else len(network.interface_endpoints) + (not network.public_schedulers)
     room = max(usable_addresses(length) - others, 0)
     if max_workers <= room:
         return
     enough = 32 - (max_workers + others + AWS_RESERVED_ADDRESSES - 1).bit_length()
+    if network.vpc_id is not None:
+        raise SettingsError(
+            [
+                Finding(
+                    where="cluster.max_workers",
+                    problem=f"the given subnet for workers is a /{length} and holds {room} of them",
+                    given=max_workers,
+                    allowed=f"{room} at most (AWS keeps {AWS_RESERVED_ADDRESSES} addresses)",
+                    advice=f"lower max_workers, or give a subnet of /{enough} or larger in network.subnets",
+                )
+            ]
+        )
     raise SettingsError(
         [
             Finding(

@@ -106,6 +106,8 @@ class ClusterStack(TerraformStack):
             description=f"Keys of Dask cluster {name}; written when it starts",
             # Without a recovery window, so that the name can be used again at once.
             recovery_window_in_days=0,
+            # Null where the network has no key of the customer's, or is of a version that knew none.
+            kms_key_id="${try(jsondecode(data.aws_s3_object.baseline.body).kms_key_arn, null)}",
             tags=self._tags,
         )
         at("keys", secret)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from terradask_modules.aws import Construct, Fn, LocalBackend, TerraformStack
+from terradask_modules.aws import Construct, Fn, LocalBackend, S3Backend, TerraformStack
 from terradask_modules.cidr import zone_cidrs
 from terradask_modules.endpoints import InterfaceEndpoints
 from terradask_modules.firewall import Firewall, Ingress
-from terradask_modules.identity import Identity
+from terradask_modules.flow_logs import FlowLogs
+from terradask_modules.given_network import GivenNetwork
+from terradask_modules.identity import GivenIdentity, Identity, Role, RoleRules
 from terradask_modules.launch_templates import HostTemplate, Templates
 from terradask_modules.logs import Logs
 from terradask_modules.names import (
@@ -18,17 +19,16 @@ from terradask_modules.names import (
     WORKSPACE_KEY,
     bucket_name,
     log_group_name,
-    secrets_prefix,
 )
 from terradask_modules.network import Network
 from terradask_modules.policies import PolicyScope
 from terradask_modules.storage import Storage
 from terradask_modules.user_data import render_user_data
-from terradask_stacks.base import configure, terradask_version, workspace_tags
+from terradask_stacks.base import configure, workspace_tags
 from terradask_stacks.lock import NetworkLock
 from terradask_stacks.settings import NetworkSettings, Settings
-
-WORKSPACE_FORMAT = 1
+from terradask_stacks.settings.state import network_state_key
+from terradask_stacks.workspace_document import Made, workspace_document
 
 #: From ``cdktf.out/stacks/network``, where Terraform runs, to the workspace's root.
 RELATIVE_STATE = "../../../.terradask/state/network.tfstate"
@@ -54,7 +54,8 @@ class NetworkStack(TerraformStack):
     """The network baseline that all clusters of a workspace share.
 
     Resources created: see the constructs in ``terradask_modules``; besides, ``workspace.json`` and the host program's wheel
-    as objects in the bucket. NAT gateways and interface endpoints cost by the hour; everything else costs next to nothing.
+    as objects in the bucket. What the settings name as given is used and not made. NAT gateways and interface endpoints cost by the
+    hour; everything else costs next to nothing.
 
     If applying is interrupted, applying again finishes; destroying removes what was made.
 
@@ -88,14 +89,14 @@ class NetworkStack(TerraformStack):
         self._wheel = wheel
         self._tags = workspace_tags(workspace)
         self._bucket = bucket_name(workspace.name, lock.account, workspace.region)
-        path = str(state_dir / "state" / "network.tfstate") if state_dir is not None else RELATIVE_STATE
-        LocalBackend(self, path=path)
+        self._keep_state(state_dir)
         configure(self, region=workspace.region)
-        self._vpc = self._network(network)
-        self._firewall = self._guard(network)
-        self._identity = Identity(self, where=self._scope(), tags=self._tags)
-        Logs(self, workspace=workspace.name, retention_days=network.log_retention_days, tags=self._tags)
-        storage = Storage(self, name=self._bucket, partition=lock.partition, tags=self._tags)
+        self._vpc: Network | GivenNetwork = self._given(network) or self._network(network)
+        self._security_groups = self._guard(network)
+        self._roles = self._identify(network)
+        key = network.kms_key_arn
+        Logs(self, workspace=workspace.name, retention_days=network.log_retention_days, kms_key_arn=key, tags=self._tags)
+        storage = Storage(self, name=self._bucket, partition=lock.partition, kms_key_arn=key, tags=self._tags)
         storage.put(
             "host-wheel",
             key=wheel.key,
@@ -107,13 +108,36 @@ class NetworkStack(TerraformStack):
         storage.put(
             "workspace",
             key=WORKSPACE_KEY,
-            content=Fn.jsonencode(self._description(network)),
+            content=Fn.jsonencode(workspace_document(settings, self._made())),
             content_type="application/json",
         )
 
+    def _keep_state(self, state_dir: Path | None) -> None:
+        workspace, state = self._settings.workspace, self._settings.state
+        if state.backend == "local":
+            path = str(state_dir / "state" / "network.tfstate") if state_dir is not None else RELATIVE_STATE
+            LocalBackend(self, path=path)
+            return
+        S3Backend(
+            self,
+            bucket=state.bucket_for(self._lock.account, workspace.region),
+            key=network_state_key(workspace.name),
+            region=workspace.region,
+            encrypt=True,
+            kms_key_id=state.kms_key_arn,
+        )
+        # The framework's backend knows no native locking.
+        self.add_override("terraform.backend.s3.use_lockfile", True)
+
+    def _given(self, network: NetworkSettings) -> GivenNetwork | None:
+        if network.vpc_id is None:
+            return None
+        subnets = {zone: {"scheduler": ids.scheduler, "worker": ids.worker} for zone, ids in network.subnets.items()}
+        return GivenNetwork(self, vpc_id=network.vpc_id, subnets=subnets)
+
     def _network(self, network: NetworkSettings) -> Network:
         workspace = self._settings.workspace
-        return Network(
+        made = Network(
             self,
             workspace=workspace.name,
             region=workspace.region,
@@ -125,36 +149,68 @@ class NetworkStack(TerraformStack):
                 slots=self._lock.zones,
             ),
             nat_zones=nat_zones(network.nat, self._lock.zones),
+            ipv6_slots=self._lock.zones if network.dual_stack else None,
             tags=self._tags,
         )
+        if network.flow_logs:
+            FlowLogs(
+                self,
+                vpc_id=made.vpc_id,
+                where=self._scope(),
+                rules=self._role_rules(network),
+                retention_days=network.log_retention_days,
+                tags=self._tags,
+            )
+        return made
 
-    def _guard(self, network: NetworkSettings) -> Firewall:
-        workspace = self._settings.workspace
+    def _guard(self, network: NetworkSettings) -> dict[str, str]:
+        """Return role -> security group."""
+        if network.security_groups is not None:
+            return {"scheduler": network.security_groups.scheduler, "worker": network.security_groups.worker}
+        workspace, vpc = self._settings.workspace, self._vpc
+        own = isinstance(vpc, Network)
         firewall = Firewall(
             self,
             workspace=workspace.name,
-            vpc_id=self._vpc.vpc_id,
-            vpc_cidr=network.cidr,
-            s3_prefix_list_id=self._vpc.s3_prefix_list_id,
+            vpc_id=vpc.vpc_id,
+            vpc_cidr=vpc.cidr if own else None,
+            s3_prefix_list_id=vpc.s3_prefix_list_id if isinstance(vpc, Network) else None,
             ingress=[
                 Ingress(ports=ports, cidr=rule.cidr, description=rule.description) for rule in network.ingress for ports in rule.port_ranges
             ],
-            internet_for_workers=network.nat != "none" or network.public_workers,
+            # Where the ways out are somebody else's, so is what they lead to.
+            internet_for_workers=not own or network.nat != "none" or network.public_workers or network.dual_stack,
             endpoints=bool(network.interface_endpoints),
+            dual_stack=network.dual_stack,
             tags=self._tags,
         )
-        if firewall.endpoints_id is not None:
+        if firewall.endpoints_id is not None and isinstance(vpc, Network):
             InterfaceEndpoints(
                 self,
                 workspace=workspace.name,
                 region=workspace.region,
-                vpc_id=self._vpc.vpc_id,
-                subnet_ids=list(self._vpc.private_subnet_ids.values()),
+                vpc_id=vpc.vpc_id,
+                subnet_ids=list(vpc.private_subnet_ids.values()),
                 security_group_id=firewall.endpoints_id,
                 services=network.interface_endpoints,
                 tags=self._tags,
             )
-        return firewall
+        return {"scheduler": firewall.scheduler_id, "worker": firewall.worker_id}
+
+    def _identify(self, network: NetworkSettings) -> dict[str, Role]:
+        """Return who hosts are: role -> role and instance profile."""
+        profiles = network.instance_profiles
+        if profiles is not None:
+            return GivenIdentity(self, profiles={"scheduler": profiles.scheduler, "worker": profiles.worker}).roles
+        return Identity(self, where=self._scope(), rules=self._role_rules(network), tags=self._tags).roles
+
+    @staticmethod
+    def _role_rules(network: NetworkSettings) -> RoleRules:
+        return RoleRules(
+            path=network.role_path,
+            name_prefix=network.role_name_prefix,
+            permissions_boundary=network.permissions_boundary,
+        )
 
     def _scope(self) -> PolicyScope:
         return PolicyScope(
@@ -163,6 +219,7 @@ class NetworkStack(TerraformStack):
             account=self._lock.account,
             workspace=self._settings.workspace.name,
             data_buckets=self._settings.network.data_buckets,
+            kms_key_arn=self._settings.network.kms_key_arn,
         )
 
     def _launch_templates(self, network: NetworkSettings) -> Templates:
@@ -175,30 +232,24 @@ class NetworkStack(TerraformStack):
             wheel_key=self._wheel.key,
             wheel_sha256=self._wheel.sha256,
         )
-        roles = self._identity.roles
-        hosts = []
-        for architecture, image_id in sorted(self._lock.image_ids.items()):
-            for role, security_group, public_address, disk_size_gib in (
-                ("scheduler", self._firewall.scheduler_id, True, network.scheduler_disk_size_gib),
-                (
-                    "worker",
-                    self._firewall.worker_id,
-                    network.public_workers,
-                    network.worker_disk_size_gib,
-                ),
-            ):
-                hosts.append(
-                    HostTemplate(
-                        role=role,
-                        architecture=architecture,
-                        image_id=network.image or image_id,
-                        instance_type=network.default_instance_type,
-                        disk_size_gib=disk_size_gib,
-                        profile_arn=roles[role].profile_arn,
-                        security_group_id=security_group,
-                        public_address=public_address,
-                    )
-                )
+        hosts = [
+            HostTemplate(
+                role=role,
+                architecture=architecture,
+                image_id=network.image or image_id,
+                instance_type=network.default_instance_type,
+                disk_size_gib=disk_size_gib,
+                profile_arn=self._roles[role].profile_arn,
+                security_group_id=self._security_groups[role],
+                public_address=public_address,
+                kms_key_arn=network.kms_key_arn,
+            )
+            for architecture, image_id in sorted(self._lock.image_ids.items())
+            for role, public_address, disk_size_gib in (
+                ("scheduler", network.public_schedulers, network.scheduler_disk_size_gib),
+                ("worker", network.public_workers, network.worker_disk_size_gib),
+            )
+        ]
         return Templates(
             self,
             workspace=workspace.name,
@@ -207,60 +258,16 @@ class NetworkStack(TerraformStack):
             tags=self._tags,
         )
 
-    def _description(self, network: NetworkSettings) -> dict[str, Any]:
-        workspace, lock = self._settings.workspace, self._lock
-        blocks = zone_cidrs(
-            network.cidr,
-            public_prefix_length=network.public_subnet_prefix_length,
-            private_prefix_length=network.private_subnet_prefix_length,
-            slots=lock.zones,
+    def _made(self) -> Made:
+        return Made(
+            account=self._lock.account,
+            bucket=self._bucket,
+            vpc_id=self._vpc.vpc_id,
+            vpc_cidr=self._vpc.cidr,
+            zones=self._vpc.zones,
+            templates=self._templates.by_role,
+            security_groups=self._security_groups,
+            roles=self._roles,
+            wheel_key=self._wheel.key,
+            wheel_sha256=self._wheel.sha256,
         )
-        workers = self._vpc.public_subnet_ids if network.public_workers else self._vpc.private_subnet_ids
-        return {
-            "format": WORKSPACE_FORMAT,
-            "terradask_version": terradask_version(),
-            "workspace": workspace.name,
-            "region": workspace.region,
-            "account": lock.account,
-            "bucket": self._bucket,
-            "vpc_id": self._vpc.vpc_id,
-            "vpc_cidr": network.cidr,
-            "zones": {
-                zone: {
-                    "public_subnet_id": self._vpc.public_subnet_ids[zone],
-                    "private_subnet_id": self._vpc.private_subnet_ids[zone],
-                    "scheduler_subnet_id": self._vpc.public_subnet_ids[zone],
-                    "worker_subnet_id": workers[zone],
-                    "public_cidr": block.public,
-                    "private_cidr": block.private,
-                }
-                for zone, block in blocks.items()
-            },
-            "templates": {
-                role: {
-                    architecture: {"id": template.id, "version": Fn.tostring(template.latest_version)}
-                    for architecture, template in templates.items()
-                }
-                for role, templates in self._templates.by_role.items()
-            },
-            "security_groups": {
-                "scheduler": self._firewall.scheduler_id,
-                "worker": self._firewall.worker_id,
-            },
-            "instance_profiles": {name: role.profile_name for name, role in self._identity.roles.items()},
-            "roles": {name: role.arn for name, role in self._identity.roles.items()},
-            "secrets_prefix": secrets_prefix(workspace.name),
-            "log_group": log_group_name(workspace.name),
-            "nat": network.nat,
-            "interface_endpoints": sorted(network.interface_endpoints),
-            "public_workers": network.public_workers,
-            "ingress": [
-                {
-                    "ports": [str(ports) for ports in rule.ports],
-                    "cidr": rule.cidr,
-                    "description": rule.description,
-                }
-                for rule in network.ingress
-            ],
-            "host": {"wheel_key": self._wheel.key, "wheel_sha256": self._wheel.sha256},
-        }

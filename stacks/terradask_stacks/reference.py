@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+from datetime import date
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from terradask_stacks.layers import DECLARED
-from terradask_stacks.settings import IngressRule, Settings
+from terradask_stacks.settings import IngressRule, Settings, Waiver
+from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 
 _EXAMPLES: dict[str, str] = {
     "workspace.tags": '{ team = "research" }',
@@ -22,6 +24,20 @@ _EXAMPLES: dict[str, str] = {
     "network.ingress": '[{ ports = ["8786-8787"], cidr = "203.0.113.7/32", description = "office" }]',
     "network.data_buckets": '["my-bucket", "other-bucket/results"]',
     "network.image": '"ami-0123456789abcdef0"',
+    "network.vpc_id": '"vpc-0123456789abcdef0"',
+    "network.subnets": (
+        '{ "us-east-1a" = { scheduler = "subnet-0123456789abcdef0", worker = "subnet-0123456789abcdef1" }, '
+        '"us-east-1b" = { scheduler = "subnet-0123456789abcdef2", worker = "subnet-0123456789abcdef3" } }'
+    ),
+    "network.security_groups": '{ scheduler = "sg-0123456789abcdef0", worker = "sg-0123456789abcdef1" }',
+    "network.instance_profiles": '{ scheduler = "dask-scheduler", worker = "dask-worker" }',
+    "network.permissions_boundary": '"arn:aws:iam::123456789012:policy/boundary"',
+    "network.kms_key_arn": '"arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789ab"',
+    "state.bucket": '"my-state-bucket"',
+    "state.kms_key_arn": '"arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"',
+    "policy.rego_folder": '"policy"',
+    "policy.max_hourly_cost_usd": "25",
+    "policy.waivers": '[{ check = "P3", address = "aws_launch_template.worker-*", reason = "until NAT is there", expires = 2027-01-01 }]',
     "cluster.n_workers": "4",
     "cluster.zone_name": '"us-east-1a"',
     "cluster.worker_options": "{ nthreads = 4 }",
@@ -29,6 +45,15 @@ _EXAMPLES: dict[str, str] = {
     "cluster.software": '["pandas==3.0.1"]',
     "cluster.environ": '{ OMP_NUM_THREADS = "1" }',
     "cluster.tags": '{ project = "forecast" }',
+}
+
+#: Tables inside a section, each described under a heading of its own.
+_TABLES: dict[str, type[BaseModel]] = {
+    "A rule of `network.ingress`": IngressRule,
+    "A zone of `network.subnets`": ZoneSubnets,
+    "`network.security_groups`": SecurityGroups,
+    "`network.instance_profiles`": InstanceProfiles,
+    "A waiver of `policy.waivers`": Waiver,
 }
 
 _HEADER = """\
@@ -103,7 +128,8 @@ def settings_markdown() -> str:
     for section, model in _sections():
         parts.append(f"## `[{section}]`\n\n{_summary(model)}\n\n{_table(model)}")
     parts.append(_DECLARED)
-    parts.append(f"## A rule of `network.ingress`\n\n{_summary(IngressRule)}\n\n{_table(IngressRule)}")
+    for title, model in _TABLES.items():
+        parts.append(f"## {title}\n\n{_summary(model)}\n\n{_table(model)}")
     return "\n".join(parts)
 
 
@@ -151,6 +177,10 @@ _WORDS: dict[Any, str] = {
     bool: "true/false",
     Any: "anything",
     IngressRule: "rules",
+    Waiver: "waivers",
+    date: "day",
+    SecurityGroups: "table",
+    InstanceProfiles: "table",
 }
 
 

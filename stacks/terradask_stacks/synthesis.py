@@ -183,6 +183,7 @@ class _Job:
         return {
             **common,
             "network": self.settings.network.model_dump(mode="json"),
+            "state": self.settings.state.model_dump(mode="json", exclude={"lock_timeout_seconds"}),
             "wheel": [self.wheel.name, self.wheel.key],
             "state_dir": None if self.state_dir is None else str(self.state_dir),
         }

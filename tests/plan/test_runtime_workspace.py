@@ -19,6 +19,7 @@ import boto3
 import pytest
 
 from terradask import Workspace
+from terradask._applied import AppliedNotes
 from terradask._baseline import Baseline
 from terradask._doctor import examine
 from terradask._progress import Message, PhaseFinished, PhaseStarted, ProgressEvent, ResourceChanged
@@ -139,8 +140,25 @@ def _keys(prefix: str) -> list[str]:
 
 
 def test_second_plan_of_the_network_is_clean(workspace: Workspace):
-    summary = workspace.plan_network().summary
-    assert (summary.headline, summary.drift, summary.dangers) == ("network: no changes", (), ())
+    plan = workspace.plan_network()
+    assert (plan.summary.headline, plan.summary.drift, plan.summary.dangers) == ("network: no changes", (), ())
+    # The provider reports more than that after every first apply.
+    assert len(plan.document["resource_drift"]) > 10
+    report = workspace.report(plan)
+    assert (report.verdict, report.running, report.context.account) == ("no changes", (), "123456789012")
+
+
+def test_unchanged_stacks_are_found_without_planning_them(
+    workspace: Workspace, machine: Callable[[str], Path], events: list[ProgressEvent]
+):
+    plans = workspace.plan(["network"], changed_only=True)
+    assert (plans.plans, plans.report.unchanged, plans.report.verdict) == ((), ("network",), "no changes")
+    assert not any(isinstance(event, PhaseFinished) and event.phase in ("init", "plan") for event in events)
+    folder = machine("changed")
+    (folder / "terradask.toml").write_text(f"{SETTINGS}[clusters.new]\n")
+    changed = Workspace.load(folder, network={"log_retention_days": 7})
+    notes = AppliedNotes(changed.aws, changed.bucket)
+    assert notes.unchanged(changed.synth()) == ()
 
 
 def test_cluster_from_plan_to_nothing(workspace: Workspace, machine: Callable[[str], Path], events: list[ProgressEvent]):
@@ -212,7 +230,17 @@ def test_saved_plan_is_applied_on_another_machine(workspace: Workspace, machine:
     there = machine("third")
     with pytest.raises(PlanChanged, match="configuration"):
         Workspace.load(there, cluster={"max_workers": 6}).open_plan(tmp_path / "artifact")
+    with pytest.raises(PlanChanged) as caught:
+        Workspace.load(there, workspace={"name": "other"}).open_plan(tmp_path / "artifact")
+    assert caught.value.what == "workspace"
     elsewhere = Workspace.load(there)
+    key = "clusters/saved/terraform.tfstate"
+    state = {"version": 4, "serial": 3, "lineage": "of-somebody-else", "resources": []}
+    boto3.client("s3", REGION).put_object(Bucket=BUCKET, Key=key, Body=json.dumps(state).encode())
+    with pytest.raises(PlanChanged) as caught:
+        elsewhere.open_plan(tmp_path / "artifact")
+    assert caught.value.what == "state lineage"
+    boto3.client("s3", REGION).delete_object(Bucket=BUCKET, Key=key)
     opened = elsewhere.open_plan(tmp_path / "artifact")
     assert opened.hash == opened.summary.plan_hash == plan.hash
     elsewhere.apply(opened)
@@ -321,7 +349,7 @@ def test_doctor_finds_everything(workspace: Workspace, monkeypatch: pytest.Monke
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
     monkeypatch.setenv("TERRAFORM_BINARY_NAME", "/no/such/terraform")
     broken = {finding.check: finding for finding in examine()}
-    assert {name for name, f in broken.items() if not f.ok} == {"terraform", "credentials", "region", "baseline"}
+    assert {name for name, f in broken.items() if not f.ok} == {"terraform", "credentials", "region", "service-roles", "baseline"}
     assert all(f.fix for f in broken.values() if not f.ok)
 
 

@@ -35,8 +35,26 @@ def app(tmp_path: Path) -> Path:
     """A folder as a platform team has it: the app's settings, the lock file, terradask.toml."""
     for name in ("cdktf.json", ".terraform.lock.hcl"):
         shutil.copy(ROOT / name, tmp_path / name)
-    (tmp_path / "terradask.toml").write_text("[cluster]\nmax_workers = 3\n")
     return tmp_path
+
+
+SETTINGS = """
+[network]
+cidr = "{cidr}"
+zones = ["us-east-1a", "us-east-1b"]
+ingress = [{{ cidr = "127.0.0.0/8" }}]
+
+[clusters.etl]
+max_workers = {max_workers}
+n_workers = 1
+"""
+
+ATTACH = """
+from terradask import Cluster
+with Cluster(name="etl") as cluster, cluster.get_client() as client:
+    assert client.submit(sum, [1, 2, 3]).result() == 6
+    print(cluster.shutdown_on_close)
+"""
 
 
 def _environ(sim: Simulator, app: Path) -> dict[str, str]:
@@ -58,46 +76,61 @@ def _environ(sim: Simulator, app: Path) -> dict[str, str]:
     return environ
 
 
-def test_synth_diff_deploy_and_destroy_the_network(cdktf: Path, app: Path, bare_sim: Simulator) -> None:
+def test_deploy_by_one_change_by_the_other_attach_from_python_destroy(cdktf: Path, app: Path, bare_sim: Simulator) -> None:
     environ = _environ(bare_sim, app)
+    settings = app / "terradask.toml"
+    settings.write_text(SETTINGS.format(cidr=bare_sim.vpc_cidr, max_workers=3))
 
-    def run(*arguments: str) -> str:
+    def run(*command: str | Path) -> str:
         done = subprocess.run(
-            [str(cdktf), *arguments],
+            [str(part) for part in command],
             cwd=app,
             env=environ,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            capture_output=True,
             text=True,
             check=False,
             timeout=240,
         )
-        assert done.returncode == 0, done.stdout
+        assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    # Answers that depend on the account are looked up once, by terradask; from then on the app is pure.
-    subprocess.run([sys.executable, "-m", "terradask", "synth"], cwd=app, env=environ, check=True, capture_output=True)
+    def terradask(*arguments: str) -> str:
+        return run(sys.executable, "-m", "terradask", *arguments)
 
-    run("synth")
+    # Answers that depend on the account are looked up once, by terradask; from then on the app is pure.
+    terradask("synth")
+
+    run(cdktf, "synth")
     folder = app / "cdktf.out/stacks/network"
     synthesised = json.loads((folder / "cdk.tf.json").read_text())
     assert synthesised["resource"]["aws_vpc"]
     locked = (folder / ".terraform.lock.hcl").read_bytes()
     assert locked == (ROOT / ".terraform.lock.hcl").read_bytes()
 
-    assert "aws_vpc" in run("diff", "network", "--skip-provider-lock")
-    run("deploy", "network", "--auto-approve", "--skip-provider-lock")
+    # The first time alone: the state of the cluster lies in the network's bucket.
+    assert "aws_vpc" in run(cdktf, "diff", "network", "--skip-provider-lock")
+    run(cdktf, "deploy", "network", "--auto-approve", "--skip-provider-lock")
     with bare_sim.applied():
         assert any(line.startswith("vpc ") for line in leftovers("default"))
     assert (folder / ".terraform.lock.hcl").read_bytes() == locked
 
-    # What the command deployed is what terradask finds.
-    plan = subprocess.run(
-        [sys.executable, "-m", "terradask", "plan", "--json"], cwd=app, env=environ, check=True, capture_output=True, text=True
-    )
-    assert sum(json.loads(plan.stdout)["counts"].values()) == 0
+    run(cdktf, "deploy", "network", "etl", "--auto-approve", "--skip-provider-lock")
+    (listed,) = json.loads(terradask("list", "--json"))
+    assert (listed["name"], listed["state"]) == ("etl", "stopped")
 
-    run("destroy", "network", "--auto-approve", "--skip-provider-lock")
+    # Changed by terradask: what the command deployed is what terradask finds, and one number is the whole change.
+    settings.write_text(SETTINGS.format(cidr=bare_sim.vpc_cidr, max_workers=5))
+    planned = json.loads(terradask("apply", "etl", "--yes", "--json"))
+    assert planned["counts"] == {"create": 0, "update": 2, "replace": 0, "delete": 0, "imports": 0}
+    changed = {a["path"] for change in planned["changes"] for a in change["attributes"] if change["type"] == "aws_autoscaling_group"}
+    assert changed == {"max_size"}
+
+    # A declared cluster is stopped when it is left, and not destroyed.
+    assert run(sys.executable, "-c", ATTACH).splitlines()[-1] == "True"
+    (listed,) = json.loads(terradask("list", "--json"))
+    assert (listed["state"], listed["groups"]["workers"]["max_size"]) == ("stopped", 5)
+
+    run(cdktf, "destroy", "network", "etl", "--auto-approve", "--skip-provider-lock")
     with bare_sim.applied():
         assert leftovers("default") == []

@@ -52,12 +52,12 @@ def removed(sim: Simulator) -> Iterator[str]:
 
 def test_a_clusters_life(terradask, removed: str, tmp_path: Path, sim: Simulator) -> None:
     planned = terradask("plan", removed, "--out", "kept", "--format", "markdown")
-    assert planned.stdout.startswith("<!-- terradask plan cli -->")
+    assert planned.stdout.startswith("<!-- terradask plan cli of default ")
     assert "aws_autoscaling_group" in planned.stdout
-    assert "terradask apply --plan kept" in planned.stderr
+    assert "terradask apply kept" in planned.stderr
     assert removed not in {one["name"] for one in json.loads(terradask("list", "--json").stdout)}
 
-    applied = terradask("apply", "--plan", "kept", "--yes", "--json")
+    applied = terradask("apply", "kept", "--yes", "--json")
     assert json.loads(applied.stdout)["stack"] == removed
     again = terradask("plan", removed, "--json")
     assert sum(json.loads(again.stdout)["counts"].values()) == 0
@@ -76,6 +76,17 @@ def test_a_clusters_life(terradask, removed: str, tmp_path: Path, sim: Simulator
     shown = terradask("status", removed).stdout
     assert "state      running" in shown
     assert "HOST" in shown
+
+    # Instances, a run's tags and the dead man's switch are the runtime's: no drift.
+    assert "no drift in network, cli" in terradask("drift").stderr
+    logs = sim.client("logs")
+    logs.put_retention_policy(logGroupName="/terradask/default", retentionInDays=7)
+    try:
+        drifted = terradask("drift", "network", "--format", "markdown", code=2).stdout
+    finally:
+        logs.put_retention_policy(logGroupName="/terradask/default", retentionInDays=30)
+    assert "`aws_cloudwatch_log_group.hosts`" in drifted
+    assert "retention_in_days = 30 -> 7" in drifted
 
     assert "stopped" in terradask("stop", removed).stderr
     status = json.loads(terradask("status", removed, "--json").stdout)
@@ -117,6 +128,7 @@ def test_a_person_is_asked_and_may_decline(sim: Simulator, removed: str, tmp_pat
         (["status", "nobody"], "terradask list"),
         (["start", "nobody"], "nobody"),
         (["stop", "nobody"], "nobody"),
+        (["drift", "nobody"], "terradask list"),
     ],
 )
 def test_a_cluster_that_is_not_there(terradask, arguments: list[str], says: str) -> None:

@@ -174,6 +174,19 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "ingress": {"ingress": [{"cidr": "203.0.113.7/32"}, {"cidr": "2001:db8::/56", "ports": [8786]}]},
     "data": {"data_buckets": ["lake/raw", "results"]},
+    "private, as a company prescribes": {
+        "public_schedulers": False,
+        "flow_logs": True,
+        "dual_stack": True,
+        "kms_key_arn": "arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789ab",
+        "permissions_boundary": "arn:aws:iam::123456789012:policy/boundary",
+        "role_path": "/platform/",
+        "role_name_prefix": "acme-",
+    },
+    "a given VPC": {
+        "vpc_id": "vpc-0123456789abcdef0",
+        "subnets": {zone: {"scheduler": "subnet-00000000", "worker": "subnet-00000001"} for zone in ("us-east-1a", "us-east-1b")},
+    },
 }
 
 

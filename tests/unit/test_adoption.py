@@ -180,3 +180,31 @@ def test_a_security_group_with_nothing_but_the_rule_that_aws_gives_is_made_anew(
     # With rules of its own beside it, it was finished, and it may be in use.
     assert unfinished_security_groups([GROUP, given, _rule("sgr-office", CidrIpv4="203.0.113.7/32")]) == []
     assert unfinished_security_groups([GROUP]) == []
+
+
+def test_what_a_network_may_have_besides_is_found_too():
+    tagged = {"tags": _tags("d")}
+    configuration = {
+        "resource": {
+            "aws_vpc": {"this": {"cidr_block": "10.64.0.0/16", **tagged}},
+            "aws_egress_only_internet_gateway": {"this": {"vpc_id": "${aws_vpc.this.id}", **tagged}},
+            "aws_flow_log": {"this": {"vpc_id": "${aws_vpc.this.id}", **tagged}},
+            "aws_route_table": {"public": {"vpc_id": "${aws_vpc.this.id}", "tags": _tags("d-public")}},
+            "aws_route": {"public-ipv6": {"route_table_id": "${aws_route_table.public.id}", "destination_ipv6_cidr_block": "::/0"}},
+        }
+    }
+    table = Resource("aws_route_table", "rtb-1", _tags("d-public"), {"VpcId": "vpc-1", "Routes": [{"DestinationIpv6CidrBlock": "::/0"}]})
+    found = [
+        VPC,
+        table,
+        Resource("aws_egress_only_internet_gateway", "eigw-1", _tags("d"), {"Attachments": [{"VpcId": "vpc-1"}]}),
+        Resource("aws_flow_log", "fl-0", _tags("d"), {"ResourceId": "vpc-9"}),
+        Resource("aws_flow_log", "fl-1", _tags("d"), {"ResourceId": "vpc-1"}),
+    ]
+    assert imports(configuration, {}, found) == {
+        "aws_vpc.this": "vpc-1",
+        "aws_egress_only_internet_gateway.this": "eigw-1",
+        "aws_flow_log.this": "fl-1",
+        "aws_route_table.public": "rtb-1",
+        "aws_route.public-ipv6": "rtb-1_::/0",
+    }

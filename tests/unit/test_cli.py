@@ -17,6 +17,7 @@ from terradask.cli import command, run
 from terradask.cli._output import ago, table
 from terradask.cli._reference import commands, exit_codes
 from terradask_stacks.loading import load_settings
+from terradask_stacks.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = list(commands())
@@ -86,6 +87,8 @@ def test_every_command_and_option_is_in_the_documentation(ctx: click.Context, ea
 
 def test_the_promised_commands_exist() -> None:
     promised = ["init", "synth", "plan", "apply", "destroy", "list", "status", "start", "stop", "demo", "doctor", "completion"]
+    promised += ["unlock", "drift"]
+    promised += ["quotas", *(f"iam {caller}" for caller in ("setup", "ongoing", "ci", "user"))]
     promised += [f"sim {verb}" for verb in ("start", "stop", "status", "run")]
     assert set(NAMES) == {f"terradask {name}" for name in promised}
 
@@ -241,7 +244,7 @@ def test_init_writes_settings_that_load(nowhere: Path) -> None:
     done = terradask("init")
     assert (done.returncode, done.stdout) == (0, "terradask.toml\n")
     text = (nowhere / "terradask.toml").read_text()
-    assert set(tomllib.loads(text)) == {"workspace", "network", "cluster"}
+    assert set(tomllib.loads(text)) == set(Settings.model_fields) - {"clusters"}
     loaded = load_settings(nowhere, environ={})
     assert loaded.path == nowhere / "terradask.toml"
     assert not loaded.origins

@@ -11,6 +11,7 @@ import pytest
 from terradask import errors
 from terradask._events import Diagnostic
 from terradask.errors import TerradaskError
+from terradask.policy.findings import PolicyFinding
 
 EXAMPLES: list[TerradaskError] = [
     errors.InvalidInput("a", given=1, allowed="b", advice="c"),
@@ -31,19 +32,27 @@ EXAMPLES: list[TerradaskError] = [
     errors.ExpiredCredentials("a"),
     errors.InvalidCredentials("a"),
     errors.AccessDenied("ec2:RunInstances", "no"),
+    errors.ServiceRoleMissing("AWSServiceRoleForAutoScaling", command="aws iam …", denied="iam:CreateServiceLinkedRole"),
+    errors.QuotaTooSmall(["a"]),
     errors.RegionUnknown("a"),
     errors.EndpointUnreachable("a"),
+    errors.BucketTaken("a"),
     errors.AccountChanged("a"),
     errors.TerraformError("a", verb="plan", diagnostics=[Diagnostic("error", "s", "d")]),
     errors.ProviderUnavailable("a"),
     errors.RegistryUnreachable("a"),
     errors.ProviderChecksumMismatch("a"),
     errors.BackendMissing("a"),
+    errors.StateConflict("a"),
     errors.StateLocked("a"),
+    errors.StateNotMoved("a"),
     errors.StalePlan("a"),
     errors.TerraformCancelled("a"),
     errors.FolderBusy("/x", pid=7, command="terraform plan", waited_seconds=3.0),
     errors.PlanChanged("a", what="file"),
+    errors.PolicyViolation([PolicyFinding("P2", "error", "aws_security_group.a", "lets everybody in")], stack="network"),
+    errors.RegoMissing(),
+    errors.RuleError("a", file="main.rego", line=3),
     errors.BaselineError("a"),
     errors.NoBaseline("a"),
     errors.BaselineFormat("a", found=2, known=1, advice="b"),
@@ -79,7 +88,7 @@ def test_error_survives_pickling_whole(error: TerradaskError):
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda e: type(e).__name__)
 def test_exit_code_is_one_that_the_tree_names(error: TerradaskError):
-    assert error.exit_code in {1, 2, 3, 4, 5, 6, 7, 130}
+    assert error.exit_code in {1, 2, 3, 4, 5, 6, 7, 8, 130}
 
 
 def test_classes_of_this_package_name_no_private_module():

@@ -211,7 +211,9 @@ def test_policies_are_compared_by_meaning():
     same = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": ["*"]}
     assert _dangers(_policy(same), _policy(allow)) == []
     limited = {**allow, "Condition": {"StringEquals": {"aws:ResourceTag/a": "b"}}}
-    assert _dangers(_policy(limited), _policy(allow)) == ['allows s3:GetObject on * when {"StringEquals": {"aws:ResourceTag/a": "b"}}']
+    assert _dangers(_policy(limited), _policy(allow)) == []
+    assert _dangers(_policy(same), _policy({**allow, "Action": "s3:Get*"})) == []
+    assert _dangers(_policy({**allow, "Action": "s3:*"}), _policy(allow)) == ["allows s3:* on *"]
     assert _dangers(_policy(allow), _policy(limited)) == ["allows s3:GetObject on *"]
     deny = {"Effect": "Deny", "Action": "s3:*", "Resource": "*"}
     assert _dangers(_policy(allow), _policy(allow, deny)) == ["no longer denies s3:* on *"]
@@ -242,5 +244,71 @@ def test_dictionary_is_stable_json_of_a_known_format(changed: PlanSummary):
     assert data["format"] == 1
     assert list(data) == [
         "format", "stack", "plan_sha256", "created_at", "terraform_version", "providers", "counts", "dangers", "changes", "drift",
+        "outputs",
     ]  # fmt: skip
     assert data["counts"] == {"create": 0, "update": 3, "replace": 2, "delete": 1, "imports": 0}
+
+
+# ---- drift after a clean apply ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clean() -> dict[str, Any]:
+    """The plan just after a first apply of the default network: nobody changed anything."""
+    return _document("clean")
+
+
+def test_after_a_clean_apply_every_entry_of_drift_is_noise(clean: dict[str, Any]):
+    assert len(clean["resource_drift"]) == 19
+    assert _summary(clean).drift == ()
+
+
+@pytest.mark.parametrize(
+    ("address", "name", "value"),
+    [
+        ("aws_iam_role.worker", "max_session_duration", 43200),
+        ("aws_iam_role.worker", "assume_role_policy", '{"Statement": [{"Effect": "Allow", "Principal": "*"}]}'),
+        ("aws_security_group.scheduler", "description", "mine"),
+        ("aws_route_table.public", "tags", {"Name": "mine"}),
+        ("aws_launch_template.worker-x86_64", "default_version", 9),
+        ("aws_eip.nat-us-east-1a", "tags", {}),
+        ("aws_nat_gateway.nat-us-east-1a", "subnet_id", "subnet-other"),
+        ("aws_s3_object.workspace", "etag", "0123456789abcdef0123456789abcdef"),
+        ("aws_s3_bucket.workspace", "force_destroy", False),
+    ],
+)
+def test_among_the_noise_a_real_change_stays(clean: dict[str, Any], address: str, name: str, value: Any):
+    entry = next(e for e in clean["resource_drift"] if e["address"] == address)
+    assert entry["change"]["after"][name] != value
+    entry["change"]["after"][name] = value
+    assert [change.address for change in _summary(clean).drift] == [address]
+
+
+def test_an_address_without_its_gateway_is_drift(clean: dict[str, Any]):
+    resources = clean["prior_state"]["values"]["root_module"]["resources"]
+    resources[:] = [r for r in resources if r["type"] != "aws_nat_gateway"]
+    assert "aws_eip.nat-us-east-1a" in [change.address for change in _summary(clean).drift]
+
+
+# ---- what widens ----------------------------------------------------------------------------------------------------
+
+
+def test_policy_added_to_a_role_that_is_there_widens_it():
+    allow = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
+    added = _resource({"role": "worker", **_policy(allow)}, kind="aws_iam_role_policy")
+    assert [d.text for d in _summary(added).dangers] == ["allows s3:GetObject on *"]
+    attached = _resource({"role": "worker", "policy_arn": "arn:aws:iam::aws:policy/Admin"}, kind="aws_iam_role_policy_attachment")
+    assert [d.text for d in _summary(attached).dangers] == ["allows worker what arn:aws:iam::aws:policy/Admin allows"]
+    with_role = _resource({"name": "worker"}, kind="aws_iam_role")
+    added["resource_changes"] += with_role["resource_changes"]
+    assert _summary(added).dangers == ()
+
+
+def test_role_that_loses_its_boundary_is_wider():
+    found = _dangers({"permissions_boundary": None}, {"permissions_boundary": "arn:aws:iam::1:policy/b"}, kind="aws_iam_role")
+    assert found == ["is no longer bounded by arn:aws:iam::1:policy/b"]
+
+
+def test_outputs_that_change_are_told():
+    document = {"output_changes": {"url": {"actions": ["update"], "before": "a", "after": "b"}, "same": {"actions": ["no-op"]}}}
+    assert [(o.path, o.before, o.after) for o in _summary(document).outputs] == [("url", "a", "b")]

@@ -63,7 +63,7 @@ def _calls(program: Path) -> list[str]:
 
 def _locked_by(who: str, program: Path) -> None:
     created = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
-    detail = f"Lock Info:\n  ID:        one\n  Who:       {who}\n  Created:   {created}.5 +0000 UTC\n"
+    detail = f"Lock Info:\n  ID:        one\n  Path:      b/k\n  Who:       {who}\n  Created:   {created}.5 +0000 UTC\n"
     found = {"severity": "error", "summary": "Error acquiring the state lock", "detail": detail}
     Path(f"{program}.locked").write_text(json.dumps({"type": "diagnostic", "diagnostic": found}) + "\n")
 
@@ -80,9 +80,9 @@ def test_each_verb_runs_one_command(folder: Path, program: Path, tmp_path: Path)
     assert terraform.state() == StateInfo(3, "l", {})
     said = [sorted(call.split()) for call in _calls(program)]
     assert said == [
-        sorted(["plan", "-json", f"-out={out}", "-destroy", "-refresh=false", "-lock-timeout=7s"]),
-        sorted(["apply", "-json", "-lock-timeout=7s", str(out)]),
-        sorted(["apply", "-json", "-destroy", "-auto-approve", "-lock-timeout=7s"]),
+        sorted(["plan", "-json", f"-out={out}", "-destroy", "-refresh=false", "-lock-timeout=0s"]),
+        sorted(["apply", "-json", "-lock-timeout=0s", str(out)]),
+        sorted(["apply", "-json", "-destroy", "-auto-approve", "-lock-timeout=0s"]),
         ["-json", "output"],
         ["pull", "state"],
     ]
@@ -129,8 +129,25 @@ def test_lock_of_somebody_else_stays(folder: Path, program: Path, tmp_path: Path
     # Whatever was killed here, it holds nothing: the second try waits for the other's lock.
     with pytest.raises(StateLocked):
         terraform.plan(tmp_path / "a.tfplan")
-    assert [call.split()[0] for call in _calls(program)] == ["plan"] * 3
+    # Each at once, then once more for as long as may be waited.
+    assert [call.split()[0] for call in _calls(program)] == ["plan"] * 4
+    assert [word for call in _calls(program) for word in call.split() if "lock-timeout" in word][-2:] == [
+        "-lock-timeout=0s",
+        "-lock-timeout=10s",
+    ]
     assert terraform.lock.killed is None
+
+
+def test_whoever_waits_for_a_lock_is_told_whose_it_is(folder: Path, program: Path, tmp_path: Path):
+    told: list[str] = []
+    _locked_by("ana@laptop", program)
+    with pytest.raises(StateLocked):
+        _terraform(folder, program, on_wait=told.append, state_lock_seconds=3).plan(tmp_path / "a.tfplan")
+    assert len(told) == 1
+    assert told[0].startswith("waiting up to 3 s: the state is locked by ana@laptop since ")
+    with pytest.raises(StateLocked):
+        _terraform(folder, program, on_wait=told.append, state_lock_seconds=0).plan(tmp_path / "a.tfplan")
+    assert len(told) == 1
 
 
 def test_command_that_succeeds_forgets_the_killed_one(folder: Path, program: Path, tmp_path: Path):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module, metadata
+from pathlib import Path
 from typing import Any, cast
 
 import click
@@ -58,6 +61,17 @@ def _debug(ctx: click.Context, _parameter: click.Parameter, value: bool) -> bool
     return value
 
 
+def _go_to(ctx: click.Context, parameter: click.Parameter, folders: tuple[str, ...]) -> None:
+    if folders:
+        ctx.call_on_close(partial(os.chdir, Path.cwd()))
+    for folder in folders:
+        # Each from the one before, as with make and git; completion has to find the same settings.
+        try:
+            os.chdir(folder)
+        except OSError as error:
+            raise click.BadParameter(f"{folder!r}: {error.strerror}", ctx, parameter) from error
+
+
 @click.group(
     name="terradask",
     cls=LazyGroup,
@@ -65,20 +79,34 @@ def _debug(ctx: click.Context, _parameter: click.Parameter, value: bool) -> bool
     lazy={
         "init": "terradask.cli._init:init",
         "doctor": "terradask.cli._doctor:doctor",
-        "synth": "terradask.cli._infrastructure:synth",
-        "plan": "terradask.cli._infrastructure:plan",
-        "apply": "terradask.cli._infrastructure:apply",
-        "destroy": "terradask.cli._infrastructure:destroy",
+        "synth": "terradask.cli._synth:synth",
+        "plan": "terradask.cli._plan:plan",
+        "apply": "terradask.cli._apply:apply",
+        "drift": "terradask.cli._drift:drift",
+        "destroy": "terradask.cli._destroy:destroy",
         "list": "terradask.cli._deployments:list_deployments",
         "status": "terradask.cli._deployments:status",
         "start": "terradask.cli._deployments:start",
         "stop": "terradask.cli._deployments:stop",
+        "unlock": "terradask.cli._unlock:unlock",
+        "iam": "terradask.cli._iam:iam",
+        "quotas": "terradask.cli._quotas:quotas",
         "sim": "terradask.cli._sim:sim",
         "demo": "terradask.cli._demo:demo",
         "completion": "terradask.cli._completion:completion",
     },
     epilog="Results go to standard output, progress and errors to standard error. "
     "Exit codes: 0 done, 1 failed, 2 bad input; docs/cli.md lists them all.",
+)
+@click.option(
+    "-C",
+    "folders",
+    metavar="DIR",
+    multiple=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_go_to,
+    help="Run as if started in DIR: one folder for each workspace of a repository.",
 )
 @click.option("--debug", is_flag=True, expose_value=False, callback=_debug, help="Show a traceback with an error.")
 @click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version and exit.")

@@ -22,13 +22,27 @@ def completion(shell: str) -> None:
 
 
 def complete_stack(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a stack from what was synthesised here: no call of AWS at a key press."""
+    """Complete the name of a stack from what is declared or was synthesised here: no call of AWS at a key press."""
     from pathlib import Path
 
-    names = {"network"} | {path.name for path in Path("cdktf.out/stacks").glob("*") if path.is_dir()}
+    names = {"network"} | {path.name for path in Path("cdktf.out/stacks").glob("*") if path.is_dir()} | _declared()
     return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
 
 
 def complete_cluster(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a cluster, as :func:`complete_stack` does."""
     return [item for item in complete_stack(ctx, parameter, incomplete) if item.value != "network"]
+
+
+def _declared() -> set[str]:
+    import tomllib
+    from pathlib import Path
+
+    folder = Path.cwd()
+    files = (parent / "terradask.toml" for parent in (folder, *folder.parents))
+    found = next((file for file in files if file.is_file()), None)
+    try:
+        clusters = tomllib.loads(found.read_text(encoding="utf-8")).get("clusters") if found is not None else None
+    except (OSError, ValueError):
+        return set()
+    return set(clusters) if isinstance(clusters, dict) else set()

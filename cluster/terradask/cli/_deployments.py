@@ -24,21 +24,31 @@ _STOP_SECONDS = 300
 def list_deployments(as_json: bool) -> None:
     """List the deployed clusters of the workspace.
 
-    Stopped clusters are listed too: they cost a secret and nothing else.
+    Stopped clusters are listed too: they cost a secret and nothing else. So are those that terradask.toml declares and nobody deployed.
     """
     from terradask._workspace import Workspace
 
     workspace = Workspace.load()
     statuses = [deployment.status() for deployment in workspace.deployments()]
     unfinished = workspace.unfinished()
+    declared = sorted(workspace.settings.clusters.keys() - {status.name for status in statuses} - set(unfinished))
     for name in unfinished:
         say(f"{name}: deployed or destroyed in part; terradask apply {name} or terradask destroy {name} finishes it")
     if as_json:
-        result_json([*(status.as_dict() for status in statuses), *({"name": n, "state": "unfinished"} for n in unfinished)])
-    elif not statuses:
+        result_json([*(status.as_dict() for status in statuses), *_without_status(unfinished, declared)])
+    elif not statuses and not declared:
         say("no clusters; `terradask apply NAME` deploys one, and so does Cluster(name=...) in Python")
     else:
-        result(table(["name", "state", "workers", "max", "since", "owner", "scheduler"], [_row(s) for s in statuses]))
+        result(
+            table(
+                ["name", "state", "workers", "max", "since", "owner", "scheduler"],
+                [*map(_row, statuses), *([name, "declared", *[None] * 5] for name in declared)],
+            )
+        )
+
+
+def _without_status(unfinished: list[str], declared: list[str]) -> list[dict[str, str]]:
+    return [{"name": name, "state": state} for names, state in ((unfinished, "unfinished"), (declared, "declared")) for name in names]
 
 
 def _row(status: DeploymentStatus) -> list[object]:

@@ -1,13 +1,17 @@
-"""Begin: write the settings."""
+"""Begin: write the settings, and make the bucket for the network's state."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from terradask.cli._invocation import json_option
 from terradask.cli._output import result, result_json, say
+
+if TYPE_CHECKING:
+    from terradask_stacks.settings import Settings
 
 
 @click.command(short_help="Write a commented terradask.toml")
@@ -18,24 +22,68 @@ from terradask.cli._output import result, result_json, say
     help="Folder to write it into; by default the working directory.",
 )
 @click.option("--force", is_flag=True, help="Overwrite a file that is there.")
+@click.option(
+    "--state",
+    type=click.Choice(["s3"]),
+    help="Keep the network's state in S3: makes the bucket, and says so in the file, also in one that is there.",
+)
 @json_option
-def init(out: Path, force: bool, as_json: bool) -> None:
-    """Write a commented terradask.toml: every setting, its default and what it does."""
-    from terradask_modules.errors import InvalidInput
+def init(out: Path, force: bool, state: str | None, as_json: bool) -> None:
+    """Write a commented terradask.toml: every setting, its default and what it does.
+
+    With --state s3 the network's state goes into a private, versioned, encrypted bucket, which is made where it isn't there.
+    Running it again changes nothing.
+    """
     from terradask_stacks.loading import FILE_NAME
-    from terradask_stacks.reference import starter_toml
 
     path = out / FILE_NAME
-    out.mkdir(parents=True, exist_ok=True)
+    document = {"path": str(path.absolute())}
+    if force or state is None or not path.exists():
+        _write_starter(path, force=force)
+    if state is not None:
+        bucket, made = _keep_state_in_s3(path)
+        say(f"bucket {bucket}: {'made' if made else 'was there'}")
+        document["state_bucket"] = bucket
+    if as_json:
+        result_json(document)
+    else:
+        result(str(path))
+        say("next: terradask doctor, then terradask plan")
+
+
+def _write_starter(path: Path, *, force: bool) -> None:
+    from terradask_modules.errors import InvalidInput
+    from terradask_stacks.reference import starter_toml
+
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("w" if force else "x", encoding="utf-8") as stream:
             stream.write(starter_toml())
     except FileExistsError as error:
         raise InvalidInput(
-            f"there is a {FILE_NAME} already", given=path.absolute(), advice="edit it, or overwrite it with --force"
+            f"there is a {path.name} already", given=path.absolute(), advice="edit it, or overwrite it with --force"
         ) from error
-    if as_json:
-        result_json({"path": str(path.absolute())})
-    else:
-        result(str(path))
-        say("next: terradask doctor, then terradask plan")
+
+
+def _keep_state_in_s3(path: Path) -> tuple[str, bool]:
+    """Make the bucket, then say in the file that the state lies there: in this order, so that the file never names what isn't there."""
+    from terradask._aws import Aws
+    from terradask._state_bucket import make_state_bucket
+    from terradask._state_section import with_s3_state
+    from terradask_stacks.loading import load_settings
+
+    text = with_s3_state(path)
+    settings: Settings = load_settings(path).settings
+    aws = Aws(settings.workspace.region)
+    bucket = settings.state.bucket_for(aws.account_id, aws.region)
+    made = make_state_bucket(
+        aws,
+        bucket,
+        tags=settings.workspace.tags,
+        kms_key_arn=settings.state.kms_key_arn,
+        own_name=settings.state.bucket is None,
+        warn=say,
+    )
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    return bucket, made

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 PORT = click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port of the endpoint; by default a free one.")
 REGION = click.option("--region", default="us-east-1", show_default=True, help="Region that the environment names.")
 BARE = click.option("--bare", is_flag=True, help="Don't deploy the network baseline.")
+IAM = click.option("--iam", is_flag=True, help="Let IAM policies decide what hosts, other roles and users may do.")
 
 
 def check_installed() -> None:
@@ -46,8 +47,9 @@ def sim() -> None:
 @PORT
 @REGION
 @BARE
+@IAM
 @json_option
-def start(port: int, region: str, bare: bool, as_json: bool) -> None:
+def start(port: int, region: str, bare: bool, iam: bool, as_json: bool) -> None:
     """Start an embedded AWS that goes on running, and deploy the network on it.
 
     Prints the variables that make a shell use it: eval "$(terradask sim start)". `terradask sim stop` ends it.
@@ -57,7 +59,7 @@ def start(port: int, region: str, bare: bool, as_json: bool) -> None:
 
     say("starting the embedded AWS" + ("" if bare else " and deploying the network on it"))
     with interruption("terradask sim stop ends what was started"):
-        info = start_daemon(port=port, region=region, baseline=not bare)
+        info = start_daemon(port=port, region=region, baseline=not bare, enforce_iam=iam)
     say(f"the embedded AWS answers at {info.endpoint_url}")
     _show(info, environment_of(info), as_json)
 
@@ -101,9 +103,10 @@ def stop(as_json: bool) -> None:
 @PORT
 @REGION
 @BARE
+@IAM
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
-def run(ctx: click.Context, port: int, region: str, bare: bool, command: tuple[str, ...]) -> None:
+def run(ctx: click.Context, *, port: int, region: str, bare: bool, iam: bool, command: tuple[str, ...]) -> None:
     """Run COMMAND beside a fresh embedded AWS that ends with it: terradask sim run -- python script.py.
 
     The network is deployed first, and COMMAND's environment makes boto3, Terraform, hosts and terradask use the embedded
@@ -115,7 +118,7 @@ def run(ctx: click.Context, port: int, region: str, bare: bool, command: tuple[s
     def ready(info: SimulatorInfo) -> None:
         say(f"the embedded AWS answers at {info.endpoint_url}")
 
-    ctx.exit(run_beside(command, bare=bare, region=region, port=port, on_ready=ready))
+    ctx.exit(run_beside(command, bare=bare, region=region, port=port, enforce_iam=iam, on_ready=ready))
 
 
 def _show(info: SimulatorInfo, environ: Mapping[str, str | None], as_json: bool) -> None:

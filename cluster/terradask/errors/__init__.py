@@ -8,16 +8,21 @@
     │   ├── LockError                        terradask.lock.json
     │   ├── SynthesisError                   no stack can be made from settings and locked answers
     │   ├── UnsupportedOption                a parameter that this version doesn't build yet
+    │   ├── RuleError                        a team's Rego rules can't be read or evaluated
     │   ├── UnknownZone, UnknownInstanceType, UnknownImage
     │   └── NoIngress                        a cluster that nobody could reach
     ├── SetupError                       3   something on this machine is missing
+    │   ├── RegoMissing                      rules are set, and what reads them isn't installed
     │   ├── TerraformMissing, TerraformTooOld
     │   └── UnsupportedPlatform
     ├── AwsError                         3   AWS can't be used as things are
     │   ├── NoCredentials, ExpiredCredentials, InvalidCredentials
     │   ├── AccessDenied                     names the action
+    │   ├── ServiceRoleMissing               a service-linked role that the caller may not make
+    │   ├── QuotaTooSmall                8   for what the settings can reach
     │   ├── RegionUnknown
     │   ├── EndpointUnreachable
+    │   ├── BucketTaken                      a bucket's name belongs to somebody else
     │   └── AccountChanged                   locked answers belong to another account
     ├── TerraformError                   4   Terraform failed; carries its diagnostics
     │   ├── ProviderUnavailable          3
@@ -25,10 +30,13 @@
     │   │   └── ProviderChecksumMismatch
     │   ├── BackendMissing               6   the bucket for the state doesn't exist
     │   ├── StateLocked                  5   names the holder
+    │   ├── StateConflict                5   two states, neither may take the other's place
+    │   ├── StateNotMoved                5   the state lies elsewhere than the settings say
     │   ├── StalePlan                    5   the state changed since the plan
     │   └── TerraformCancelled         130
     ├── FolderBusy                       5   another process runs Terraform in this folder
-    ├── PlanChanged                      5   the plan's file or configuration isn't what was planned
+    ├── PlanChanged                      5   a saved plan, or what it starts from, isn't what was reviewed
+    ├── PolicyViolation                  8   a plan has findings that stop its apply
     ├── BaselineError                    6
     │   ├── NoBaseline                       the network isn't deployed
     │   ├── BaselineFormat                   client and network don't fit
@@ -49,11 +57,14 @@ from terradask.errors._aws import (
     AccessDenied,
     AccountChanged,
     AwsError,
+    BucketTaken,
     EndpointUnreachable,
     ExpiredCredentials,
     InvalidCredentials,
     NoCredentials,
+    QuotaTooSmall,
     RegionUnknown,
+    ServiceRoleMissing,
 )
 from terradask.errors._baseline import (
     BaselineError,
@@ -84,6 +95,11 @@ from terradask.errors._machine import (
     TerraformTooOld,
     UnsupportedPlatform,
 )
+from terradask.errors._policy import (
+    PolicyViolation,
+    RegoMissing,
+    RuleError,
+)
 from terradask.errors._terraform import (
     BackendMissing,
     FolderBusy,
@@ -92,7 +108,9 @@ from terradask.errors._terraform import (
     ProviderUnavailable,
     RegistryUnreachable,
     StalePlan,
+    StateConflict,
     StateLocked,
+    StateNotMoved,
     TerraformCancelled,
     TerraformError,
 )
@@ -107,6 +125,7 @@ __all__ = [
     "BaselineError",
     "BaselineFormat",
     "BaselineInUse",
+    "BucketTaken",
     "ClusterError",
     "ClusterNotFound",
     "ClusterStopped",
@@ -121,16 +140,23 @@ __all__ = [
     "NoCredentials",
     "NoIngress",
     "PlanChanged",
+    "PolicyViolation",
     "ProviderChecksumMismatch",
     "ProviderUnavailable",
+    "QuotaTooSmall",
     "RegionUnknown",
     "RegistryUnreachable",
+    "RegoMissing",
+    "RuleError",
     "SchedulerMissing",
     "SchedulerReplaced",
+    "ServiceRoleMissing",
     "SettingsError",
     "SetupError",
     "StalePlan",
+    "StateConflict",
     "StateLocked",
+    "StateNotMoved",
     "SynthesisError",
     "TerradaskError",
     "TerraformCancelled",

@@ -43,6 +43,51 @@ class AccessDenied(AwsError):
         self.action = action
 
 
+class ServiceRoleMissing(AwsError):
+    """The account lacks a service-linked role, and the caller may not make it.
+
+    Parameters
+    ----------
+    role
+        The role, such as ``AWSServiceRoleForAutoScaling``.
+    command
+        The command by which an administrator makes it.
+    denied
+        The action that the caller lacks.
+    """
+
+    def __init__(self, role: str, *, command: str, denied: str) -> None:
+        super().__init__(
+            f"the account has no service-linked role {role}, without which AWS launches no instance for a group",
+            given=f"AWS refuses {denied}",
+            allowed="a role that is there, or the right to make it (`terradask iam setup`)",
+            advice=f"let an administrator run, once for the account: {command}",
+        )
+        self.role = role
+        self.command = command
+        self.denied = denied
+
+
+class QuotaTooSmall(AwsError):
+    """AWS's quotas don't let the account reach what the settings allow.
+
+    Parameters
+    ----------
+    quotas
+        A line for each quota that is too small.
+    """
+
+    exit_code = 8
+
+    def __init__(self, quotas: list[str]) -> None:
+        super().__init__(
+            f"{len(quotas)} of AWS's quotas {'is' if len(quotas) == 1 else 'are'} too small for what the settings can reach",
+            given="; ".join(quotas),
+            advice="ask for more with `terradask quotas --request`, or lower max_workers",
+        )
+        self.quotas = quotas
+
+
 class RegionUnknown(AwsError):
     """There is no such AWS region."""
 
@@ -51,6 +96,10 @@ class RegionUnknown(AwsError):
 
 class EndpointUnreachable(AwsError):
     """AWS doesn't answer."""
+
+
+class BucketTaken(AwsError):
+    """A bucket of this name belongs to another AWS account."""
 
 
 class AccountChanged(AwsError):

@@ -96,6 +96,18 @@ class StateLocked(TerraformError):
     operation: str | None = None
 
 
+class StateConflict(TerraformError):
+    """Two states, of which neither may take the other's place."""
+
+    exit_code = 5
+
+
+class StateNotMoved(TerraformError):
+    """The settings name another place for the state than the one where it still lies."""
+
+    exit_code = 5
+
+
 class StalePlan(TerraformError):
     """The state has changed since the plan was made."""
 
@@ -136,14 +148,16 @@ class FolderBusy(TerradaskError):
 
 
 class PlanChanged(TerradaskError):
-    """A plan's file or its configuration isn't what was planned.
+    """A saved plan, or what it starts from, isn't what was reviewed.
 
     Parameters
     ----------
     problem
         What is different.
     what
-        Where: ``file`` or ``configuration``.
+        Where: ``file``, ``sidecar`` (what lies beside the file), ``report``, ``workspace``, ``account``, ``region``,
+        ``terradask version``, ``Terraform version``, ``provider version``, ``expiry``, ``configuration``, ``state lineage`` or
+        ``state serial``.
     """
 
     exit_code = 5

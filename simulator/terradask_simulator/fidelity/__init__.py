@@ -28,9 +28,13 @@ def install_all(*, public_cidr: str) -> None:
         instance_index,
         launch_templates,
         launches,
+        log_group_keys,
         metadata_tags,
+        pricing,
+        quotas,
         rule_descriptions,
         rule_ids,
+        service_roles,
     )
 
     addresses.install(public_cidr)
@@ -38,11 +42,15 @@ def install_all(*, public_cidr: str) -> None:
     instance_index.install()
     launch_templates.install()
     launches.install()
+    log_group_keys.install()
     metadata_tags.install()
     group_capacity.install()
     group_limits.install()
     group_schedules.install()
     group_api.install()
     delete_markers.install()
+    pricing.install()
+    quotas.install()
     rule_descriptions.install()
     rule_ids.install()
+    service_roles.install()

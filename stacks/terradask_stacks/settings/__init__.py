@@ -16,13 +16,18 @@ from terradask_stacks.rules import refuse, validate_cluster_name, validate_works
 from terradask_stacks.settings.base import Section
 from terradask_stacks.settings.cluster import ClusterSettings
 from terradask_stacks.settings.network import IngressRule, NetworkSettings
+from terradask_stacks.settings.policy import PolicySettings, Waiver
+from terradask_stacks.settings.state import StateSettings
 from terradask_stacks.settings.workspace import WorkspaceSettings
 
 __all__ = [
     "ClusterSettings",
     "IngressRule",
     "NetworkSettings",
+    "PolicySettings",
     "Settings",
+    "StateSettings",
+    "Waiver",
     "WorkspaceSettings",
     "check_capacity",
     "check_egress",
@@ -43,6 +48,8 @@ class Settings(Section):
 
     workspace: WorkspaceSettings = WorkspaceSettings()
     network: NetworkSettings = NetworkSettings()
+    state: StateSettings = StateSettings()
+    policy: PolicySettings = PolicySettings()
     cluster: ClusterSettings = ClusterSettings()
     clusters: dict[Annotated[str, AfterValidator(_cluster_name)], ClusterSettings] = Field(
         default={}, description="Declared clusters by name: what a table leaves open is as in [cluster]."
@@ -59,14 +66,16 @@ class Settings(Section):
     @model_validator(mode="after")
     def _zones_agree(self) -> Settings:
         region = self.workspace.region
-        foreign = [zone for zone in self.network.zones or () if not zone.startswith(region)]
+        zones = self.network.zone_names
+        setting = "network.subnets" if self.network.subnets else "network.zones"
+        foreign = [zone for zone in zones or () if not zone.startswith(region)]
         if foreign:
             raise refuse(
-                f"network.zones names {', '.join(foreign)}, outside of workspace.region, {region}",
+                f"{setting} names {', '.join(foreign)}, outside of workspace.region, {region}",
                 allowed=f"zones of {region}, such as {region}a",
             )
         for section, cluster in [("cluster", self.cluster), *((f"clusters.{name}", c) for name, c in self.clusters.items())]:
             zone = cluster.zone_name
-            if zone is not None and self.network.zones is not None and zone not in self.network.zones:
-                raise refuse(f"{section}.zone_name is {zone}, which is not in network.zones", allowed=", ".join(self.network.zones))
+            if zone is not None and zones is not None and zone not in zones:
+                raise refuse(f"{section}.zone_name is {zone}, which is not in {setting}", allowed=", ".join(zones))
         return self

@@ -13,12 +13,18 @@ from terradask_stacks.rules import (
     check_image,
     check_ingress_cidr,
     check_instance_types,
+    check_key_arn,
     check_network_cidr,
+    check_policy_arn,
     check_ports,
+    check_role_name_prefix,
+    check_role_path,
+    check_vpc_id,
     refuse,
     unique,
 )
 from terradask_stacks.settings.base import Section
+from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 
 EndpointService = Literal["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
 DiskSize = Annotated[int, Field(ge=8, le=16384)]
@@ -60,7 +66,7 @@ class NetworkSettings(Section):
 
     cidr: Annotated[str, AfterValidator(check_network_cidr)] = Field(
         default="10.64.0.0/16",
-        description="Address block of the VPC, /16 to /24. Changing it makes a new network.",
+        description="Address block of the VPC, /16 to /24. Changing it makes a new network. Not used with vpc_id.",
     )
     zones: Annotated[list[str], AfterValidator(unique)] | None = Field(
         default=None,
@@ -88,12 +94,54 @@ class NetworkSettings(Section):
         default=False,
         description="Put workers into public subnets with public addresses; nothing may connect to them from outside.",
     )
+    public_schedulers: bool = Field(
+        default=True,
+        description="Give schedulers public addresses. false: they lie in private subnets, and clusters need "
+        "cluster.use_scheduler_public_ip = false.",
+    )
+    dual_stack: bool = Field(
+        default=False,
+        description="Give the VPC a block of IPv6 addresses of Amazon's, and hosts such addresses beside IPv4; out of private subnets "
+        "alone, through an egress-only internet gateway.",
+    )
+    flow_logs: bool = Field(
+        default=False,
+        description="Write the VPC's flow logs to CloudWatch, log group /terradask/<workspace>/flow-logs, kept for log_retention_days.",
+    )
+    vpc_id: Annotated[str, AfterValidator(check_vpc_id)] | None = Field(
+        default=None,
+        description="A VPC that exists already, used instead of making one. Needs subnets; its routes and endpoints stay as they are.",
+    )
+    subnets: dict[str, ZoneSubnets] = Field(
+        default={}, description="Zone -> the subnets of vpc_id for schedulers and for workers. These are the network's zones."
+    )
+    security_groups: SecurityGroups | None = Field(
+        default=None,
+        description="Security groups of vpc_id for schedulers and workers, used instead of making them. ingress is then only checked.",
+    )
+    instance_profiles: InstanceProfiles | None = Field(
+        default=None,
+        description="Instance profiles that exist already, used instead of making them and their roles.",
+    )
+    permissions_boundary: Annotated[str, AfterValidator(check_policy_arn)] | None = Field(
+        default=None, description="ARN of the policy that bounds the rights of every role that terradask makes."
+    )
+    role_path: Annotated[str, AfterValidator(check_role_path)] = Field(
+        default="/", description="Path of the roles and instance profiles that terradask makes, such as /platform/."
+    )
+    role_name_prefix: Annotated[str, AfterValidator(check_role_name_prefix)] = Field(
+        default="", description="What the names of roles and instance profiles that terradask makes begin with, 24 characters at most."
+    )
+    kms_key_arn: Annotated[str, AfterValidator(check_key_arn)] | None = Field(
+        default=None,
+        description="KMS key that encrypts volumes, the workspace's bucket, clusters' secrets and logs. Unset: AWS's own keys.",
+    )
     ingress: list[IngressRule] = Field(default=[], description="Who may reach schedulers from outside the network. Empty: nobody.")
     data_buckets: Annotated[list[Annotated[str, AfterValidator(check_bucket_path)]], AfterValidator(unique)] = Field(
         default=[], description="Buckets, or bucket/prefix, that schedulers and workers may read and write."
     )
     log_retention_days: Annotated[int, AfterValidator(_retention)] = Field(
-        default=30, description="Days that CloudWatch keeps the hosts' logs."
+        default=30, description="Days that CloudWatch keeps the hosts' logs, and flow logs."
     )
     image: Annotated[str, AfterValidator(check_image)] | None = Field(
         default=None,
@@ -114,8 +162,52 @@ class NetworkSettings(Section):
             raise refuse(f"network.ingress opens {', '.join(twice)} twice, which AWS refuses", allowed="each ports and cidr once")
         return self
 
+    @property
+    def zone_names(self) -> list[str] | None:
+        """The zones that the settings name; None where they leave that open."""
+        return sorted(self.subnets) if self.subnets else self.zones
+
+    @model_validator(mode="after")
+    def _given_whole(self) -> NetworkSettings:
+        if self.vpc_id is None:
+            needing = [name for name in ("subnets", "security_groups") if getattr(self, name)]
+            if needing:
+                raise refuse(
+                    f"network.{needing[0]} is given without network.vpc_id",
+                    allowed="vpc_id and what lies in it, or neither",
+                    advice="set network.vpc_id to the VPC in which they lie",
+                )
+            return self
+        if not self.subnets:
+            raise refuse(
+                "network.vpc_id is given without network.subnets",
+                allowed='a table for each zone: [network.subnets."us-east-1a"] with scheduler and worker',
+                advice="name the VPC's subnets; terradask makes none in a VPC that isn't its own",
+            )
+        if self.zones is not None and set(self.zones) != set(self.subnets):
+            raise refuse(
+                f"network.zones names {', '.join(sorted(self.zones))}, network.subnets {', '.join(sorted(self.subnets))}",
+                allowed="the same zones, or network.zones left out",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _nothing_for_a_given_vpc(self) -> NetworkSettings:
+        unused = ("nat", "interface_endpoints", "public_subnet_prefix_length", "private_subnet_prefix_length", "dual_stack", "flow_logs")
+        fields = type(self).model_fields
+        without_effect = [name for name in unused if getattr(self, name) != fields[name].default]
+        if self.vpc_id is not None and without_effect:
+            raise refuse(
+                f"network.{', network.'.join(without_effect)} would be made in {self.vpc_id}, which isn't terradask's own",
+                allowed="these settings without network.vpc_id",
+                advice="leave them out: a given VPC's subnets, routes, endpoints and flow logs are its owner's",
+            )
+        return self
+
     @model_validator(mode="after")
     def _subnets_fit(self) -> NetworkSettings:
+        if self.vpc_id is not None:
+            return self
         fit = slot_count(
             self.cidr,
             public_prefix_length=self.public_subnet_prefix_length,

@@ -1,0 +1,26 @@
+"""What is wrong with given resources: certainly, or only likely."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from terradask_modules.names import TAG_WORKSPACE
+from terradask_stacks.errors import Finding
+
+
+class LikelyFinding(Finding):
+    """Something that is probably wrong: it is told, and refuses nothing."""
+
+
+def own_tag(where: str, given: str, description: Mapping[str, Any], workspace: str) -> Iterator[Finding]:
+    """Find a given resource that carries this workspace's tag: destroying the network removes all that do."""
+    tags = {tag["Key"]: tag.get("Value") for tag in description.get("Tags") or ()}
+    if tags.get(TAG_WORKSPACE) == workspace:
+        yield Finding(
+            where=where,
+            problem=f"it carries the tag {TAG_WORKSPACE} = {workspace}, by which terradask knows what is its own and may be removed",
+            given=given,
+            allowed="resources without this workspace's tag",
+            advice=f"remove the tag {TAG_WORKSPACE} from it, or leave the setting out if terradask made it",
+        )

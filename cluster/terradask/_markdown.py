@@ -1,0 +1,104 @@
+"""Markdown that nothing in it can break out of, fitted into a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_ESCAPES = (
+    ("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("#", "#\u200b"), ("|", "\\|"), ("\r", " "), ("\n", " "), ("@", "@\u200b"),
+    ("`", "&#96;"), ("*", "&#42;"), ("](", "]\u200b("), ("~~", "~\u200b~"), ("://", ":\u200b//"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page that may be cut short.
+
+    Parameters
+    ----------
+    name
+        What it is about.
+    rank
+        Its importance: the section with the lowest number is kept longest.
+    head, tail
+        What stands around the blocks; without blocks there is no section.
+    blocks
+        Its content, in pieces of which each is kept whole or left out.
+    what
+        What the blocks are, for the line that says how many are missing.
+    """
+
+    name: str
+    rank: int
+    head: str
+    blocks: Sequence[str]
+    what: str
+    tail: str = ""
+
+
+def fitted(sections: Sequence[Section], room: int) -> str:
+    """Return sections in their order, cut at the least important end so that they need no more than so many characters.
+
+    Parameters
+    ----------
+    sections
+        The page.
+    room
+        How many characters there are.
+    """
+    order = sorted(range(len(sections)), key=lambda index: sections[index].rank)
+    # A line for every section, should it have to go.
+    notes = {index: _missing(sections[index], len(sections[index].blocks), whole=True) for index in order if sections[index].blocks}
+    left = room - sum(map(len, notes.values()))
+    texts: dict[int, str] = {}
+    for index, note in ((index, notes[index]) for index in order if index in notes):
+        text = _cut(sections[index], left + len(note))
+        texts[index] = text or note
+        left += len(note) - len(texts[index])
+    page = "".join(texts[index] for index in range(len(sections)) if index in texts)
+    return page if len(page) <= room else ""
+
+
+def _cut(section: Section, room: int) -> str:
+    """Return a section with as many blocks as there is room for; empty where there is room for none."""
+    whole = section.head + "".join(section.blocks) + section.tail
+    if len(whole) <= room:
+        return whole
+    used = len(section.head) + len(section.tail) + len(_missing(section, len(section.blocks)))
+    kept = 0
+    for block in section.blocks:
+        if used + len(block) > room:
+            break
+        used += len(block)
+        kept += 1
+    if not kept:
+        return ""
+    return section.head + "".join(section.blocks[:kept]) + section.tail + _missing(section, len(section.blocks) - kept)
+
+
+def _missing(section: Section, number: int, *, whole: bool = False) -> str:
+    more = "" if whole else "more "
+    return f"\n… left out for length: {section.name}, {number} {more}{section.what}; report.json has them.\n"
+
+
+def row(cells: Sequence[str]) -> str:
+    """Return a row of a table, from cells that are Markdown already."""
+    return f"| {' | '.join(cells)} |\n"
+
+
+def escaped(text: str) -> str:
+    """Return text that Markdown leaves as it is: no tag, table cell, link or mention comes of it."""
+    for old, new in _ESCAPES:
+        text = text.replace(old, new)
+    return text
+
+
+def code(text: str) -> str:
+    """Return text as inline code: as HTML, where backticks in it do no harm."""
+    return f"<code>{escaped(text)}</code>"
+
+
+def fenced(text: str) -> str:
+    """Return text that can't end a fenced block."""
+    return text.replace("```", "``\u200b`")

@@ -1,0 +1,120 @@
+"""Plans of several stacks in one go: each of its own, one report, one folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from terradask._plan_secrets import masked_text
+from terradask._report import PlanReport, WorkspaceReport
+from terradask._report_sources import context_of, report_on
+from terradask.errors import NoBaseline, TerradaskError, TerraformCancelled
+from terradask_modules.names import NETWORK_STACK
+
+if TYPE_CHECKING:
+    from terradask._saved_plan import Plan
+    from terradask._workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Plans:
+    """Plans of several stacks of one workspace.
+
+    Parameters
+    ----------
+    plans
+        The plans, in the order in which they are to be applied.
+    report
+        What a reviewer gets: these plans, and the stacks that have none.
+    errors
+        Why stacks could not be planned.
+    """
+
+    plans: tuple[Plan, ...]
+    report: WorkspaceReport
+    errors: tuple[TerradaskError, ...] = ()
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Save plans and reports for `Workspace.open_plans`, in place of what an earlier call left there.
+
+        Parameters
+        ----------
+        folder
+            The folder; each stack gets one in it.
+
+        Raises
+        ------
+        InvalidInput
+            If something else is in the folder.
+        """
+        from terradask._plan_folder import PlanFolder
+
+        PlanFolder(Path(folder)).write(self.report, self.plans)
+
+
+def plan_stacks(
+    workspace: Workspace, stacks: Iterable[str] | None = None, *, destroy: bool = False, refresh: bool = False, changed_only: bool = False
+) -> Plans:
+    """Plan several stacks; the parameters are those of `Workspace.plan`."""
+    names = in_order([NETWORK_STACK, *workspace.settings.clusters] if stacks is None else stacks)
+    waiting = _waiting(workspace, names) if not destroy else ()
+    names = [name for name in names if name not in waiting]
+    unchanged = _unchanged(workspace, names) if changed_only and not destroy else ()
+    plans: list[Plan] = []
+    reports: list[PlanReport] = []
+    failed: dict[str, TerradaskError] = {}
+    for name in names:
+        if name in unchanged:
+            continue
+        try:
+            plan = _plan(workspace, name, destroy=destroy, refresh=refresh)
+            reports.append(report_on(workspace, plan))
+            plans.append(plan)
+        except TerraformCancelled:
+            raise
+        except TerradaskError as error:
+            # With one stack there is nothing to report beside the error.
+            if len(names) == 1:
+                raise
+            failed[name] = error
+    report = WorkspaceReport(
+        context=reports[0].context if reports else context_of(workspace),
+        plans=tuple(reports),
+        unchanged=unchanged,
+        waiting=waiting,
+        failed={name: masked_text(str(error)) for name, error in failed.items()},
+    )
+    return Plans(tuple(plans), report, tuple(failed.values()))
+
+
+def in_order(stacks: Iterable[str]) -> list[str]:
+    """Return stacks in the order in which they are applied, each once: the network first."""
+    names = list(dict.fromkeys(stacks))
+    return sorted(names, key=lambda name: name != NETWORK_STACK)
+
+
+def _plan(workspace: Workspace, name: str, *, destroy: bool, refresh: bool) -> Plan:
+    if name == NETWORK_STACK:
+        return workspace.plan_network(destroy=destroy, refresh=refresh)
+    return workspace.plan_cluster(name, destroy=destroy, refresh=refresh)
+
+
+def _waiting(workspace: Workspace, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the clusters that wait for a network which is planned beside them, and isn't there yet."""
+    clusters = tuple(name for name in names if name != NETWORK_STACK)
+    if not clusters or NETWORK_STACK not in names:
+        return ()
+    try:
+        workspace.baseline()
+    except NoBaseline:
+        return clusters
+    return ()
+
+
+def _unchanged(workspace: Workspace, names: Sequence[str]) -> tuple[str, ...]:
+    from terradask._applied import AppliedNotes
+
+    return AppliedNotes(workspace.aws, workspace.bucket).unchanged(workspace.synth(names))

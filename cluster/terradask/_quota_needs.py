@@ -1,0 +1,170 @@
+"""Which of AWS's quotas the settings can reach, and how much of each. Pure.
+
+Codes: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html (vCPUs, by instance family),
+https://docs.aws.amazon.com/general/latest/gr/ec2-service.html, https://docs.aws.amazon.com/general/latest/gr/as.html,
+https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings
+
+_STANDARD = ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z")
+_FAMILY = re.compile(r"[a-z]+")
+
+
+@dataclass(frozen=True, order=True)
+class Quota:
+    """One of AWS's quotas.
+
+    Parameters
+    ----------
+    service, code
+        As Service Quotas names them.
+    name
+        What it is about.
+    """
+
+    service: str
+    code: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Need:
+    """How much of a quota a workspace can come to use.
+
+    Parameters
+    ----------
+    quota
+        The quota.
+    amount
+        vCPUs, or resources.
+    why
+        What it is made of.
+    """
+
+    quota: Quota
+    amount: int
+    why: str
+
+
+VPCS = Quota("vpc", "L-F678F1CE", "VPCs per Region")
+NAT_GATEWAYS = Quota("vpc", "L-FE5A380F", "NAT gateways per Availability Zone")
+SECURITY_GROUPS = Quota("vpc", "L-E79EC296", "VPC security groups per Region")
+SECURITY_GROUP_RULES = Quota("vpc", "L-0EA8095F", "Inbound or outbound rules per security group")
+ADDRESSES = Quota("ec2", "L-0263D0A3", "EC2-VPC Elastic IPs")
+LAUNCH_TEMPLATES = Quota("ec2", "L-FB451C26", "Launch templates per Region")
+GROUPS = Quota("autoscaling", "L-CDE20ADC", "Auto Scaling groups per Region")
+
+
+def _on_demand(code: str, families: str) -> Quota:
+    return Quota("ec2", code, f"Running On-Demand {families} instances (vCPUs)")
+
+
+_VCPUS: Mapping[tuple[str, ...], Quota] = {
+    _STANDARD: _on_demand("L-1216C47A", "Standard (A, C, D, H, I, M, R, T, Z)"),
+    ("dl",): _on_demand("L-6E869C2A", "DL"),
+    ("f",): _on_demand("L-74FC7D96", "F"),
+    ("g", "gr", "vt"): _on_demand("L-DB2E81BA", "G and VT"),
+    ("hpc",): _on_demand("L-F7808C92", "HPC"),
+    ("inf",): _on_demand("L-1945791B", "Inf"),
+    ("p",): _on_demand("L-417A185B", "P"),
+    ("trn",): _on_demand("L-2C3B7624", "Trn"),
+    ("u",): _on_demand("L-43DA4232", "High Memory"),
+    ("x",): _on_demand("L-7295265B", "X"),
+}
+
+
+def vcpu_quota(instance_type: str) -> Quota | None:
+    """Return the quota that counts an instance type's vCPUs on demand; None for a family that is not known here."""
+    family = _FAMILY.match(instance_type)
+    letters = "" if family is None else family[0]
+    return next((quota for families, quota in _VCPUS.items() if letters in families), None)
+
+
+def cluster_needs(clusters: Mapping[str, ClusterSettings], vcpus: Mapping[str, int]) -> list[Need]:
+    """Return what clusters need when all of them run with ``max_workers``.
+
+    Parameters
+    ----------
+    clusters
+        Settings by name.
+    vcpus
+        Instance type -> its vCPUs.
+
+    Notes
+    -----
+    A group may launch any of its types: counted is the largest that a quota knows, for every one of its instances.
+    """
+    parts: dict[Quota, list[tuple[int, str]]] = {}
+    for name, cluster in sorted(clusters.items()):
+        for group, count, types in (
+            ("scheduler", 1, cluster.scheduler_vm_types),
+            ("workers", cluster.max_workers, cluster.worker_vm_types),
+        ):
+            for quota, instance_type in _largest(types, vcpus).items():
+                amount = count * vcpus[instance_type]
+                parts.setdefault(quota, []).append((amount, f"{name} {group}: {count} x {instance_type}"))
+    needs = [Need(quota, sum(amount for amount, _ in found), _join(why for _, why in found)) for quota, found in parts.items()]
+    groups = Need(GROUPS, 2 * len(clusters), f"two groups for each of {len(clusters)} clusters")
+    return [*sorted(needs, key=lambda need: need.quota), groups]
+
+
+def network_needs(network: NetworkSettings, zones: Sequence[str]) -> list[Need]:
+    """Return what the network needs.
+
+    Parameters
+    ----------
+    network
+        Its settings.
+    zones
+        The zones that it spans.
+    """
+    found = [Need(LAUNCH_TEMPLATES, 2, "one for schedulers, one for workers")]
+    if network.security_groups is None:
+        groups = 3 if network.interface_endpoints else 2
+        ports = sum(len(rule.port_ranges) for rule in network.ingress)
+        found += [
+            # Out go five rules at most: to the network, to S3, to port 443, and over IPv6.
+            Need(SECURITY_GROUP_RULES, max(ports + 1, 5), f"the schedulers' group: {ports} of network.ingress, and one for workers"),
+            Need(SECURITY_GROUPS, groups, "schedulers, workers" + (", interface endpoints" if groups == 3 else "")),
+        ]
+    if network.vpc_id is None:
+        gateways = {"none": 0, "single": 1, "per_zone": len(zones)}[network.nat]
+        found += [
+            Need(ADDRESSES, gateways, f"an address for each NAT gateway, {gateways} with network.nat = {network.nat}"),
+            Need(NAT_GATEWAYS, min(gateways, 1), "one in a zone"),
+            Need(VPCS, 1, "the network"),
+        ]
+    return sorted(found, key=lambda need: need.quota)
+
+
+def clusters_of(settings: Settings) -> dict[str, ClusterSettings]:
+    """Return the declared clusters; where none is declared, one as ``[cluster]`` has it."""
+    return dict(settings.clusters) or {"a cluster": settings.cluster}
+
+
+def unknown_families(types: Iterable[str]) -> list[str]:
+    """Return the instance types whose quota is not known here."""
+    return sorted({name for name in types if vcpu_quota(name) is None})
+
+
+def _largest(types: Iterable[str], vcpus: Mapping[str, int]) -> dict[Quota, str]:
+    """Return the largest type for each quota; types that AWS doesn't offer are left out."""
+    found: dict[Quota, str] = {}
+    for name in types:
+        quota = vcpu_quota(name)
+        if quota is not None and name in vcpus and vcpus[name] > vcpus.get(found.get(quota, ""), 0):
+            found[quota] = name
+    return found
+
+
+def _join(texts: Iterable[str]) -> str:
+    return ", ".join(texts)

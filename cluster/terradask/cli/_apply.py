@@ -1,0 +1,153 @@
+"""``terradask apply``: exactly the plan that was reviewed, or one that is shown and asked about now."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from terradask.cli._completion import complete_stack
+from terradask.cli._invocation import interruption, json_option, yes_option
+from terradask.cli._output import result_json, say
+from terradask.cli._plan import show
+from terradask.cli._question import check_answerable, declined
+from terradask.cli._story import Story
+
+if TYPE_CHECKING:
+    from terradask._report import PlanReport
+    from terradask._saved_plan import Plan
+    from terradask._workspace import Workspace
+
+    _Round = tuple[Sequence[Plan], Sequence[PlanReport]]
+
+NETWORK = "network"
+
+#: No name of a stack has any of these.
+_PATH_SIGNS = re.compile(r"[/\\.]")
+
+
+@click.command(short_help="Apply the reviewed plan, or a new one after showing it")
+@click.argument("what", nargs=-1, metavar="[DIR | PLAN | STACK...]", shell_complete=complete_stack)
+@click.option(
+    "--plan",
+    "saved",
+    type=click.Path(exists=True, path_type=Path),
+    help="Apply the plans that `terradask plan --out` saved here; the same as naming the folder.",
+)
+@click.option("--start", is_flag=True, help="Start the applied clusters afterwards.")
+@yes_option
+@json_option
+def apply(*, what: tuple[str, ...], saved: Path | None, start: bool, yes: bool, as_json: bool) -> None:
+    """Apply the plans in DIR, which `terradask plan --out DIR` saved, or plan each STACK, show the plan, ask, and apply exactly that.
+
+    Saved plans are applied as they were reviewed or refused, all of them, before anything is changed: where a plan's file, the
+    configuration, the state, the account or region, or a version is another one, or the plan has expired, the error says which. STACK
+    is network, or the name of a cluster; by default the network, then every cluster that terradask.toml declares. A cluster is
+    deployed stopped: --start or `terradask start NAME` starts it.
+    """
+    folder, stacks = _meant(what, saved)
+    check_answerable(yes, "apply")
+    from terradask._workspace import Workspace
+
+    story = Story()
+    workspace = Workspace.load(progress=story)
+    applied: list[PlanReport] = []
+    clusters: list[str] = []
+    for plans, reports in _rounds(workspace, story, folder, stacks):
+        _apply(workspace, story, plans, reports, yes=yes)
+        applied += reports
+        clusters += [plan.stack for plan in plans if plan.stack != NETWORK and not plan.destroy]
+    started = _start(workspace, clusters) if start else {}
+    if as_json:
+        documents = [{**report.as_dict(), **started.get(report.stack, {})} for report in applied]
+        result_json(documents[0] if len(documents) == 1 else {"stacks": documents})
+
+
+def _meant(what: Sequence[str], saved: Path | None) -> tuple[Path | None, tuple[str, ...] | None]:
+    """Return the saved plans that are meant, or the stacks; None for the default ones."""
+    from terradask._plan_folder import PlanFolder
+    from terradask._saved_plan import PLAN_NAME
+
+    if saved is not None and what:
+        raise click.UsageError("STACK and --plan exclude each other: a saved plan knows its stack.")
+    if saved is not None or not what:
+        return saved, None
+    path = Path(what[0])
+    saved_here = PlanFolder(path).report is not None or (path / PLAN_NAME).is_file()
+    if not (_PATH_SIGNS.search(what[0]) or saved_here):
+        return None, tuple(what)
+    if len(what) > 1:
+        raise click.UsageError(f"{what[0]} is a folder of saved plans: name nothing beside it.")
+    return path, None
+
+
+def _rounds(workspace: Workspace, story: Story, folder: Path | None, stacks: Sequence[str] | None) -> Iterator[_Round]:
+    """Yield the plans that are shown and applied together: saved ones at once; else the network's before the clusters are planned on it."""
+    if folder is not None:
+        with story.telling():
+            plans = _open(workspace, folder)
+            reports = [workspace.report(plan) for plan in plans]
+        yield plans, reports
+        return
+    names = list(dict.fromkeys(stacks or (NETWORK, *workspace.settings.clusters)))
+    for group in ([n for n in names if n == NETWORK], [n for n in names if n != NETWORK]):
+        if group:
+            with story.telling():
+                planned = workspace.plan(group)
+            if planned.errors:
+                raise planned.errors[0]
+            yield planned.plans, planned.report.plans
+
+
+def _open(workspace: Workspace, path: Path) -> list[Plan]:
+    from terradask._plan_folder import PlanFolder
+
+    return workspace.open_plans(path) if PlanFolder(path).report is not None else [workspace.open_plan(path)]
+
+
+def _apply(workspace: Workspace, story: Story, plans: Sequence[Plan], reports: Sequence[PlanReport], *, yes: bool) -> None:
+    """Show plans, ask once, and apply them."""
+    for report in reports:
+        show(report, err=True)
+    _refuse_blocked(reports)
+    changing = [plan for plan, report in zip(plans, reports, strict=True) if report.summary.changed or report.summary.outputs]
+    names = ", ".join(plan.stack for plan in changing)
+    if not changing:
+        say("nothing to do")
+    elif not yes and not click.confirm(f"Apply {'this plan' if len(changing) == 1 else 'these plans'} to {names}?", err=True):
+        raise declined()
+    for plan in changing:
+        left = f"terradask apply {plan.stack} goes on with what was begun, terradask destroy {plan.stack} removes it"
+        with story.telling(), interruption(left):
+            workspace.apply(plan)
+        say(f"{plan.stack}: {'destroyed' if plan.destroy else 'deployed'}")
+
+
+def _refuse_blocked(reports: Sequence[PlanReport]) -> None:
+    from terradask.errors import PolicyViolation
+
+    for report in reports:
+        if report.blocked:
+            raise PolicyViolation([finding for finding in report.findings if finding.blocking], stack=report.stack)
+
+
+def _start(workspace: Workspace, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Start clusters, all before waiting for the first one's scheduler, and return what a script wants to know of each."""
+    started: dict[str, dict[str, Any]] = {}
+    for name in names:
+        with interruption(f"terradask stop {name} ends what was started"):
+            run = workspace.deployment(name).start()
+        say(f"{name}: started as {run.run_id} with {run.n_workers} workers")
+        started[name] = {"run_id": run.run_id, "n_workers": run.n_workers}
+    for name in names:
+        deployment = workspace.deployment(name)
+        settings = deployment.descriptor.settings
+        with interruption(f"terradask stop {name} ends what was started"):
+            attachment = deployment.attach(timeout_seconds=settings["create_timeout_seconds"])
+        address = attachment.address(public=bool(settings.get("use_scheduler_public_ip", True)))
+        say(f"{name}: scheduler at {address}")
+        started[name]["scheduler_address"] = address
+    return started

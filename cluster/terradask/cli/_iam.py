@@ -1,0 +1,150 @@
+"""``terradask iam``: the policies that people and pipelines need, exactly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from terradask.cli._output import result, result_json
+
+if TYPE_CHECKING:
+    from terradask_modules.caller_policies import Caller, CallerScope, GitHubActions
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--account", help="Number of the AWS account; by default that of the credentials. With it, none are needed."),
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(["json", "terraform"]),
+        default="json",
+        show_default=True,
+        help="json: each policy's document by its name. terraform: a .tf.json file that makes them.",
+    ),
+    click.option(
+        "--out",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Folder to write them into, a file for each policy, instead of printing them.",
+    ),
+)
+_TRUST = (
+    click.option("--trust", metavar="github:OWNER/REPO", help="Print, too, the trust policy of a role that this repository's jobs take."),
+    click.option("--environment", help="The deployment environment that such a job must name."),
+)
+
+
+def _with(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    def decorate(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+@click.group(short_help="Print the least IAM policies for people and pipelines")
+def iam() -> None:
+    """Print the least IAM policies that people and pipelines need in this workspace, account and region.
+
+    AWS limits a policy's size: where one isn't enough there are several, numbered, and a caller needs all of them. docs/iam.md says
+    who gets which.
+    """
+
+
+@iam.command(short_help="For making, changing and destroying the network")
+@_with(*_OPTIONS)
+def setup(account: str | None, form: str, out: Path | None) -> None:
+    """Print what making, changing and destroying the network needs. It can be detached after the first apply.
+
+    Nothing in daily work needs it: clusters come and go with `ongoing` or `user`.
+    """
+    _print("setup", account, form, out)
+
+
+@iam.command(short_help="For running clusters and planning the network")
+@_with(*_OPTIONS, *_TRUST)
+def ongoing(account: str | None, form: str, out: Path | None, trust: str | None, environment: str | None) -> None:
+    """Print what deploying, starting, stopping and destroying clusters needs, and planning the network without changing it.
+
+    For a platform team and for the pipeline that applies. It reads no cluster's keys, so it can't attach to one.
+    """
+    _print("ongoing", account, form, out, _trusted("ongoing", trust, environment))
+
+
+@iam.command(short_help="For planning in pull requests")
+@_with(*_OPTIONS, *_TRUST)
+def ci(account: str | None, form: str, out: Path | None, trust: str | None, environment: str | None) -> None:
+    """Print what planning the network and clusters needs: reading, and the locks of states.
+
+    With --trust and without --environment, the role is for the jobs of pull requests.
+    """
+    _print("ci", account, form, out, _trusted("ci", trust, environment))
+
+
+@iam.command(short_help="For data scientists: clusters on the standing network")
+@_with(*_OPTIONS)
+def user(account: str | None, form: str, out: Path | None) -> None:
+    """Print what making, attaching to, starting, scaling, stopping and destroying clusters on the standing network needs.
+
+    Whoever holds it may run code on every cluster of the workspace.
+    """
+    _print("user", account, form, out)
+
+
+def _trusted(caller: Caller, trust: str | None, environment: str | None) -> GitHubActions | None:
+    from terradask_modules.caller_policies import parse_trust
+
+    if trust is None:
+        if environment is not None:
+            raise click.UsageError("--environment belongs to --trust")
+        return None
+    if environment is None and caller != "ci":
+        raise click.UsageError("--trust needs --environment here: anybody who may open a pull request would hold these rights otherwise")
+    return parse_trust(trust, environment=environment)
+
+
+def _print(caller: Caller, account: str | None, form: str, out: Path | None, trusted: GitHubActions | None = None) -> None:
+    from terradask._caller_scope import caller_scope
+    from terradask._workspace import Workspace
+    from terradask_modules.caller_policies import caller_policies
+    from terradask_modules.names import resource_name
+
+    workspace = Workspace.load()
+    scope = caller_scope(workspace.settings, workspace.aws, account=account)
+    role = resource_name(scope.workspace, caller)
+    documents = caller_policies(scope, caller)
+    trust = None if trusted is None else trusted.policy(scope)
+    if form == "terraform":
+        files = {f"{role}.tf.json": _terraform(role, documents, trust, scope)}
+    else:
+        files = {f"{name}.json": document for name, document in documents.items()}
+        if trust is not None:
+            files[f"{role}-trust.json"] = trust
+    if out is None:
+        result_json(files[f"{role}.tf.json"] if form == "terraform" else {name.removesuffix(".json"): d for name, d in files.items()})
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    for name, document in files.items():
+        (out / name).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    result("\n".join(str(out / name) for name in files))
+
+
+def _terraform(role: str, documents: dict[str, Any], trust: dict[str, Any] | None, scope: CallerScope) -> dict[str, Any]:
+    """Return Terraform's configuration of the policies, and of the role that is trusted with them."""
+    from terradask_modules.names import TAG_WORKSPACE
+
+    tags = {TAG_WORKSPACE: scope.workspace}
+    resources: dict[str, Any] = {
+        "aws_iam_policy": {name: {"name": name, "policy": json.dumps(document), "tags": tags} for name, document in documents.items()}
+    }
+    if trust is not None:
+        resources["aws_iam_role"] = {role: {"name": role, "assume_role_policy": json.dumps(trust), "tags": tags}}
+        resources["aws_iam_role_policy_attachment"] = {
+            name: {"role": f"${{aws_iam_role.{role}.name}}", "policy_arn": f"${{aws_iam_policy.{name}.arn}}"} for name in documents
+        }
+    return {"resource": resources}

@@ -1,0 +1,101 @@
+"""``terradask plan``: what applying stacks would change, for a terminal, a pull request or a script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from terradask.cli._completion import complete_stack
+from terradask.cli._invocation import json_option
+from terradask.cli._output import result, result_json, say
+from terradask.cli._story import Story
+
+if TYPE_CHECKING:
+    from terradask._report import PlanReport, WorkspaceReport
+
+
+@click.command(short_help="Show what applying stacks would change")
+@click.argument("stacks", nargs=-1, metavar="[STACK]...", shell_complete=complete_stack)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to save plans and reports into, for `terradask apply DIR`; an earlier plan in it is replaced.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["terminal", "markdown", "json"]),
+    default="terminal",
+    show_default=True,
+    help="How to show it; markdown is for a pull request.",
+)
+@click.option("--details", is_flag=True, help="Show the values of what is created, too.")
+@click.option("--changed-only", is_flag=True, help="Plan only stacks of which configuration, inputs or state have changed since applied.")
+@click.option("--destroy", is_flag=True, help="Plan to destroy the named stacks.")
+@json_option
+def plan(*, stacks: tuple[str, ...], out: Path | None, form: str, details: bool, changed_only: bool, destroy: bool, as_json: bool) -> None:
+    """Show what applying each STACK would change, and change nothing.
+
+    STACK is network, or the name of a cluster; by default the network and every cluster that terradask.toml declares. With one STACK
+    named, JSON is that stack's report; else it is the workspace's, with a report for each stack.
+    """
+    from terradask._plan_folder import PlanFolder
+    from terradask._workspace import Workspace
+
+    if destroy and not stacks:
+        raise click.UsageError("--destroy needs the name of a STACK.")
+    if out is not None:
+        # What is in the way is said before the work.
+        PlanFolder(out).check_own()
+    story = Story()
+    with story.telling():
+        planned = Workspace.load(progress=story).plan(stacks or None, destroy=destroy, changed_only=changed_only)
+        if out is not None:
+            planned.save(out)
+    if out is not None and planned.plans:
+        say(f"saved; apply exactly this: terradask apply {out}")
+    report = planned.report
+    show(report.plans[0] if len(stacks) == 1 and report.plans else report, form="json" if as_json else form, details=details)
+    if planned.errors:
+        raise planned.errors[0]
+
+
+def show(report: PlanReport | WorkspaceReport, *, form: str = "terminal", details: bool = False, err: bool = False) -> None:
+    """Show a report.
+
+    Parameters
+    ----------
+    report
+        Of one stack, or of a workspace.
+    form
+        ``terminal``, ``markdown`` or ``json``.
+    details
+        Show the values of what is created, too.
+    err
+        Write to standard error.
+    """
+    if form == "json":
+        result_json(report.as_dict())
+    elif form == "markdown":
+        from terradask._render_markdown import to_markdown
+        from terradask._report import PlanReport, WorkspaceReport
+
+        whole = WorkspaceReport(report.context, (report,)) if isinstance(report, PlanReport) else report
+        result(to_markdown(whole))
+    else:
+        _show_to_person(report, details=details, err=err)
+
+
+def _show_to_person(report: PlanReport | WorkspaceReport, *, details: bool, err: bool) -> None:
+    """Show a report with colours where there is a terminal, as plain text elsewhere."""
+    from rich.console import Console
+
+    from terradask._render import report_to_terminal, report_to_text
+
+    console = Console(stderr=err, highlight=False)
+    if console.is_terminal:
+        console.print(report_to_terminal(report, details=details), soft_wrap=True)
+    else:
+        click.echo(report_to_text(report, details=details), err=err, nl=False)

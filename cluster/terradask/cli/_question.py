@@ -1,0 +1,28 @@
+"""Questions before something is changed."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from terradask_modules.errors import TerradaskError
+
+
+def check_answerable(yes: bool, verb: str) -> None:
+    """Refuse before the work, where nobody could answer the question after it."""
+    from terradask_modules.errors import InvalidInput
+
+    if not yes and not sys.stdin.isatty():
+        raise InvalidInput(
+            f"{verb} asks before it changes anything, and standard input is no terminal",
+            allowed="a terminal, or --yes",
+            advice=f"look at `terradask plan`, then run terradask {verb} with --yes",
+        )
+
+
+def declined() -> TerradaskError:
+    """Return the error of whoever says no."""
+    from terradask_modules.errors import TerradaskError
+
+    return TerradaskError("declined: nothing was changed")

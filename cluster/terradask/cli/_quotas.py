@@ -1,0 +1,79 @@
+"""``terradask quotas``: AWS's quotas against what the settings can reach."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from terradask.cli._invocation import json_option, yes_option
+from terradask.cli._output import result, result_json, say, table
+from terradask.cli._questions import check_answerable, declined
+
+if TYPE_CHECKING:
+    from terradask._aws import Aws
+    from terradask._quotas import QuotaCheck
+
+
+@click.command(short_help="Compare AWS's quotas with what the settings can reach")
+@click.option("--request", is_flag=True, help="Ask AWS for more of what is short, after showing it.")
+@yes_option
+@json_option
+def quotas(request: bool, yes: bool, as_json: bool) -> None:
+    """Compare AWS's quotas with what the settings can reach: every declared cluster at max_workers, and the network.
+
+    What others use in the account counts, too. Exits with 8 when a quota is too small; with --request, only when that hasn't been
+    asked for. AWS decides about requests in minutes or days.
+    """
+    from terradask._workspace import Workspace
+    from terradask.errors import QuotaTooSmall
+
+    if request:
+        check_answerable(yes, "quotas --request")
+    workspace = Workspace.load()
+    checks = workspace.quotas()
+    if not as_json:
+        result(_table(checks))
+        _explain(checks)
+    if request:
+        checks = _request(workspace.aws, checks, yes=yes)
+    if as_json:
+        result_json([check.as_dict() for check in checks])
+    short = [check.describe() for check in checks if check.verdict == "short" and not (request and check.asked_for)]
+    if short:
+        raise QuotaTooSmall(short)
+
+
+def _table(checks: list[QuotaCheck]) -> str:
+    rows = [[c.code, _whole(c.limit), c.others, c.reach, c.verdict, _whole(c.requested), c.name] for c in checks]
+    return table(["code", "limit", "others", "reach", "verdict", "requested", "quota"], rows)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _explain(checks: list[QuotaCheck]) -> None:
+    """Say what the quotas that are short would be needed for."""
+    for check in checks:
+        if check.verdict == "short":
+            say(f"{check.code}: {check.why}" + (f"; {check.others} used by others" if check.others else ""))
+
+
+def _request(aws: Aws, checks: list[QuotaCheck], *, yes: bool) -> list[QuotaCheck]:
+    from terradask._quotas import request_more
+
+    wanted = [check for check in checks if check.verdict == "short" and check.requested is None]
+    for check in checks:
+        if check.verdict == "short" and check.requested is not None:
+            say(f"{check.code}: {int(check.requested)} are asked for already; AWS takes one request at a time")
+    if not wanted:
+        say("nothing to ask for")
+        return checks
+    listing = ", ".join(f"{check.code} to {check.needed}" for check in wanted)
+    if not yes and not click.confirm(f"Ask AWS in {aws.region} to raise {listing}?", err=True):
+        raise declined()
+    asked = {check.code: check for check in request_more(aws, wanted)}
+    for check in asked.values():
+        say(f"{check.code}: asked for {check.needed}")
+    return [asked.get(check.code, check) for check in checks]

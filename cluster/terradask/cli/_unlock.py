@@ -1,0 +1,42 @@
+"""Break the lock that a command which is gone left on a state."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from terradask.cli._completion import complete_stack
+from terradask.cli._invocation import json_option, yes_option
+from terradask.cli._output import result_json, say
+from terradask_modules.names import NETWORK_STACK
+
+
+@click.command(short_help="Break the lock of a command that is gone")
+@click.argument("stack", default=NETWORK_STACK, shell_complete=complete_stack)
+@click.option("--force", metavar="LOCK_ID", help="Break the lock of this id though nothing proves that its owner is gone.")
+@yes_option
+@json_option
+def unlock(stack: str, force: str | None, yes: bool, as_json: bool) -> None:
+    """Break the lock on the state of STACK if its owner is provably gone: a command of this user on this machine that was killed.
+
+    Otherwise says who holds it since when, and breaks nothing; --force breaks it then, after asking. Each broken lock is written
+    down in .terradask/unlocks.jsonl and in the state's bucket under unlocks/.
+    """
+    from terradask._workspace import Workspace
+    from terradask_modules.errors import InvalidInput, TerradaskError
+
+    if force is not None and not yes:
+        if not sys.stdin.isatty():
+            raise InvalidInput(
+                "unlock --force asks before it breaks a lock, and standard input is no terminal", allowed="a terminal, or --yes"
+            )
+        if not click.confirm(f"Break lock {force} on {stack}? A command that still runs would lose what it writes.", err=True):
+            raise TerradaskError("declined: nothing was changed")
+    broken = Workspace.load().unlock(stack, force=force)
+    if as_json:
+        result_json({"stack": stack, "unlocked": None if broken is None else broken.as_dict()})
+    elif broken is None:
+        say(f"{stack}: not locked")
+    else:
+        say(f"{stack}: unlocked; it was locked by {broken.holder or 'somebody'} since {broken.since or 'an unknown time'}: {broken.reason}")

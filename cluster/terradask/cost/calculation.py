@@ -1,0 +1,105 @@
+"""From a plan and a list of prices to an estimate. Pure but for what the list does to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from terradask.cost.component import Component
+from terradask.cost.components import components
+from terradask.cost.estimate import CostEstimate, CostItem
+from terradask.cost.groups import HostLaunch, TemplateVersion
+from terradask.cost.plan_resources import PlannedStack
+from terradask.cost.prices import PriceKey, PriceList, Quotes
+
+
+def estimate(
+    document: Mapping[str, Any],
+    prices: PriceList,
+    *,
+    region: str | None = None,
+    hosts: Mapping[TemplateVersion, HostLaunch] | None = None,
+) -> CostEstimate:
+    """Estimate what a stack costs once its plan is applied: a cluster's stack when it is started.
+
+    Parameters
+    ----------
+    document
+        What ``terraform show -json PLAN`` prints.
+    prices
+        The prices, such as `terradask.cost.price_list.AwsPriceList`.
+    region
+        AWS region, where the plan doesn't name it.
+    hosts
+        What the launch templates give to an instance, as `terradask.cost.launches.read_launches` reads it. Without, volumes and
+        public addresses of instances have no price.
+
+    Returns
+    -------
+    CostEstimate
+        With every price that there is. What has none is listed as such, with the reason; nothing is guessed.
+    """
+    stack = PlannedStack.of(document)
+    where = stack.region or region
+    if where is None:
+        return CostEstimate("", "", "", problem="the plan doesn't say in which region it is")
+    listed = components(stack, where, hosts)
+    keys = dict.fromkeys(key for component in listed if not component.problem for key in component.keys)
+    quotes = prices.look_up(keys)
+    items = tuple(item for component in listed for item in _items(component, quotes))
+    days = [item.priced_at[:10] for item in items if item.counted and item.priced_at]
+    return CostEstimate(where, quotes.source, min(days, default=""), items, _problem(items), quotes.notes)
+
+
+def _items(component: Component, quotes: Quotes) -> Iterator[CostItem]:
+    missing = [key for key in component.keys if key not in quotes.prices]
+    if component.problem or missing or not component.keys:
+        # The dearest of several can't be told while one of them has no price.
+        yield _item(component, note=component.problem or _why(missing, quotes) or component.note)
+        return
+    cheapest = min(component.keys, key=lambda key: quotes.prices[key].usd)
+    dearest = max(component.keys, key=lambda key: quotes.prices[key].usd)
+    if len(component.keys) == 1:
+        yield _item(component, dearest, quotes)
+        return
+    yield _item(component, dearest, quotes, what=_named(dearest, f"the dearest of {len(component.keys)} types"))
+    if quotes.prices[cheapest].usd != quotes.prices[dearest].usd:
+        note = "to compare; not in the totals"
+        yield _item(component, cheapest, quotes, what=_named(cheapest, "the cheapest"), note=note, counted=False)
+
+
+def _item(
+    component: Component,
+    key: PriceKey | None = None,
+    quotes: Quotes | None = None,
+    *,
+    what: str | None = None,
+    note: str | None = None,
+    counted: bool = True,
+) -> CostItem:
+    price = quotes.prices[key] if quotes is not None and key is not None else None
+    return CostItem(
+        address=component.address,
+        what=what or component.what,
+        unit_hourly_usd=None if price is None else price.hourly_usd(component.amount),
+        desired=component.desired,
+        maximum=component.maximum,
+        market=component.market,
+        note=note or component.note,
+        while_stopped=component.while_stopped,
+        counted=counted and component.counted,
+        priced_at=None if price is None else price.as_of,
+    )
+
+
+def _named(key: PriceKey, which: str) -> str:
+    return f"{key.instance_type} (Linux, {key.market}), {which}"
+
+
+def _why(missing: list[PriceKey], quotes: Quotes) -> str | None:
+    return "; ".join(f"no price of {key}: {quotes.problems.get(key, 'not found')}" for key in missing) or None
+
+
+def _problem(items: tuple[CostItem, ...]) -> str | None:
+    reasons = dict.fromkeys(item.note for item in items if item.counted and item.unit_hourly_usd is None and item.note)
+    return "; ".join(reasons) or None

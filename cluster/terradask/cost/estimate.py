@@ -1,0 +1,174 @@
+"""An estimate: what each resource of a stack costs, at the sizes that it can have. Pure data; no price is ever guessed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any, Literal
+
+#: AWS bills months of 730 hours in its own calculator.
+HOURS_PER_MONTH = 730
+
+Market = Literal["on-demand", "spot"]
+
+
+@dataclass(frozen=True)
+class CostItem:
+    """What one kind of thing in one resource costs.
+
+    Parameters
+    ----------
+    address
+        The resource, as Terraform names it.
+    what
+        What is priced, such as ``NAT gateway`` or ``m6i.xlarge (Linux, on-demand)``.
+    unit_hourly_usd
+        Price of one by the hour, in US dollars; None where the price list has none.
+    desired
+        How many there are at the desired size.
+    maximum
+        How many there can be.
+    market
+        ``on-demand`` or ``spot``, for instances.
+    note
+        What isn't in the price, such as traffic by the GB, or why there is none.
+    while_stopped
+        Whether it costs while the cluster is stopped as well.
+    counted
+        Whether it is in the totals; what isn't is there to compare, or costs by its use alone.
+    priced_at
+        When AWS named the price, UTC, in ISO 8601; None where there is none.
+    """
+
+    address: str
+    what: str
+    unit_hourly_usd: Decimal | None
+    desired: int = 1
+    maximum: int = 1
+    market: Market | None = None
+    note: str | None = None
+    while_stopped: bool = True
+    counted: bool = True
+    priced_at: str | None = None
+
+    @property
+    def desired_hourly_usd(self) -> Decimal | None:
+        """Price by the hour at the desired size; None where a price is missing."""
+        return None if self.unit_hourly_usd is None else self.unit_hourly_usd * self.desired
+
+    @property
+    def maximum_hourly_usd(self) -> Decimal | None:
+        """Price by the hour at the largest size; None where a price is missing."""
+        return None if self.unit_hourly_usd is None else self.unit_hourly_usd * self.maximum
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON output; prices as text: by the hour exactly, by the month to the cent."""
+        return {
+            "address": self.address,
+            "what": self.what,
+            "unit_hourly_usd": _text(self.unit_hourly_usd),
+            "desired": self.desired,
+            "maximum": self.maximum,
+            "desired_hourly_usd": _text(self.desired_hourly_usd),
+            "desired_monthly_usd": _monthly_text(self.desired_hourly_usd),
+            "maximum_hourly_usd": _text(self.maximum_hourly_usd),
+            "maximum_monthly_usd": _monthly_text(self.maximum_hourly_usd),
+            "market": self.market,
+            "note": self.note,
+            "while_stopped": self.while_stopped,
+            "counted": self.counted,
+            "priced_at": self.priced_at,
+        }
+
+
+@dataclass(frozen=True)
+class CostEstimate:
+    """What a stack costs.
+
+    Parameters
+    ----------
+    region
+        AWS region of the prices.
+    source
+        Where the prices come from, such as ``AWS Price List API``.
+    priced_at
+        The day of the oldest price, in ISO 8601; empty where no price was found.
+    items
+        What each resource costs.
+    problem
+        Why prices are missing that the totals need; None where they have them all.
+    notes
+        What a reader has to know, such as that prices are old because AWS didn't answer.
+    """
+
+    region: str
+    source: str
+    priced_at: str
+    items: tuple[CostItem, ...] = field(default_factory=tuple)
+    problem: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def unpriced(self) -> tuple[CostItem, ...]:
+        """What should be in the totals and has no price: they leave it out, so that the stack costs more."""
+        return tuple(item for item in self.items if item.counted and item.unit_hourly_usd is None)
+
+    @property
+    def stopped_hourly_usd(self) -> Decimal:
+        """What is paid by the hour while no cluster runs: all of a network, a cluster's secret."""
+        return sum((item.desired_hourly_usd or Decimal() for item in self._counted if item.while_stopped), Decimal())
+
+    @property
+    def desired_hourly_usd(self) -> Decimal:
+        """All priced items by the hour, at the desired sizes."""
+        return sum((item.desired_hourly_usd or Decimal() for item in self._counted), Decimal())
+
+    @property
+    def maximum_hourly_usd(self) -> Decimal:
+        """All priced items by the hour, at the largest sizes."""
+        return sum((item.maximum_hourly_usd or Decimal() for item in self._counted), Decimal())
+
+    def by_resource(self) -> dict[str, CostEstimate]:
+        """Return each resource's part of the estimate, by address: their totals add up to this one's, problem and notes are the whole's."""
+        addresses = dict.fromkeys(item.address for item in self.items)
+        return {address: replace(self, items=tuple(item for item in self.items if item.address == address)) for address in addresses}
+
+    @property
+    def _counted(self) -> tuple[CostItem, ...]:
+        return tuple(item for item in self.items if item.counted)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON output; prices as text: by the hour exactly, by the month to the cent."""
+        return {
+            "region": self.region,
+            "currency": "USD",
+            "source": self.source,
+            "priced_at": self.priced_at,
+            "problem": self.problem,
+            "notes": list(self.notes),
+            **self._totals(),
+            "unpriced": [f"{item.address}: {item.what}" for item in self.unpriced],
+            "resources": {address: estimate._totals() for address, estimate in self.by_resource().items()},
+            "items": [item.as_dict() for item in self.items],
+        }
+
+    def _totals(self) -> dict[str, str | None]:
+        hourly = {"stopped": self.stopped_hourly_usd, "desired": self.desired_hourly_usd, "maximum": self.maximum_hourly_usd}
+        return {
+            f"{name}_{span}_usd": text(price)
+            for name, price in hourly.items()
+            for span, text in (("hourly", _text), ("monthly", _monthly_text))
+        }
+
+
+def monthly_usd(hourly_usd: Decimal) -> Decimal:
+    """Return the price by the month for one by the hour, to the cent."""
+    return (hourly_usd * HOURS_PER_MONTH).quantize(Decimal("0.01"))
+
+
+def _text(price: Decimal | None) -> str | None:
+    return None if price is None else format(price.normalize(), "f")
+
+
+def _monthly_text(hourly_usd: Decimal | None) -> str | None:
+    return None if hourly_usd is None else str(monthly_usd(hourly_usd))

@@ -1,0 +1,115 @@
+"""What a plan would leave standing: resources with their planned values, and the cluster's own description. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class PlannedResource:
+    """One resource after the apply.
+
+    Parameters
+    ----------
+    address
+        As Terraform names it.
+    type
+        Such as ``aws_eip``.
+    values
+        The values that are known at plan time.
+    expressions
+        The configuration's expressions by attribute, for what is known only after the apply.
+    """
+
+    address: str
+    type: str
+    values: Mapping[str, Any]
+    expressions: Mapping[str, Any] = field(default_factory=dict)
+
+    def number_of(self, attribute: str) -> int | None:
+        """Return the length of a list; None where neither the values nor the configuration tell it."""
+        known = self.values.get(attribute)
+        if isinstance(known, list):
+            return len(known)
+        expression = self.expressions.get(attribute)
+        if not isinstance(expression, Mapping):
+            return None
+        constant = expression.get("constant_value")
+        if isinstance(constant, list):
+            return len(constant)
+        # `aws_subnet.a.id` comes with `aws_subnet.a`.
+        return sum(reference.endswith(".id") for reference in expression.get("references", ())) or None
+
+
+@dataclass(frozen=True)
+class PlannedStack:
+    """A stack after the apply.
+
+    Parameters
+    ----------
+    region
+        AWS region of its provider; None where the plan doesn't say.
+    resources
+        The resources that it has then.
+    descriptor
+        The cluster's ``cluster.json``; empty for other stacks.
+    """
+
+    region: str | None
+    resources: tuple[PlannedResource, ...]
+    descriptor: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> PlannedStack:
+        """Read a plan's JSON.
+
+        Parameters
+        ----------
+        document
+            What ``terraform show -json PLAN`` prints.
+        """
+        configuration = document.get("configuration") or {}
+        provider = (configuration.get("provider_config") or {}).get("aws") or {}
+        expressions = dict(_expressions(configuration.get("root_module") or {}))
+        root = ((document.get("planned_values") or {}).get("root_module")) or {}
+        resources = tuple(
+            PlannedResource(
+                address=entry["address"],
+                type=entry["type"],
+                values=entry.get("values") or {},
+                expressions=expressions.get(entry["address"].partition("[")[0], {}),
+            )
+            for entry in _resources(root)
+        )
+        region = ((provider.get("expressions") or {}).get("region") or {}).get("constant_value")
+        return cls(region=region, resources=resources, descriptor=_descriptor(resources))
+
+
+def _resources(module: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for entry in module.get("resources") or []:
+        if entry.get("mode", "managed") == "managed":
+            yield entry
+    for child in module.get("child_modules") or []:
+        yield from _resources(child)
+
+
+def _expressions(module: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for entry in module.get("resources") or []:
+        yield f"{prefix}{entry['address']}", entry.get("expressions") or {}
+    for name, call in (module.get("module_calls") or {}).items():
+        yield from _expressions(call.get("module") or {}, f"{prefix}module.{name}.")
+
+
+def _descriptor(resources: tuple[PlannedResource, ...]) -> Mapping[str, Any]:
+    for resource in resources:
+        if resource.type == "aws_s3_object" and str(resource.values.get("key", "")).endswith("/cluster.json"):
+            try:
+                document = json.loads(resource.values.get("content") or "")
+            except ValueError:
+                continue
+            if isinstance(document, dict):
+                return document
+    return {}

@@ -1,0 +1,179 @@
+"""AWS's prices: from the cache while they are young, else from the Price List API, and from EC2 for spot."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
+
+from terradask._aws import ENDPOINT_VARIABLE, Aws, is_loopback_endpoint
+from terradask.cost.price_cache import PriceCache, is_fresh
+from terradask.cost.prices import Price, PriceKey, Quotes
+from terradask.cost.products import Reading, query_for, read_price
+from terradask.cost.spot_prices import fetch_spot_prices
+from terradask.errors import AwsError
+
+#: Where the Price List Query API answers, for all regions: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html
+PRICING_REGIONS = ("us-east-1", "eu-central-1", "ap-south-1")
+
+_NEAREST = {"eu": "eu-central-1", "af": "eu-central-1", "il": "eu-central-1", "me": "ap-south-1", "ap": "ap-south-1"}
+
+#: Regions whose prices can't be had, by the beginning of their names.
+_UNAVAILABLE = {
+    "cn-": "AWS in China tells its prices in yuan, by a Price List API of its own; this estimate is in US dollars",
+    "us-gov-": "AWS GovCloud (US) has no Price List API",
+    "us-iso": "terradask knows no Price List API for this partition of AWS",
+    "eu-iso": "terradask knows no Price List API for this partition of AWS",
+    "eusc-": "terradask knows no Price List API for this partition of AWS",
+}
+
+
+def pricing_region(region: str) -> str:
+    """Return the region whose Price List API is asked about another region: the nearest of the three."""
+    return _NEAREST.get(region.partition("-")[0], "us-east-1")
+
+
+def unavailable(key: PriceKey) -> str | None:
+    """Return why AWS can't be asked for a price, or None where it can."""
+    for prefix, reason in _UNAVAILABLE.items():
+        # EC2 tells spot prices in every partition: outside of China, in US dollars.
+        if key.region.startswith(prefix) and (key.market != "spot" or prefix == "cn-"):
+            return reason
+    return None
+
+
+class AwsPriceList:
+    """The prices of AWS, or of the endpoint that stands for it.
+
+    A price from the cache is used for a week, a spot price for an hour. Where AWS doesn't answer, older ones are used, and said to be.
+    Prices of an endpoint on this machine, such as the embedded AWS, are never kept.
+
+    Parameters
+    ----------
+    aws
+        Session for the workspace's region: spot prices.
+    pricing
+        Session for a region of the Price List API. Unset: one for the nearest, with the caller's credentials.
+    cache
+        Where prices are kept. Unset: in the user's cache folder.
+    now
+        The clock. Unset: the computer's.
+
+    Notes
+    -----
+    Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``.
+    """
+
+    def __init__(
+        self,
+        aws: Aws,
+        *,
+        pricing: Aws | None = None,
+        cache: PriceCache | None = None,
+        now: Callable[[], datetime.datetime] | None = None,
+    ) -> None:
+        self._aws = aws
+        self._pricing = pricing or Aws(pricing_region(aws.region), attempts=2)
+        self._cache = cache or PriceCache()
+        self._now = now or (lambda: datetime.datetime.now(datetime.UTC))
+
+    def look_up(self, keys: Iterable[PriceKey]) -> Quotes:
+        """Return a price, or why there is none, for every key."""
+        wanted = list(dict.fromkeys(keys))
+        now = self._now().astimezone(datetime.UTC)
+        endpoint = self._endpoint()
+        place = _place(endpoint)
+        problems = {key: reason for key in wanted if (reason := unavailable(key))}
+        kept = {key: price for key in wanted if key not in problems and (price := self._kept(place, key))}
+        prices = {key: price for key, price in kept.items() if is_fresh(key, price, now)}
+        answers, refusals = self._ask([key for key in wanted if key not in prices and key not in problems], now)
+        for key, reading in answers.items():
+            if reading.usd is None:
+                problems[key] = reading.problem or "there is no price"
+                continue
+            per = "hour" if key.market == "spot" else query_for(key).per
+            prices[key] = Price(reading.usd, per, now.replace(microsecond=0).isoformat())
+            if place is not None:
+                self._cache.write(place, key, prices[key])
+        stale = {key: kept[key] for key in refusals if key in kept}
+        problems.update({key: reason for key, reason in refusals.items() if key not in stale})
+        found = {**prices, **stale}
+        source = _source(endpoint, spot=any(key.market == "spot" for key in found))
+        return Quotes(source, found, problems, _stale_notes(stale, refusals))
+
+    def _kept(self, place: str | None, key: PriceKey) -> Price | None:
+        return None if place is None else self._cache.read(place, key)
+
+    def _endpoint(self) -> str | None:
+        """Return the URL that answers for the price list; None for AWS's own, where nobody can be asked."""
+        try:
+            url: str = self._pricing.client("pricing").meta.endpoint_url
+        except AwsError:
+            return os.environ.get(f"{ENDPOINT_VARIABLE}_PRICING") or os.environ.get(ENDPOINT_VARIABLE)
+        return url
+
+    def _ask(self, keys: list[PriceKey], now: datetime.datetime) -> tuple[dict[PriceKey, Reading], dict[PriceKey, str]]:
+        """Return what AWS answers, and for every key that it refuses to answer for, why."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        answers: dict[PriceKey, Reading] = {}
+        refusals: dict[PriceKey, str] = {}
+        refused: dict[Aws, str] = {}
+        for aws, batch in self._batches(keys):
+            # Whoever refuses once does so again, after the same wait.
+            if aws not in refused:
+                try:
+                    with aws.explained():
+                        answers.update(self._answers(batch, now))
+                    continue
+                except (AwsError, BotoCoreError, ClientError) as error:
+                    refused[aws] = error.problem if isinstance(error, AwsError) else " ".join(str(error).split())
+            refusals.update(dict.fromkeys(batch, refused[aws]))
+        return answers, refusals
+
+    def _batches(self, keys: list[PriceKey]) -> list[tuple[Aws, list[PriceKey]]]:
+        """Group keys by the question that answers them: each of the price list has its own, a zone's spot prices come together."""
+        zones: dict[str | None, list[PriceKey]] = {}
+        for key in keys:
+            if key.market == "spot":
+                zones.setdefault(key.zone, []).append(key)
+        return [*((self._pricing, [key]) for key in keys if key.market != "spot"), *((self._aws, batch) for batch in zones.values())]
+
+    def _answers(self, batch: list[PriceKey], now: datetime.datetime) -> dict[PriceKey, Reading]:
+        first = batch[0]
+        if first.market == "spot":
+            spot = fetch_spot_prices(self._aws, str(first.zone), [str(key.instance_type) for key in batch], now)
+            return {key: spot[str(key.instance_type)] for key in batch}
+        query = query_for(first)
+        pages = self._pricing.client("pricing").get_paginator("get_products").paginate(
+            ServiceCode=query.service,
+            Filters=[{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in query.filters.items()],
+        )  # fmt: skip
+        return {first: read_price(query, [entry for page in pages for entry in page["PriceList"]])}
+
+
+def _place(endpoint: str | None) -> str | None:
+    """Return the name under which an endpoint's prices are kept; None for one on this machine, whose prices die with it."""
+    if endpoint is None or _is_aws(endpoint):
+        return "aws"
+    return None if is_loopback_endpoint({ENDPOINT_VARIABLE: endpoint}) else urlsplit(endpoint).netloc
+
+
+def _source(endpoint: str | None, *, spot: bool) -> str:
+    if endpoint is None or _is_aws(endpoint):
+        return f"AWS Price List API{', EC2 for spot' if spot else ''}"
+    if is_loopback_endpoint({ENDPOINT_VARIABLE: endpoint}):
+        return f"the embedded AWS at {endpoint}: made-up prices, not Amazon's"
+    return f"the endpoint {endpoint}, which is not AWS's"
+
+
+def _is_aws(endpoint: str) -> bool:
+    return (urlsplit(endpoint).hostname or "").endswith((".amazonaws.com", ".api.aws"))
+
+
+def _stale_notes(stale: dict[PriceKey, Price], refusals: dict[PriceKey, str]) -> tuple[str, ...]:
+    days: dict[str, list[str]] = {}
+    for key, price in stale.items():
+        days.setdefault(refusals[key], []).append(price.as_of[:10])
+    return tuple(f"AWS wasn't asked anew, prices of {min(found)} are used: {reason}" for reason, found in days.items())

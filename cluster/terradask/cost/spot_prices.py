@@ -1,0 +1,57 @@
+"""Spot prices, which no price list has: EC2 tells them by zone."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+from terradask.cost.products import Reading
+
+if TYPE_CHECKING:
+    from terradask._aws import Aws
+
+#: Both of EC2's names for Linux.
+LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
+
+
+def fetch_spot_prices(aws: Aws, zone: str, instance_types: Iterable[str], now: datetime.datetime) -> dict[str, Reading]:
+    """Ask for what instances cost on spot now.
+
+    Parameters
+    ----------
+    aws
+        Session for the zone's region.
+    zone
+        Availability zone.
+    instance_types
+        The types.
+    now
+        The time that it is: EC2 then answers with the price in effect, not with its history.
+
+    Notes
+    -----
+    Permission needed: ``ec2:DescribeSpotPriceHistory``.
+    """
+    types = sorted(instance_types)
+    pages = aws.client("ec2").get_paginator("describe_spot_price_history").paginate(
+        InstanceTypes=types, ProductDescriptions=list(LINUX), AvailabilityZone=zone, StartTime=now
+    )  # fmt: skip
+    entries = [entry for page in pages for entry in page["SpotPriceHistory"] if entry["AvailabilityZone"] == zone]
+    return {name: read_spot_price(name, entries) for name in types}
+
+
+def read_spot_price(instance_type: str, entries: Iterable[Mapping[str, Any]]) -> Reading:
+    """Read a type's price: the newest, or none where the newest ones differ."""
+    own = [entry for entry in entries if entry["InstanceType"] == instance_type and entry["ProductDescription"] in LINUX]
+    if not own:
+        return Reading(problem="there is no spot price in this zone")
+    newest = max(entry["Timestamp"] for entry in own)
+    try:
+        found = {Decimal(entry["SpotPrice"]) for entry in own if entry["Timestamp"] == newest}
+    except InvalidOperation:
+        return Reading(problem="EC2's answer has no number as its spot price")
+    if len(found) > 1:
+        return Reading(problem=f"there are several spot prices, and none is chosen: {', '.join(map(str, sorted(found)))}")
+    return Reading(found.pop())

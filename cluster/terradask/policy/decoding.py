@@ -1,0 +1,76 @@
+"""Texts inside texts: base64, gzip and MIME, opened layer by layer."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import email
+import re
+import zlib
+from collections.abc import Iterator
+
+_GZIP = b"\x1f\x8b"
+#: Groups of four, with blanks between them as MIME and YAML break lines; shorter ones hold no secret worth the name.
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4}\s*){4,}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_MAX_LAYERS = 5
+_MAX_BYTES = 4_000_000
+
+
+class Undecodable(ValueError):
+    """Bytes that say that they are compressed, and can't be opened."""
+
+
+def from_base64(text: str) -> bytes | None:
+    """Return what base64 stands for, or None where it is none."""
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def layers(raw: bytes, depth: int = _MAX_LAYERS) -> Iterator[str]:
+    """Yield a text and every text inside it.
+
+    Raises
+    ------
+    Undecodable
+        If the outermost layer is compressed and damaged.
+    """
+    if raw.startswith(_GZIP):
+        raw = _inflated(raw)
+    text = raw.decode("utf-8", errors="replace")
+    yield text
+    if depth > 0:
+        for part in _parts(raw, text):
+            try:
+                yield from layers(part, depth - 1)
+            except Undecodable:
+                continue
+
+
+def _inflated(raw: bytes) -> bytes:
+    try:
+        # With an upper bound: a few bytes can stand for gigabytes.
+        return zlib.decompressobj(wbits=31).decompress(raw, _MAX_BYTES)
+    except zlib.error as error:
+        raise Undecodable(str(error)) from error
+
+
+def _parts(raw: bytes, text: str) -> Iterator[bytes]:
+    if re.match(r"(?:[\w-]+:.*\n(?:[ \t].*\n)*)*?(?:content-type|mime-version):", text, re.IGNORECASE):
+        for part in email.message_from_bytes(raw).walk():
+            payload = part.get_payload(decode=True)
+            if not part.is_multipart() and isinstance(payload, bytes) and payload != raw:
+                yield payload
+    for run in _BASE64.findall(text):
+        decoded = from_base64(run)
+        if decoded is not None and _readable(decoded):
+            yield decoded
+
+
+def _readable(decoded: bytes) -> bool:
+    """Tell text from what only happens to be written in letters."""
+    if decoded.startswith(_GZIP):
+        return True
+    printable = sum(byte in b"\t\n\r" or 32 <= byte < 127 for byte in decoded)
+    return printable >= 0.8 * len(decoded)

@@ -1,0 +1,287 @@
+"""A plan, or a synthesised stack, as the checks read it: resources as they will be, with what is not known yet marked as such."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from terradask_modules.errors import InvalidInput
+
+_REFERENCE = re.compile(r"\b((?:data\.[a-z][a-z0-9_]*|[a-z][a-z0-9]*_[a-z0-9_]+)\.[A-Za-z_][\w-]*)")
+_INDEX = re.compile(r"\[[^\]]*\]")
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A value that Terraform knows only after the apply.
+
+    Parameters
+    ----------
+    references
+        The resources that it comes from, such as ``aws_security_group.worker``.
+    template
+        How the configuration writes it, such as ``${aws_security_group.worker.id}``, where the configuration is one text.
+    """
+
+    references: tuple[str, ...] = ()
+    template: str | None = None
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A resource, or a data source, as the plan leaves it.
+
+    Parameters
+    ----------
+    address
+        As Terraform names it.
+    type, name
+        The parts of its address.
+    values
+        Its attributes; parts of them may be `Unknown`.
+    marks
+        Terraform's own marks of sensitivity, in the shape of the values.
+    """
+
+    address: str
+    type: str
+    name: str
+    values: Mapping[str, Any]
+    marks: Any = None
+
+    @property
+    def configured_as(self) -> str:
+        """The address without the keys of ``count`` and ``for_each``: what references name."""
+        return _INDEX.sub("", self.address)
+
+
+@dataclass(frozen=True)
+class RoleRules:
+    """What the settings demand of every role.
+
+    Parameters
+    ----------
+    permissions_boundary
+        ARN of the policy that it must carry as its boundary; without one, all roles carry the same, or none.
+    name_prefix
+        What its name begins with.
+    """
+
+    permissions_boundary: str | None = None
+    name_prefix: str = ""
+
+
+@dataclass(frozen=True)
+class PlanDocument:
+    """What the checks look at.
+
+    Parameters
+    ----------
+    resources
+        What the plan leaves in place.
+    data
+        The data sources that it reads.
+    outputs
+        Value and sensitivity by name.
+    providers
+        The providers' configuration by name.
+    role_rules
+        What the settings demand of roles.
+    """
+
+    resources: tuple[Resource, ...] = ()
+    data: tuple[Resource, ...] = ()
+    outputs: Mapping[str, tuple[Any, bool]] = field(default_factory=dict)
+    providers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    role_rules: RoleRules = RoleRules()
+
+    def of(self, *types: str) -> Iterator[Resource]:
+        """Yield the resources of these types."""
+        return (resource for resource in self.resources if resource.type in types)
+
+    def find(self, value: Any, kind: str) -> Resource | None:
+        """Return the resource of a type that a value refers to, or whose id it is."""
+        for resource in self.of(kind):
+            if isinstance(value, Unknown):
+                if resource.configured_as in value.references:
+                    return resource
+            elif value and value in (resource.values.get("id"), resource.values.get("arn")):
+                return resource
+        return None
+
+
+def read(document: Mapping[str, Any], *, role_rules: RoleRules | None = None) -> PlanDocument:
+    """Read a plan's JSON, or a stack's ``cdk.tf.json``.
+
+    Parameters
+    ----------
+    document
+        What ``terraform show -json PLAN`` prints, or what synthesis writes.
+    role_rules
+        What the settings demand of roles.
+
+    Raises
+    ------
+    InvalidInput
+        If it is neither.
+    """
+    if "format_version" in document and ("planned_values" in document or "resource_changes" in document):
+        return replace(_read_plan(document), role_rules=role_rules or RoleRules())
+    if "terraform" in document or "resource" in document:
+        return replace(_read_stack(document), role_rules=role_rules or RoleRules())
+    raise InvalidInput(
+        "no policy can be checked: this is no plan",
+        given=", ".join(sorted(map(str, document))[:6]) or "an empty document",
+        allowed="the JSON of terraform show -json PLAN, or a synthesised cdk.tf.json",
+    )
+
+
+def listed(value: Any) -> list[Any]:
+    """Return a value's items: of a list, of a single block, of nothing."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def block(value: Any) -> Mapping[str, Any]:
+    """Return a block that may be written as one or as a list of one; empty where there is none."""
+    first = next(iter(listed(value)), None)
+    return first if isinstance(first, Mapping) else {}
+
+
+def is_true(value: Any) -> bool:
+    """Tell whether a flag is set, be it a boolean or the text that the provider takes."""
+    return value is True or value == "true"
+
+
+# ---- the plan's JSON ------------------------------------------------------------------------------------------------
+
+
+def _read_plan(document: Mapping[str, Any]) -> PlanDocument:
+    root = (document.get("configuration") or {}).get("root_module") or {}
+    configured = dict(_configured(root, ""))
+    resources = []
+    for entry in document.get("resource_changes") or []:
+        change = entry.get("change") or {}
+        if entry.get("mode") != "managed" or change.get("after") is None or list(change["actions"]) in (["delete"], ["forget"]):
+            continue
+        address = str(entry["address"])
+        expressions, module = configured.get(_INDEX.sub("", address), ({}, ""))
+        values = _merged(change["after"], change.get("after_unknown"), expressions, module)
+        resources.append(Resource(address, entry["type"], str(entry["name"]), values, change.get("after_sensitive")))
+    data = tuple(
+        _source(address, expressions, module)
+        for address, (expressions, module) in configured.items()
+        if address.removeprefix(module).startswith("data.")
+    )
+    outputs = (document.get("planned_values") or {}).get("outputs") or {}
+    providers = (document.get("configuration") or {}).get("provider_config") or {}
+    return PlanDocument(
+        resources=tuple(resources),
+        data=data,
+        outputs={name: (entry.get("value"), entry.get("sensitive") is True) for name, entry in outputs.items()},
+        providers={name: _expression(entry.get("expressions") or {}, "") for name, entry in providers.items()},
+    )
+
+
+def _source(address: str, expressions: Mapping[str, Any], module: str) -> Resource:
+    kind, _, name = address.removeprefix(module).removeprefix("data.").partition(".")
+    return Resource(address, kind, name, _expression(expressions, module))
+
+
+def _configured(module: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, tuple[Mapping[str, Any], str]]]:
+    """Yield, by address, what the configuration says, and the module that it says it in."""
+    for entry in module.get("resources") or []:
+        yield prefix + entry["address"], (entry.get("expressions") or {}, prefix)
+    for name, call in (module.get("module_calls") or {}).items():
+        yield from _configured(call.get("module") or {}, f"{prefix}module.{name}.")
+
+
+def _merged(after: Any, unknown: Any, expression: Any, module: str) -> Any:
+    """Return values in which what is unknown says where it comes from."""
+    if unknown is True:
+        return _unknown(expression, module)
+    if isinstance(after, Mapping) or isinstance(unknown, Mapping):
+        values, marks = (side if isinstance(side, Mapping) else {} for side in (after, unknown))
+        said = block(expression)
+        return {key: _merged(values.get(key), marks.get(key), said.get(key), module) for key in {**values, **marks}}
+    if isinstance(after, list) and isinstance(unknown, list):
+        each_said = expression if isinstance(expression, list) else []
+        indices = range(max(len(after), len(unknown)))
+        return [_merged(_at(after, index), _at(unknown, index), _at(each_said, index) or expression, module) for index in indices]
+    return after
+
+
+def _at(values: Sequence[Any], index: int) -> Any:
+    return values[index] if index < len(values) else None
+
+
+def _unknown(expression: Any, module: str) -> Any:
+    if not isinstance(expression, Mapping):
+        references = tuple(sorted({name for each in listed(expression) for name in _references(each, module)}))
+        return Unknown(references)
+    constant = expression.get("constant_value")
+    if isinstance(constant, list):
+        return [Unknown(_named_in(item, module), item) if isinstance(item, str) else item for item in constant]
+    return Unknown(tuple(_references(expression, module)), constant if isinstance(constant, str) else None)
+
+
+def _references(expression: Any, module: str) -> list[str]:
+    if not isinstance(expression, Mapping):
+        return []
+    return list(dict.fromkeys(name for text in expression.get("references") or [] for name in _named_in(text, module)))
+
+
+def _named_in(text: str, module: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(module + name for name in _REFERENCE.findall(text)))
+
+
+def _expression(expression: Any, module: str) -> Any:
+    """Return what the configuration says, where there is no plan for it."""
+    if isinstance(expression, list):
+        return [_expression(item, module) for item in expression]
+    if not isinstance(expression, Mapping):
+        return expression
+    if "constant_value" in expression:
+        return _from_text(expression["constant_value"], module)
+    if "references" in expression:
+        return Unknown(tuple(_references(expression, module)))
+    return {key: _expression(inner, module) for key, inner in expression.items()}
+
+
+# ---- a synthesised stack --------------------------------------------------------------------------------------------
+
+
+def _read_stack(document: Mapping[str, Any]) -> PlanDocument:
+    outputs = document.get("output") or {}
+    providers = document.get("provider") or {}
+    return PlanDocument(
+        resources=tuple(_synthesised(document.get("resource") or {}, "")),
+        data=tuple(_synthesised(document.get("data") or {}, "data.")),
+        outputs={name: (_from_text(entry.get("value"), ""), is_true(entry.get("sensitive"))) for name, entry in outputs.items()},
+        providers={
+            name if index == 0 else f"{name}.{index}": _from_text(entry, "")
+            for name, entries in providers.items()
+            for index, entry in enumerate(listed(entries))
+        },
+    )
+
+
+def _synthesised(types: Mapping[str, Any], prefix: str) -> Iterator[Resource]:
+    for kind, by_name in types.items():
+        for name, values in by_name.items():
+            own = {key: value for key, value in values.items() if key != "//"}
+            yield Resource(f"{prefix}{kind}.{name}", kind, name, _from_text(own, ""))
+
+
+def _from_text(value: Any, module: str) -> Any:
+    """Return a configuration's value; texts with ``${}`` are unknown."""
+    if isinstance(value, Mapping):
+        return {key: _from_text(inner, module) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_from_text(inner, module) for inner in value]
+    if isinstance(value, str) and "${" in value:
+        return Unknown(_named_in(value, module), value)
+    return value

@@ -1,0 +1,85 @@
+"""The one entry: a plan and the team's policy in, findings out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from terradask.policy.checks import CHECKS
+from terradask.policy.cost import cost_findings
+from terradask.policy.document import RoleRules, read
+from terradask.policy.findings import PolicyFinding
+from terradask.policy.rego import rego_findings
+from terradask.policy.scrubbing import Scrubber
+from terradask.policy.waivers import waive
+
+if TYPE_CHECKING:
+    from terradask.cost.estimate import CostEstimate
+    from terradask_stacks.settings.policy import PolicySettings
+
+_ORDER = {"error": 0, "warning": 1, "note": 2}
+
+
+def evaluate(
+    document: Mapping[str, Any],
+    *,
+    settings: PolicySettings,
+    today: date,
+    stack: str = "",
+    root: Path | None = None,
+    estimate: CostEstimate | None = None,
+    role_rules: RoleRules | None = None,
+) -> tuple[PolicyFinding, ...]:
+    """Check a plan.
+
+    Parameters
+    ----------
+    document
+        What ``terraform show -json PLAN`` prints; or a synthesised ``cdk.tf.json``, for what it can tell.
+    settings
+        Section ``[policy]``.
+    today
+        The day on which waivers must hold.
+    stack
+        The stack's name, for waivers of one stack; without it only those of every stack count.
+    root
+        Folder that ``rego_folder`` is relative to; the working directory without one.
+    estimate
+        What the stack costs; without one, cost is not checked.
+    role_rules
+        What every role must carry, and how it is named: ``network.permissions_boundary`` and ``network.role_name_prefix``.
+
+    Returns
+    -------
+    tuple
+        Findings, the worst first; those that a waiver covers say so. None of them holds a secret of the plan.
+
+    Raises
+    ------
+    InvalidInput
+        If the document is no plan.
+    RegoMissing, RuleError
+        If the team's rules can't be read or evaluated.
+    """
+    plan = read(document, role_rules=role_rules)
+    found = [finding for check in CHECKS for finding in check.find(plan)]
+    if settings.rego_folder is not None:
+        found += rego_findings(document, (root or Path()) / settings.rego_folder)
+    if estimate is not None:
+        found += cost_findings(estimate, settings)
+    marked = waive(found, settings.waivers, stack=stack, today=today)
+    if not marked:
+        return ()
+    scrubber = Scrubber(document)
+    return tuple(sorted(dict.fromkeys(map(scrubber.finding, marked)), key=_rank))
+
+
+def blocking(findings: tuple[PolicyFinding, ...]) -> tuple[PolicyFinding, ...]:
+    """Return the findings that stop an apply."""
+    return tuple(finding for finding in findings if finding.blocking)
+
+
+def _rank(finding: PolicyFinding) -> tuple[Any, ...]:
+    return finding.waived is not None, _ORDER[finding.severity], finding.check, finding.address, finding.message

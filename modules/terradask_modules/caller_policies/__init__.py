@@ -1,0 +1,89 @@
+"""What people and pipelines may do in the account, as IAM policy documents. Pure: plain dictionaries, no construct.
+
+Four kinds of callers, each with the least that its work takes:
+
+``setup``
+    makes, changes and destroys the network. Detachable after the first apply.
+``ongoing``
+    deploys, starts, stops and destroys clusters, and plans the network without changing it. Reads no keys.
+``ci``
+    plans everything and changes nothing but the locks of states.
+``user``
+    makes clusters on the standing network, and attaches to them.
+
+Everything that changes something names this workspace's resources, by name and, where names could overlap with another
+workspace's, by tag. What hosts may do is in :mod:`terradask_modules.policies`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+from terradask_modules.caller_policies._clusters import change_clusters, lock_states, read_keys, see_clusters, use_key
+from terradask_modules.caller_policies._documents import MAX_POLICY_CHARACTERS, characters, documents
+from terradask_modules.caller_policies._network_changes import change_network
+from terradask_modules.caller_policies._network_reading import read_network, see_prices, see_service_roles
+from terradask_modules.caller_policies._quotas import see_quotas
+from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope, Statement
+from terradask_modules.caller_policies._state import keep_network_state, read_network_state
+from terradask_modules.caller_policies._trust import GitHubActions, parse_trust
+from terradask_modules.names import resource_name
+
+__all__ = [
+    "CALLERS",
+    "MAX_POLICY_CHARACTERS",
+    "SERVICE_ROLES",
+    "Caller",
+    "CallerScope",
+    "GitHubActions",
+    "Statement",
+    "caller_policies",
+    "caller_statements",
+    "characters",
+    "parse_trust",
+]
+
+Caller = Literal["setup", "ongoing", "ci", "user"]
+CALLERS: tuple[Caller, ...] = get_args(Caller)
+
+
+def caller_policies(scope: CallerScope, caller: Caller) -> dict[str, dict[str, Any]]:
+    """Return a caller's managed policies: name -> document, several where AWS's limit on a policy's size makes it necessary."""
+    return documents(resource_name(scope.workspace, caller), caller_statements(scope, caller))
+
+
+def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
+    """Return everything that a caller may do."""
+    if caller == "setup":
+        return [
+            *read_network(scope),
+            see_prices(),
+            *change_network(scope),
+            *use_key(scope),
+            *keep_network_state(scope),
+            *see_quotas(scope, request=True),
+        ]
+    if caller == "ongoing":
+        return [
+            *read_network(scope),
+            *read_network_state(scope),
+            *see_clusters(scope),
+            *change_clusters(scope),
+            *use_key(scope),
+            *see_quotas(scope),
+        ]
+    if caller == "ci":
+        return [
+            *read_network(scope),
+            *read_network_state(scope),
+            *see_clusters(scope),
+            lock_states(scope),
+            *use_key(scope),
+        ]
+    return [
+        *see_clusters(scope),
+        *change_clusters(scope),
+        read_keys(scope),
+        *use_key(scope),
+        see_service_roles(scope),
+    ]

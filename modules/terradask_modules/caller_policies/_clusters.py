@@ -1,0 +1,142 @@
+"""What clusters on a standing baseline need: to deploy, start, scale, stop and destroy them, and to attach."""
+
+from __future__ import annotations
+
+from terradask_modules.caller_policies._network_reading import see_prices
+from terradask_modules.caller_policies._scope import CallerScope, Statement, allow, both
+from terradask_modules.caller_policies._state import record_unlocks
+
+#: What an instance is born with, tagged by its launch template.
+_BORN_WITH_AN_INSTANCE = ("instance", "network-interface", "volume")
+
+
+def see_clusters(scope: CallerScope) -> list[Statement]:
+    """Return what planning clusters, and looking at them, needs."""
+    return [
+        # Describe calls know no resources.
+        allow(
+            "SeeGroupsAndTypes",
+            [
+                "autoscaling:DescribeAutoScalingGroups",
+                "ec2:DescribeInstanceTypeOfferings",
+                "ec2:DescribeInstanceTypes",
+                "ec2:DescribeLaunchTemplateVersions",
+                "ec2:DescribeSpotPriceHistory",
+            ],
+            "*",
+            scope.in_region,
+        ),
+        see_prices(),
+        allow("SeeKeysExist", ["secretsmanager:DescribeSecret", "secretsmanager:GetResourcePolicy"], scope.secrets),
+        # Without the right to list, S3 answers 403 instead of 404 for an object that is not there.
+        allow("ListObjects", "s3:ListBucket", scope.bucket),
+        allow(
+            "ReadBaselineAndClusters",
+            ["s3:GetObject", "s3:GetObjectTagging"],
+            [f"{scope.bucket}/clusters/*", f"{scope.bucket}/workspace.json"],
+        ),
+        # Terraform asks for the version that it was told of, which is another action.
+        allow("ReadVersionOfBaseline", "s3:GetObjectVersion", f"{scope.bucket}/workspace.json"),
+    ]
+
+
+def lock_states(scope: CallerScope) -> Statement:
+    """Return the right to lock clusters' states, which every plan does."""
+    return allow("LockStates", ["s3:DeleteObject", "s3:PutObject"], f"{scope.bucket}/clusters/*.tflock")
+
+
+def change_clusters(scope: CallerScope) -> list[Statement]:
+    """Return what making, starting, scaling, stopping and destroying clusters needs, beside seeing them."""
+    return [
+        # A group is born with the tag, and never of a launch configuration, which could be anybody's.
+        allow("MakeGroups", "autoscaling:CreateAutoScalingGroup", scope.groups, both(scope.tagged, _NO_LAUNCH_CONFIGURATION)),
+        allow("ChangeGroups", "autoscaling:UpdateAutoScalingGroup", scope.groups, both(scope.owned, _NO_LAUNCH_CONFIGURATION)),
+        # Names of a workspace whose name is longer begin alike: what counts is the tag.
+        allow(
+            "MoveNumbers",
+            [
+                "autoscaling:BatchDeleteScheduledAction",
+                "autoscaling:DeleteAutoScalingGroup",
+                "autoscaling:PutScheduledUpdateGroupAction",
+                "autoscaling:SetDesiredCapacity",
+                "autoscaling:SetInstanceProtection",
+                "autoscaling:SuspendProcesses",
+                "autoscaling:TerminateInstanceInAutoScalingGroup",
+            ],
+            scope.groups,
+            scope.owned,
+        ),
+        # The workspace's own tag never changes, so that no group moves between workspaces.
+        allow("TagGroups", ["autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags"], scope.groups, scope.keeping_the_tag),
+        *_launch(scope),
+        allow(
+            "KeepSecrets",
+            [
+                "secretsmanager:CreateSecret",
+                "secretsmanager:DeleteSecret",
+                "secretsmanager:PutSecretValue",
+                "secretsmanager:TagResource",
+                "secretsmanager:UntagResource",
+            ],
+            scope.secrets,
+        ),
+        record_unlocks("RecordUnlocks", scope.bucket),
+        allow("ListVersions", "s3:ListBucketVersions", scope.bucket),
+        allow(
+            "WriteClusters",
+            ["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObject", "s3:PutObjectTagging"],
+            f"{scope.bucket}/clusters/*",
+        ),
+    ]
+
+
+def use_key(scope: CallerScope) -> list[Statement]:
+    """Return the use of the customer's key for objects and secrets, by S3 and Secrets Manager alone."""
+    if scope.place.kms_key_arn is None:
+        return []
+    services = scope.through("s3", "secretsmanager")
+    return [allow("UseKeyOfWorkspace", ["kms:Decrypt", "kms:GenerateDataKey"], scope.place.kms_key_arn, services)]
+
+
+def read_keys(scope: CallerScope) -> Statement:
+    """Return the right to attach: whoever reads a cluster's keys may run code on it."""
+    return allow("AttachToClusters", "secretsmanager:GetSecretValue", scope.secrets)
+
+
+#: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
+_NO_LAUNCH_CONFIGURATION = {"Null": {"autoscaling:LaunchConfigurationName": "true"}}
+
+
+def _launch(scope: CallerScope) -> list[Statement]:
+    """Return what AWS demands of whoever makes or changes a group on a launch template, by trying ``RunInstances`` in their name."""
+    templates = scope.ec2("launch-template")[0]
+    own = [
+        *([] if scope.given_security_groups else ["security-group"]),
+        *([] if scope.given_subnets else ["subnet"]),
+    ]
+    given = [f"security-group/{group}" for group in scope.given_security_groups] + [f"subnet/{subnet}" for subnet in scope.given_subnets]
+    from_template = {"ArnLike": {"ec2:LaunchTemplate": templates}}
+    return [
+        allow("LaunchOnOwnNetwork", "ec2:RunInstances", scope.ec2("launch-template", *own), scope.owned),
+        *([allow("LaunchOnGivenNetwork", "ec2:RunInstances", scope.ec2(*given))] if given else []),
+        # By a template, so that nobody launches something else beside the groups.
+        allow(
+            "LaunchWithTheTag",
+            "ec2:RunInstances",
+            scope.ec2(*_BORN_WITH_AN_INSTANCE),
+            both(scope.tagged, from_template),
+        ),
+        allow(
+            "LaunchImageOfTemplate",
+            "ec2:RunInstances",
+            scope.images,
+            both(from_template, {"Bool": {"ec2:IsLaunchTemplateResource": "true"}}),
+        ),
+        allow(
+            "TagAtLaunch",
+            "ec2:CreateTags",
+            scope.ec2(*_BORN_WITH_AN_INSTANCE),
+            both(scope.tagged, {"StringEquals": {"ec2:CreateAction": "RunInstances"}}),
+        ),
+        allow("PassRolesOfHosts", "iam:PassRole", scope.roles, scope.to_instances),
+    ]

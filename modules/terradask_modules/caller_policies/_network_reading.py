@@ -1,0 +1,102 @@
+"""What seeing a network baseline needs: to plan it, and to change nothing."""
+
+from __future__ import annotations
+
+from terradask_modules.caller_policies._scope import CallerScope, Statement, allow
+
+
+def read_network(scope: CallerScope) -> list[Statement]:
+    """Return what planning the network needs: to see it, and to change nothing."""
+    optional = [
+        *(["ec2:DescribeEgressOnlyInternetGateways"] if scope.dual_stack else []),
+        *(["ec2:DescribeFlowLogs"] if scope.flow_logs else []),
+    ]
+    return [
+        # Describe calls know no resources.
+        allow(
+            "SeeNetwork",
+            [
+                *optional,
+                "ec2:DescribeAddresses",
+                "ec2:DescribeAddressesAttribute",
+                "ec2:DescribeAvailabilityZones",
+                "ec2:DescribeImages",
+                "ec2:DescribeInternetGateways",
+                "ec2:DescribeLaunchTemplateVersions",
+                "ec2:DescribeLaunchTemplates",
+                "ec2:DescribeNatGateways",
+                "ec2:DescribeNetworkAcls",
+                "ec2:DescribeNetworkInterfaces",
+                "ec2:DescribePrefixLists",
+                "ec2:DescribeRouteTables",
+                "ec2:DescribeSecurityGroupRules",
+                "ec2:DescribeSecurityGroups",
+                "ec2:DescribeSubnets",
+                "ec2:DescribeVpcAttribute",
+                "ec2:DescribeVpcEndpoints",
+                "ec2:DescribeVpcs",
+                "logs:DescribeLogGroups",
+            ],
+            "*",
+            scope.in_region,
+        ),
+        allow(
+            "FindNewestImage",
+            "ssm:GetParameter",
+            f"arn:{scope.place.partition}:ssm:{scope.place.region}::parameter/aws/service/ami-amazon-linux-latest/*",
+        ),
+        allow(
+            "SeeRoles",
+            ["iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies"],
+            [*scope.roles, *([scope.flow_logs_role] if scope.flow_logs else [])],
+        ),
+        allow("SeeInstanceProfiles", "iam:GetInstanceProfile", scope.instance_profiles),
+        *([] if scope.permissions_boundary is None else [allow("SeeBoundary", "iam:GetPolicy", scope.permissions_boundary)]),
+        see_service_roles(scope),
+        allow("SeeTagsOfLogGroups", "logs:ListTagsForResource", scope.log_groups),
+        allow(
+            "SeeBucket",
+            [
+                "s3:GetAccelerateConfiguration",
+                "s3:GetBucketAcl",
+                "s3:GetBucketCORS",
+                "s3:GetBucketLogging",
+                "s3:GetBucketObjectLockConfiguration",
+                "s3:GetBucketOwnershipControls",
+                "s3:GetBucketPolicy",
+                "s3:GetBucketPublicAccessBlock",
+                "s3:GetBucketRequestPayment",
+                "s3:GetBucketTagging",
+                "s3:GetBucketVersioning",
+                "s3:GetBucketWebsite",
+                "s3:GetEncryptionConfiguration",
+                "s3:GetLifecycleConfiguration",
+                "s3:GetReplicationConfiguration",
+                "s3:ListBucket",
+            ],
+            scope.bucket,
+        ),
+        allow(
+            "SeeObjectsOfNetwork",
+            ["s3:GetObject", "s3:GetObjectTagging"],
+            [f"{scope.bucket}/host/*", f"{scope.bucket}/workspace.json"],
+        ),
+        *_check_key(scope),
+    ]
+
+
+def see_service_roles(scope: CallerScope) -> Statement:
+    """Return the right to see whether the service-linked roles exist."""
+    return allow("SeeServiceRoles", "iam:GetRole", scope.service_roles)
+
+
+def see_prices() -> Statement:
+    """Return the right to look prices up. AWS lists those of every region in a few of them, so no region bounds it."""
+    return allow("SeePrices", "pricing:GetProducts", "*")
+
+
+def _check_key(scope: CallerScope) -> list[Statement]:
+    key = scope.place.kms_key_arn
+    if key is None:
+        return []
+    return [allow("CheckKeyOfVolumes", ["kms:DescribeKey", "kms:GetKeyPolicy", "kms:ListGrants"], key)]

@@ -1,0 +1,34 @@
+"""What comparing AWS's quotas with the settings needs, and asking for more."""
+
+from __future__ import annotations
+
+from terradask_modules.caller_policies._scope import CallerScope, Statement, allow
+
+#: Services that have quotas which a workspace can reach.
+_SERVICES = ("autoscaling", "ec2", "vpc")
+
+
+def see_quotas(scope: CallerScope, *, request: bool = False) -> list[Statement]:
+    """Return what ``terradask quotas`` needs, and with `request` what ``--request`` needs."""
+    asking = ["servicequotas:RequestServiceQuotaIncrease"] if request else []
+    return [
+        # Service Quotas asks Auto Scaling for its limits in the caller's name.
+        allow(
+            "SeeUseOfQuotas",
+            [
+                "autoscaling:DescribeAccountLimits",
+                "autoscaling:DescribeAutoScalingGroups",
+                "ec2:DescribeInstanceTypes",
+                "ec2:DescribeInstances",
+                "servicequotas:GetAWSDefaultServiceQuota",
+                "servicequotas:ListRequestedServiceQuotaChangeHistory",
+            ],
+            "*",
+            scope.in_region,
+        ),
+        allow("AskForQuotas" if request else "SeeQuotas", ["servicequotas:GetServiceQuota", *asking], _quotas(scope)),
+    ]
+
+
+def _quotas(scope: CallerScope) -> list[str]:
+    return [scope.place.arn("servicequotas", f"{service}/*") for service in _SERVICES]

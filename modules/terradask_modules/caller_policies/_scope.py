@@ -1,0 +1,179 @@
+"""Where the rights of people and pipelines end: the names and tags of one workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from terradask_modules.names import (
+    ROLES,
+    TAG_WORKSPACE,
+    flow_log_group_name,
+    log_group_name,
+    resource_name,
+    role_name,
+    secrets_prefix,
+)
+from terradask_modules.policies import PolicyScope
+
+Statement = dict[str, Any]
+Condition = dict[str, dict[str, Any]]
+
+#: The roles through which Auto Scaling and Spot act, by the service's name in ``iam:AWSServiceName``.
+SERVICE_ROLES = {
+    "autoscaling.amazonaws.com": "AWSServiceRoleForAutoScaling",
+    "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallerScope:
+    """What the policies of callers are about.
+
+    Parameters
+    ----------
+    place
+        Partition, region, account and workspace, and the customer's key.
+    role_path, role_name_prefix, permissions_boundary
+        What the company prescribes for roles.
+    given_roles, given_profiles
+        ARNs of the hosts' roles and instance profiles, where they exist already. Empty: the network makes them.
+    given_vpc, given_subnets, given_security_groups
+        Ids of what exists already. None or empty: the network makes it.
+    interface_endpoints, flow_logs, dual_stack
+        Whether the network has them.
+    network_state
+        Where the network's state lies, as ``bucket/key``. None: on a disk.
+    state_key_arn
+        The customer's key, or an alias of it, for the network's state. None: S3's own.
+    """
+
+    place: PolicyScope
+    role_path: str = "/"
+    role_name_prefix: str = ""
+    permissions_boundary: str | None = None
+    given_roles: tuple[str, ...] = ()
+    given_profiles: tuple[str, ...] = ()
+    given_vpc: str | None = None
+    given_subnets: tuple[str, ...] = ()
+    given_security_groups: tuple[str, ...] = ()
+    interface_endpoints: bool = False
+    flow_logs: bool = False
+    dual_stack: bool = False
+    network_state: str | None = None
+    state_key_arn: str | None = None
+
+    @property
+    def workspace(self) -> str:
+        """Name of the workspace."""
+        return self.place.workspace
+
+    @property
+    def bucket(self) -> str:
+        """ARN of the workspace's bucket."""
+        return self.place.bucket_arn
+
+    def ec2(self, *kinds: str) -> list[str]:
+        """Return the ARN patterns of kinds of EC2 resources, whose ids AWS chooses; or an ARN, of ``kind/id``."""
+        return [self.place.arn("ec2", kind if "/" in kind else f"{kind}/*") for kind in kinds]
+
+    @property
+    def images(self) -> str:
+        """ARN pattern of images, which belong to no account."""
+        return f"arn:{self.place.partition}:ec2:{self.place.region}::image/*"
+
+    def iam(self, resource: str) -> str:
+        """Return an ARN of IAM, which knows no region."""
+        return f"arn:{self.place.partition}:iam::{self.place.account}:{resource}"
+
+    def _role(self, role: str) -> str:
+        return f"{self.role_path}{role_name(self.workspace, role, self.role_name_prefix)}"
+
+    @property
+    def roles(self) -> list[str]:
+        """ARNs of the hosts' roles."""
+        return list(self.given_roles) or [self.iam(f"role{self._role(role)}") for role in ROLES]
+
+    @property
+    def instance_profiles(self) -> list[str]:
+        """ARNs of the hosts' instance profiles."""
+        return list(self.given_profiles) or [self.iam(f"instance-profile{self._role(role)}") for role in ROLES]
+
+    @property
+    def flow_logs_role(self) -> str:
+        """ARN of the role by which flow logs are written."""
+        return self.iam(f"role{self._role('flow-logs')}")
+
+    @property
+    def made_roles(self) -> list[str]:
+        """ARNs of the roles that the network makes."""
+        return [*([] if self.given_roles else self.roles), *([self.flow_logs_role] if self.flow_logs else [])]
+
+    @property
+    def service_roles(self) -> list[str]:
+        """ARNs of the service-linked roles."""
+        return [self.iam(f"role/aws-service-role/{service}/{name}") for service, name in SERVICE_ROLES.items()]
+
+    @property
+    def groups(self) -> str:
+        """ARN pattern of the clusters' Auto Scaling groups. A longer workspace's names match too: bind it to the tag."""
+        return self.place.arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{resource_name(self.workspace, '*')}")
+
+    @property
+    def secrets(self) -> str:
+        """ARN pattern of the clusters' secrets."""
+        return self.place.arn("secretsmanager", f"secret:{secrets_prefix(self.workspace)}*")
+
+    @property
+    def log_groups(self) -> list[str]:
+        """ARNs of the log groups: some actions take them with their streams, some without."""
+        names = [log_group_name(self.workspace), *([flow_log_group_name(self.workspace)] if self.flow_logs else [])]
+        return [self.place.arn("logs", f"log-group:{name}{streams}") for name in names for streams in ("", ":*")]
+
+    @property
+    def owned(self) -> Condition:
+        """The resource carries this workspace's tag."""
+        return self.place.own
+
+    @property
+    def tagged(self) -> Condition:
+        """The request gives the resource this workspace's tag."""
+        return {"StringEquals": {f"aws:RequestTag/{TAG_WORKSPACE}": self.workspace}}
+
+    @property
+    def keeping_the_tag(self) -> Condition:
+        """The resource carries this workspace's tag, and the request doesn't touch it."""
+        return {**self.owned, "ForAllValues:StringNotEquals": {"aws:TagKeys": [TAG_WORKSPACE]}}
+
+    @property
+    def in_region(self) -> Condition:
+        """The narrowest bound that AWS evaluates for actions that know no resource."""
+        return {"StringEquals": {"aws:RequestedRegion": self.place.region}}
+
+    @property
+    def to_instances(self) -> Condition:
+        """The role is handed to EC2 instances."""
+        return {"StringEquals": {"iam:PassedToService": f"ec2.{self.place.dns_suffix}"}}
+
+    def through(self, *services: str) -> Condition:
+        """Return that a key is used by services alone, such as ``s3``, in the caller's name."""
+        names = [f"{service}.{self.place.region}.{self.place.dns_suffix}" for service in services]
+        return {"StringEquals": {"kms:ViaService": names[0] if len(names) == 1 else names}}
+
+
+def both(*conditions: Mapping[str, Mapping[str, Any]]) -> Condition:
+    """Return a condition that holds where all of them do."""
+    joined: Condition = {}
+    for condition in conditions:
+        for operator, keys in condition.items():
+            joined.setdefault(operator, {}).update(keys)
+    return joined
+
+
+def allow(sid: str, action: str | list[str], resource: str | list[str], condition: Condition | None = None) -> Statement:
+    """Return a statement that allows something; its ``Sid`` says why."""
+    statement: Statement = {"Sid": sid, "Effect": "Allow", "Action": action, "Resource": resource}
+    if condition:
+        statement["Condition"] = condition
+    return statement

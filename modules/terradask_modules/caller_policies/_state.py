@@ -1,0 +1,72 @@
+"""What the network's state needs, where it lies in a bucket of its own."""
+
+from __future__ import annotations
+
+from terradask_modules.caller_policies._scope import CallerScope, Condition, Statement, allow, both
+
+
+def read_network_state(scope: CallerScope) -> list[Statement]:
+    """Return the right to read the network's state, and to lock it, which every plan does."""
+    if scope.network_state is None:
+        return []
+    state = f"arn:{scope.place.partition}:s3:::{scope.network_state}"
+    return [
+        allow("ReadStateOfNetwork", "s3:GetObject", state),
+        allow("LockStateOfNetwork", ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], f"{state}.tflock"),
+        # Without the right to list, S3 answers 403 instead of 404 for a state that is not there yet.
+        allow("FindStateOfNetwork", ["s3:GetBucketVersioning", "s3:ListBucket"], _bucket(scope)),
+        *_use_key(scope),
+    ]
+
+
+def keep_network_state(scope: CallerScope) -> list[Statement]:
+    """Return the right to make the state's bucket, and to read, lock, write and move the network's state."""
+    if scope.network_state is None:
+        return []
+    folder = f"arn:{scope.place.partition}:s3:::{scope.network_state.rpartition('/')[0]}/*"
+    return [
+        allow(
+            "KeepBucketOfStates",
+            [
+                "s3:CreateBucket",
+                "s3:GetBucketPolicy",
+                "s3:GetBucketTagging",
+                "s3:GetBucketVersioning",
+                "s3:GetLifecycleConfiguration",
+                "s3:ListBucket",
+                "s3:PutBucketOwnershipControls",
+                "s3:PutBucketPolicy",
+                "s3:PutBucketPublicAccessBlock",
+                "s3:PutBucketTagging",
+                "s3:PutBucketVersioning",
+                "s3:PutEncryptionConfiguration",
+                "s3:PutLifecycleConfiguration",
+            ],
+            _bucket(scope),
+        ),
+        allow("KeepStateOfNetwork", ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], folder),
+        record_unlocks("RecordUnlocksOfNetwork", _bucket(scope)),
+        *_use_key(scope),
+    ]
+
+
+def record_unlocks(sid: str, bucket: str) -> Statement:
+    """Return the right to write down that a lock was broken, without which none is."""
+    return allow(sid, "s3:PutObject", f"{bucket}/unlocks/*")
+
+
+def _bucket(scope: CallerScope) -> str:
+    return f"arn:{scope.place.partition}:s3:::{str(scope.network_state).partition('/')[0]}"
+
+
+def _use_key(scope: CallerScope) -> list[Statement]:
+    """Return the use of the state's key, through S3 alone. The lock is written with it too."""
+    if scope.state_key_arn is None:
+        return []
+    through_s3 = scope.through("s3")
+    place, _, alias = scope.state_key_arn.partition(":alias/")
+    if not alias:
+        return [allow("UseKeyOfState", ["kms:Decrypt", "kms:GenerateDataKey"], scope.state_key_arn, through_s3)]
+    # An alias is no resource of these actions: the key is named by its aliases.
+    by_alias: Condition = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": f"alias/{alias}"}}
+    return [allow("UseKeyOfState", ["kms:Decrypt", "kms:GenerateDataKey"], f"{place}:key/*", both(through_s3, by_alias))]

@@ -1,0 +1,73 @@
+"""Who may take a role: jobs of one GitHub repository, by OpenID Connect, without a secret anywhere."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from terradask_modules.caller_policies._scope import CallerScope
+from terradask_modules.errors import InvalidInput
+
+_ISSUER = "token.actions.githubusercontent.com"
+_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}")
+#: Names with a colon could read as another subject, and those with * or ? as many.
+_ENVIRONMENT = re.compile(r"[^:*?$\s][^:*?$]{0,254}")
+
+
+@dataclass(frozen=True)
+class GitHubActions:
+    """Jobs of a repository.
+
+    Parameters
+    ----------
+    repository
+        ``OWNER/REPOSITORY``.
+    environment
+        The deployment environment that the job must name. None: jobs of pull requests.
+
+    Notes
+    -----
+    Subjects: https://docs.github.com/en/actions/reference/security/oidc. An environment's own protection rules decide who
+    reaches it.
+    """
+
+    repository: str
+    environment: str | None = None
+
+    @property
+    def subject(self) -> str:
+        """The claim ``sub`` of such a job's token."""
+        kind = "pull_request" if self.environment is None else f"environment:{self.environment}"
+        return f"repo:{self.repository}:{kind}"
+
+    def policy(self, scope: CallerScope) -> dict[str, Any]:
+        """Return the trust policy of a role that exactly these jobs may take."""
+        return {
+            "Version": "2012-10-17",
+            "Statement": [
+                {
+                    "Sid": "GitHubActions",
+                    "Effect": "Allow",
+                    "Principal": {"Federated": scope.iam(f"oidc-provider/{_ISSUER}")},
+                    "Action": "sts:AssumeRoleWithWebIdentity",
+                    "Condition": {"StringEquals": {f"{_ISSUER}:aud": "sts.amazonaws.com", f"{_ISSUER}:sub": self.subject}},
+                }
+            ],
+        }
+
+
+def parse_trust(text: str, *, environment: str | None = None) -> GitHubActions:
+    """Read ``github:OWNER/REPOSITORY``.
+
+    Raises
+    ------
+    InvalidInput
+        If it reads otherwise, or could mean more than one repository or environment.
+    """
+    kind, _, repository = text.partition(":")
+    if kind != "github" or not _REPOSITORY.fullmatch(repository):
+        raise InvalidInput("nobody can be trusted by this", given=text, allowed="github:OWNER/REPOSITORY, one repository and no pattern")
+    if environment is not None and not _ENVIRONMENT.fullmatch(environment):
+        raise InvalidInput("no environment of GitHub's can have this name in a subject", given=environment, allowed="no : * ? or $")
+    return GitHubActions(repository, environment)

@@ -1,0 +1,79 @@
+"""VPC flow logs: who talked to whom, as CloudWatch keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from terradask_modules.aws import CloudwatchLogGroup, Construct, FlowLog, IamRole, IamRolePolicy, at
+from terradask_modules.identity import RoleRules
+from terradask_modules.names import flow_log_group_name, resource_name, role_name
+from terradask_modules.policies import PolicyScope, flow_logs_policy, flow_logs_trust_policy
+
+_NAME = "flow-logs"
+
+
+class FlowLogs(Construct):
+    """The flow logs of a VPC, all traffic, in a log group of their own.
+
+    Resources created: a flow log, a log group, and a role with one inline policy by which AWS writes there. They cost by what is
+    written and kept.
+
+    Permissions needed: ``ec2:CreateFlowLogs``, ``DescribeFlowLogs``, ``DeleteFlowLogs``; those of
+    :class:`terradask_modules.logs.Logs`; ``iam:CreateRole``, ``PutRolePolicy``, their ``Get``, ``Tag`` and ``Delete`` counterparts,
+    and ``iam:PassRole`` on the role.
+
+    Parameters
+    ----------
+    scope
+        The stack.
+    vpc_id
+        The VPC.
+    where
+        The workspace's place.
+    rules
+        What the company prescribes for roles.
+    retention_days
+        Days that CloudWatch keeps the logs.
+    tags
+        Tags of every resource.
+    """
+
+    def __init__(
+        self, scope: Construct, *, vpc_id: str, where: PolicyScope, rules: RoleRules, retention_days: int, tags: Mapping[str, str]
+    ) -> None:
+        super().__init__(scope, _NAME)
+        tags = dict(tags)
+        group = CloudwatchLogGroup(
+            self,
+            "group",
+            name=flow_log_group_name(where.workspace),
+            retention_in_days=retention_days,
+            kms_key_id=where.kms_key_arn,
+            tags=tags,
+        )
+        at(_NAME, group)
+        name = role_name(where.workspace, _NAME, rules.name_prefix)
+        role = IamRole(
+            self,
+            "role",
+            name=name,
+            path=rules.path,
+            permissions_boundary=rules.permissions_boundary,
+            description=f"VPC flow logs of terradask workspace {where.workspace}",
+            assume_role_policy=flow_logs_trust_policy(where),
+            tags=tags,
+        )
+        at(_NAME, role)
+        policy = IamRolePolicy(self, "policy", name=name, role=role.name, policy=flow_logs_policy(where))
+        at(_NAME, policy)
+        log = FlowLog(
+            self,
+            "log",
+            vpc_id=vpc_id,
+            traffic_type="ALL",
+            log_destination=group.arn,
+            iam_role_arn=role.arn,
+            tags={**tags, "Name": resource_name(where.workspace, _NAME)},
+            depends_on=[policy],
+        )
+        at("this", log)

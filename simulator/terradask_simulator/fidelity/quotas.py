@@ -1,0 +1,118 @@
+"""Quotas of EC2 and Auto Scaling, AWS's defaults, and requests for more.
+
+moto knows the quotas of VPC alone, and takes no requests. Nothing is ever granted here, and no launch is refused for a quota.
+Values: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html,
+https://docs.aws.amazon.com/general/latest/gr/ec2-service.html, https://docs.aws.amazon.com/general/latest/gr/as.html
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+__all__ = ["install"]
+
+#: Service -> its name, and its quotas: code -> name and default value.
+_QUOTAS: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
+    "ec2": (
+        "Amazon Elastic Compute Cloud (Amazon EC2)",
+        {
+            "L-1216C47A": ("Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", 5),
+            "L-6E869C2A": ("Running On-Demand DL instances", 0),
+            "L-74FC7D96": ("Running On-Demand F instances", 0),
+            "L-DB2E81BA": ("Running On-Demand G and VT instances", 0),
+            "L-F7808C92": ("Running On-Demand HPC instances", 0),
+            "L-43DA4232": ("Running On-Demand High Memory instances", 0),
+            "L-1945791B": ("Running On-Demand Inf instances", 0),
+            "L-417A185B": ("Running On-Demand P instances", 0),
+            "L-2C3B7624": ("Running On-Demand Trn instances", 0),
+            "L-7295265B": ("Running On-Demand X instances", 0),
+            "L-34B43A08": ("All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests", 5),
+            "L-85EED4F7": ("All DL Spot Instance Requests", 0),
+            "L-88CF9481": ("All F Spot Instance Requests", 0),
+            "L-3819A6DF": ("All G and VT Spot Instance Requests", 0),
+            "L-B5D1601B": ("All Inf Spot Instance Requests", 0),
+            "L-7212CCBC": ("All P4, P3 and P2 Spot Instance Requests", 0),
+            "L-C4BD4855": ("All P5 Spot Instance Requests", 0),
+            "L-6B0D517C": ("All Trn Spot Instance Requests", 0),
+            "L-E3A00192": ("All X Spot Instance Requests", 0),
+            "L-0263D0A3": ("EC2-VPC Elastic IPs", 5),
+            "L-FB451C26": ("Launch templates", 5_000),
+        },
+    ),
+    "autoscaling": ("Amazon EC2 Auto Scaling", {"L-CDE20ADC": ("Auto Scaling groups per region", 500)}),
+}
+
+_OPEN = ("PENDING", "CASE_OPENED")
+
+
+def install() -> None:
+    """Add what moto's Service Quotas lack."""
+    from moto.core.exceptions import JsonRESTError
+    from moto.servicequotas.models import ServiceQuotasBackend
+    from moto.servicequotas.responses import ServiceQuotasResponse
+
+    of_vpc = ServiceQuotasBackend.get_service_quota
+
+    def get_service_quota(backend: Any, service_code: str, quota_code: str) -> dict[str, Any]:
+        arn = f"arn:aws:servicequotas:{backend.region_name}:{backend.account_id}:{service_code}/{quota_code}"
+        service_name, quotas = _QUOTAS.get(service_code, ("", {}))
+        if quota_code not in quotas:
+            return {**of_vpc(backend, service_code, quota_code), "QuotaArn": arn}
+        name, value = quotas[quota_code]
+        return {
+            "ServiceCode": service_code,
+            "ServiceName": service_name,
+            "QuotaArn": arn,
+            "QuotaCode": quota_code,
+            "QuotaName": name,
+            "Value": float(value),
+            "Unit": "None",
+            "Adjustable": True,
+            "GlobalQuota": False,
+        }
+
+    def request(backend: Any, service_code: str, quota_code: str, desired: float) -> dict[str, Any]:
+        quota = backend.get_service_quota(service_code, quota_code)
+        if any(r["QuotaCode"] == quota_code and r["ServiceCode"] == service_code and r["Status"] in _OPEN for r in _requests(backend)):
+            raise JsonRESTError("ResourceAlreadyExistsException", "Only one open service quota increase request is allowed per quota.")
+        if desired <= quota["Value"]:
+            raise JsonRESTError("IllegalArgumentException", "You must provide a quota value greater than the current quota value.")
+        now = datetime.now(UTC).timestamp()
+        kept = {key: quota[key] for key in ("ServiceCode", "ServiceName", "QuotaCode", "QuotaName", "QuotaArn", "GlobalQuota", "Unit")}
+        made = {**kept, "Id": uuid.uuid4().hex, "DesiredValue": desired, "Status": "PENDING", "Created": now, "LastUpdated": now}
+        _requests(backend).append(made)
+        return made
+
+    def answer_default(response: Any) -> str:
+        # Nothing is ever granted: what applies is the default.
+        return str(response.get_service_quota())
+
+    def answer_request(response: Any) -> str:
+        given = json.loads(response.body)
+        made = request(response.backend, given["ServiceCode"], given["QuotaCode"], float(given["DesiredValue"]))
+        return json.dumps({"RequestedQuota": made})
+
+    def answer_history(response: Any) -> str:
+        given = json.loads(response.body)
+        asked = {key: given[key] for key in ("ServiceCode", "Status") if key in given}
+        found = [r for r in _requests(response.backend) if asked.items() <= r.items()]
+        return json.dumps({"RequestedQuotas": found})
+
+    ServiceQuotasBackend.get_service_quota = get_service_quota
+    # moto's answers are dispatched by method name.
+    for name, answer in (
+        ("get_aws_default_service_quota", answer_default),
+        ("request_service_quota_increase", answer_request),
+        ("list_requested_service_quota_change_history", answer_history),
+    ):
+        setattr(ServiceQuotasResponse, name, answer)
+
+
+def _requests(backend: Any) -> list[dict[str, Any]]:
+    if not hasattr(backend, "_terradask_requests"):
+        backend._terradask_requests = []
+    found: list[dict[str, Any]] = backend._terradask_requests
+    return found

@@ -1,0 +1,27 @@
+"""IAM at the simulator's door.
+
+``evaluation`` decides requests from policies, with ``documents``, ``patterns`` and ``conditions``; all of it is pure. ``operation`` reads
+an HTTP request, ``mapping`` says which permissions it needs (``reference`` is AWS's own list of them), ``principals`` whose they are,
+``gate`` puts it together, ``refusals`` words the answer. ``log`` keeps what was asked for, ``proof`` draws conclusions from it.
+"""
+
+from __future__ import annotations
+
+from .documents import MalformedPolicy, Policy
+from .evaluation import Decision, Policies, Request, evaluate
+from .log import LoggedRequest
+from .proof import denied_by, entries, minus_action, needless
+
+__all__ = [
+    "Decision",
+    "LoggedRequest",
+    "MalformedPolicy",
+    "Policies",
+    "Policy",
+    "Request",
+    "denied_by",
+    "entries",
+    "evaluate",
+    "minus_action",
+    "needless",
+]

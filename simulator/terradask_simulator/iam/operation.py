@@ -1,0 +1,147 @@
+"""What a request at the door asks for: service, operation and parameters, whatever the protocol."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, parse_qsl
+
+__all__ = ["Operation", "Parameters", "named", "read_operation", "rows", "texts"]
+
+#: Parameters as they came: texts, lists and tables.
+Parameters = Mapping[str, Any]
+
+#: Services whose actions have another prefix than their signatures.
+_PREFIXES = {"tagging": "tag", "monitoring": "cloudwatch"}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One request.
+
+    Parameters
+    ----------
+    service
+        The prefix of its actions; empty where it is none of AWS's services.
+    name
+        The operation, empty for REST services.
+    protocol
+        ``ec2``, ``query``, ``json`` or ``rest``.
+    parameters
+        As they came; for REST the query.
+    region, access_key
+        From the signature; empty where nobody signed.
+    method, path, headers
+        Of HTTP; the headers' names are in lower case.
+    body
+        The whole body.
+    source_address
+        The caller's address.
+    """
+
+    service: str
+    name: str
+    protocol: str
+    parameters: Parameters
+    region: str
+    access_key: str
+    method: str = "POST"
+    path: str = "/"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    source_address: str = "127.0.0.1"
+
+
+def read_operation(environ: Mapping[str, Any], body: bytes) -> Operation:
+    """Return what a WSGI request asks for.
+
+    Parameters
+    ----------
+    environ
+        The WSGI environment.
+    body
+        The whole body.
+    """
+    access_key, region, service = _scope(environ)
+    common: dict[str, Any] = {
+        "region": region or "us-east-1",
+        "access_key": access_key,
+        "method": environ.get("REQUEST_METHOD", "GET"),
+        "path": environ.get("PATH_INFO", "/").encode("latin-1", "replace").decode("utf-8", "replace"),
+        "headers": {name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")},
+        "body": body,
+        "source_address": environ.get("REMOTE_ADDR", "127.0.0.1"),
+    }
+    target = environ.get("HTTP_X_AMZ_TARGET", "")
+    if target:
+        return Operation(service, target.rpartition(".")[2], "json", _json(body), **common)
+    if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
+        fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+        if "Action" in fields:
+            return Operation(service, fields["Action"], "ec2" if service == "ec2" else "query", _unfolded(fields), **common)
+    query = {name: values[0] for name, values in parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True).items()}
+    return Operation(service or "s3", "", "rest", query, **common)
+
+
+def _scope(environ: Mapping[str, Any]) -> tuple[str, str, str]:
+    header = environ.get("HTTP_AUTHORIZATION", "")
+    if "Credential=" in header:
+        scope = header.split("Credential=", 1)[1].split(",", 1)[0].strip().split("/")
+    else:
+        query = parse_qs(environ.get("QUERY_STRING", ""))
+        scope = query.get("X-Amz-Credential", [""])[0].split("/")
+    if len(scope) < 5:
+        return "", "", ""
+    service = scope[3].lower()
+    return scope[0], scope[2], _PREFIXES.get(service, service)
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        parsed = json.loads(body or b"{}")
+    except ValueError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _unfolded(fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return nested parameters: ``Tag.1.Key`` and ``Tags.member.1.Key`` become lists of tables."""
+    whole: dict[str, Any] = {}
+    for name, value in fields.items():
+        place = whole
+        *path, last = [part for part in name.split(".") if part != "member"]
+        for part in path:
+            inner = place.setdefault(part, {})
+            place = inner if isinstance(inner, dict) else {}
+        place[last] = value
+    return {name: _lists(value) for name, value in whole.items()}
+
+
+def _lists(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if value and all(name.isdigit() for name in value):
+        return [_lists(value[name]) for name in sorted(value, key=int)]
+    return {name: _lists(inner) for name, inner in value.items()}
+
+
+def texts(parameters: Parameters, *names: str) -> list[str]:
+    """Return the texts that parameters hold, single or listed, under the first name that is there."""
+    for name in names:
+        value = parameters.get(name)
+        if value:
+            return [str(one) for one in (value if isinstance(value, list) else [value])]
+    return []
+
+
+def named(parameters: Parameters, *names: str) -> str:
+    """Return the first text that parameters hold under one of some names, or nothing."""
+    return next(iter(texts(parameters, *names)), "")
+
+
+def rows(parameters: Parameters, name: str) -> list[Mapping[str, Any]]:
+    """Return a list of tables."""
+    value = parameters.get(name) or []
+    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, Mapping)]

@@ -1,0 +1,107 @@
+"""Patterns of policies: wildcards, policy variables, actions, ARNs.
+
+`IAM JSON policy elements: Variables and tags
+<https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html>`_
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+__all__ = ["Context", "like", "like_arn", "literal"]
+
+#: Condition keys in lower case, each with its values.
+Context = Mapping[str, tuple[str, ...]]
+
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+_DEFAULT = re.compile(r"^\s*([^,\s]+)\s*(?:,\s*'([^']*)'\s*)?$")
+_WITH_VARIABLES = "2012-10-17"
+_ARN_PARTS = 6
+
+
+def like(pattern: str, text: str, context: Context, version: str = _WITH_VARIABLES, *, ignore_case: bool = False) -> bool:
+    """Say whether a text matches a pattern with ``*``, ``?`` and policy variables.
+
+    Parameters
+    ----------
+    pattern
+        Of the policy.
+    text
+        Of the request.
+    context
+        What variables stand for. A variable without a value and without a default matches nothing.
+    version
+        The policy's language; older ones know no variables.
+    ignore_case
+        Whether case doesn't count, as in actions.
+    """
+    if version < _WITH_VARIABLES or "${" not in pattern:
+        return _compiled(_wild(pattern), ignore_case).fullmatch(text) is not None
+    filled = _filled(pattern, context, _wild, re.escape)
+    return filled is not None and _compiled(filled, ignore_case).fullmatch(text) is not None
+
+
+def literal(value: str, context: Context, version: str = _WITH_VARIABLES) -> str | None:
+    """Return a value with its variables filled in, for operators that know no wildcards; None where one has no value."""
+    return value if version < _WITH_VARIABLES else _filled(value, context, str, str)
+
+
+def like_arn(pattern: str, arn: str, context: Context, version: str = _WITH_VARIABLES) -> bool:
+    """Say whether an ARN matches a pattern: ``*`` for everything, else each of the six parts for itself.
+
+    A wildcard reaches over a colon in the last part alone: `ARN condition operators
+    <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html#Conditions_ARN>`_.
+    """
+    if pattern == "*":
+        return True
+    patterns = _split(pattern)
+    parts = arn.split(":", _ARN_PARTS - 1)
+    if len(patterns) != _ARN_PARTS or len(parts) != _ARN_PARTS:
+        return False
+    return all(like(one, part, context, version) for one, part in zip(patterns, parts, strict=True))
+
+
+def _split(pattern: str) -> list[str]:
+    # A variable's name may hold colons, which are not the pattern's.
+    parts, depth = [""], 0
+    for letter in pattern:
+        depth += (letter == "{") - (letter == "}" and depth > 0)
+        if letter == ":" and depth == 0 and len(parts) < _ARN_PARTS:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _wild(text: str) -> str:
+    return "".join(".*" if letter == "*" else "." if letter == "?" else re.escape(letter) for letter in text)
+
+
+def _filled(pattern: str, context: Context, text: Callable[[str], str], value: Callable[[str], str]) -> str | None:
+    """Fill in the variables; ``text`` treats what stands between them, ``value`` what they hold, which is never a wildcard."""
+    pieces, end = [], 0
+    for found in _VARIABLE.finditer(pattern):
+        held = _value(found[1], context)
+        if held is None:
+            return None
+        pieces += [text(pattern[end : found.start()]), value(held)]
+        end = found.end()
+    return "".join([*pieces, text(pattern[end:])])
+
+
+def _value(inner: str, context: Context) -> str | None:
+    if inner in ("*", "?", "$"):
+        return inner
+    parsed = _DEFAULT.match(inner)
+    if parsed is None:
+        return None
+    values = context.get(parsed[1].lower(), ())
+    # A key with several values can't stand in a pattern.
+    return values[0] if len(values) == 1 else parsed[2]
+
+
+@lru_cache(maxsize=4096)
+def _compiled(expression: str, ignore_case: bool) -> re.Pattern[str]:
+    return re.compile(expression, re.DOTALL | (re.IGNORECASE if ignore_case else 0))

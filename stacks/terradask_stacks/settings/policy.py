@@ -1,0 +1,54 @@
+"""Section ``[policy]``."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from terradask_stacks.rules import refuse
+from terradask_stacks.settings.base import Section
+
+
+def _reason(text: str) -> str:
+    if not text.strip():
+        raise refuse("a waiver without a reason", allowed="a sentence that says why the finding may stand")
+    return text.strip()
+
+
+def _day(value: Any) -> Any:
+    # A bare number would be read as seconds since 1970.
+    if isinstance(value, bool | int | float):
+        raise refuse(f"{value!r} is no day", allowed="a day such as 2027-01-01")
+    return value
+
+
+class Waiver(Section):
+    """A finding that may stand for a while."""
+
+    check: str = Field(
+        min_length=1, description="The check as findings name it: P1 to P7, cost, or a rule of the team's such as main.deny."
+    )
+    address: str = Field(
+        default="*", min_length=1, description="Resource that it covers, as Terraform names it; * and ? stand for anything."
+    )
+    stack: str = Field(
+        default="*", min_length=1, description="Stack that it covers: network, or a cluster's name; * and ? stand for anything."
+    )
+    reason: Annotated[str, AfterValidator(_reason)] = Field(description="Why the finding may stand.")
+    expires: Annotated[date, BeforeValidator(_day)] = Field(description="Last day on which it counts, such as 2027-01-01.")
+
+
+class PolicySettings(Section):
+    """Section ``[policy]``: what a plan must keep to before it is applied."""
+
+    rego_folder: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Folder with the team's own rules (*.rego: deny and warn), relative to terradask.toml. Needs terradask[rego].",
+    )
+    max_hourly_cost_usd: float | None = Field(
+        default=None, gt=0, description="What one stack may cost by the hour at its maximum size, in US dollars."
+    )
+    waivers: list[Waiver] = Field(default=[], description="Findings that may stand for a while, each with its reason.")

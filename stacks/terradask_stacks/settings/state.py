@@ -1,0 +1,55 @@
+"""Section ``[state]``."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from terradask_stacks.rules import refuse
+from terradask_stacks.settings.base import Section
+
+_BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
+_KEY_ARN = re.compile(r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:(key|alias)/.+$")
+
+
+def _bucket(name: str | None) -> str | None:
+    if name is not None and not _BUCKET.match(name):
+        raise refuse(f"{name!r} is no name of an S3 bucket", allowed="3 to 63 lower-case letters, digits, dots and hyphens")
+    return name
+
+
+def _key_arn(arn: str | None) -> str | None:
+    if arn is not None and not _KEY_ARN.match(arn):
+        raise refuse(f"{arn!r} is no ARN of a KMS key", allowed="arn:aws:kms:REGION:ACCOUNT:key/ID")
+    return arn
+
+
+class StateSettings(Section):
+    """Section ``[state]``: where the state of the network lies; a cluster's always lies in the workspace's bucket."""
+
+    backend: Literal["local", "s3"] = Field(
+        default="local",
+        description="local: a file under .terradask, on one machine. s3: a bucket, for a team; `terradask init --state s3` makes it.",
+    )
+    bucket: Annotated[str | None, AfterValidator(_bucket)] = Field(
+        default=None,
+        description="Bucket of the network's state with s3, in workspace.region; several workspaces may share it. Unset: "
+        "terradask-state-<account>-<region>.",
+    )
+    kms_key_arn: Annotated[str | None, AfterValidator(_key_arn)] = Field(
+        default=None, description="KMS key that encrypts the state with s3. Unset: S3's own keys (SSE-S3)."
+    )
+    lock_timeout_seconds: int = Field(
+        default=60, ge=0, le=3600, description="Longest time to wait for a state's lock that somebody else holds, in seconds."
+    )
+
+    def bucket_for(self, account: str, region: str) -> str:
+        """Return the bucket of the network's state, were it to lie in S3."""
+        return self.bucket or f"terradask-state-{account}-{region}"
+
+
+def network_state_key(workspace: str) -> str:
+    """Return the key of the network's state in its bucket."""
+    return f"workspaces/{workspace}/network.tfstate"

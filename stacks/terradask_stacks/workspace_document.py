@@ -1,0 +1,99 @@
+"""``workspace.json``: what the network tells its clusters, with Terraform's references in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from terradask_modules.aws import Fn
+from terradask_modules.identity import Role
+from terradask_modules.names import log_group_name, secrets_prefix
+from terradask_modules.network import ZoneSubnets
+from terradask_stacks.base import terradask_version
+from terradask_stacks.settings import NetworkSettings, Settings
+
+WORKSPACE_FORMAT = 1
+
+#: Settings of the network by which something is given -> what ``workspace.json`` calls it.
+_GIVEN = {"vpc_id": "vpc", "security_groups": "security_groups", "instance_profiles": "instance_profiles"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """What the network's stack consists of, made or given."""
+
+    account: str
+    bucket: str
+    vpc_id: str
+    vpc_cidr: str
+    zones: Mapping[str, ZoneSubnets]
+    #: Role -> architecture -> launch template.
+    templates: Mapping[str, Mapping[str, Any]]
+    security_groups: Mapping[str, str]
+    roles: Mapping[str, Role]
+    wheel_key: str
+    wheel_sha256: str
+
+
+def given_parts(network: NetworkSettings) -> list[str]:
+    """Return what the network only uses and doesn't make: ``vpc``, ``security_groups``, ``instance_profiles``."""
+    return [part for setting, part in _GIVEN.items() if getattr(network, setting) is not None]
+
+
+def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
+    """Return the document."""
+    workspace, network = settings.workspace, settings.network
+    return {
+        "format": WORKSPACE_FORMAT,
+        "terradask_version": terradask_version(),
+        "workspace": workspace.name,
+        "region": workspace.region,
+        "account": made.account,
+        "bucket": made.bucket,
+        "vpc_id": made.vpc_id,
+        "vpc_cidr": made.vpc_cidr,
+        "zones": {zone: _zone(subnets, network) for zone, subnets in made.zones.items()},
+        "templates": {
+            role: {
+                architecture: {"id": template.id, "version": Fn.tostring(template.latest_version)}
+                for architecture, template in templates.items()
+            }
+            for role, templates in made.templates.items()
+        },
+        "security_groups": dict(made.security_groups),
+        "instance_profiles": {name: role.profile_name for name, role in made.roles.items()},
+        "roles": {name: role.arn for name, role in made.roles.items()},
+        "secrets_prefix": secrets_prefix(workspace.name),
+        "log_group": log_group_name(workspace.name),
+        # A given VPC's ways out are its owner's.
+        "nat": network.nat if network.vpc_id is None else "given",
+        "interface_endpoints": sorted(network.interface_endpoints),
+        "public_workers": network.public_workers,
+        "public_schedulers": network.public_schedulers,
+        "given": given_parts(network),
+        "kms_key_arn": network.kms_key_arn,
+        "ingress": [
+            {
+                "ports": [str(ports) for ports in rule.ports],
+                "cidr": rule.cidr,
+                "description": rule.description,
+            }
+            for rule in network.ingress
+        ],
+        "host": {"wheel_key": made.wheel_key, "wheel_sha256": made.wheel_sha256},
+    }
+
+
+def _zone(subnets: ZoneSubnets, network: NetworkSettings) -> dict[str, str]:
+    public, private = subnets.public_subnet_id, subnets.private_subnet_id
+    given = network.vpc_id is not None
+    return {
+        "public_subnet_id": public,
+        "private_subnet_id": private,
+        # Of given subnets the first is for schedulers and the second for workers, public or not.
+        "scheduler_subnet_id": public if given or network.public_schedulers else private,
+        "worker_subnet_id": public if network.public_workers and not given else private,
+        "public_cidr": subnets.public_cidr,
+        "private_cidr": subnets.private_cidr,
+    }

@@ -1,0 +1,59 @@
+"""The embedded AWS where it is about the account: quotas, service-linked roles, keys of log groups."""
+
+from __future__ import annotations
+
+import pytest
+
+from terradask._aws import Aws
+from terradask._service_roles import find_service_roles
+from terradask_simulator import Simulator
+
+STANDARD = {"ServiceCode": "ec2", "QuotaCode": "L-1216C47A"}
+
+
+def test_quotas_are_defaults_and_requests_stay_open(sim: Simulator) -> None:
+    quotas = sim.client("service-quotas")
+    assert quotas.get_service_quota(**STANDARD)["Quota"]["Value"] == 5.0
+    assert quotas.get_aws_default_service_quota(ServiceCode="vpc", QuotaCode="L-F678F1CE")["Quota"]["QuotaName"] == "VPCs per Region"
+    with pytest.raises(quotas.exceptions.NoSuchResourceException):
+        quotas.get_service_quota(ServiceCode="ec2", QuotaCode="L-00000000")
+    with pytest.raises(quotas.exceptions.IllegalArgumentException):
+        quotas.request_service_quota_increase(**STANDARD, DesiredValue=5.0)
+    made = quotas.request_service_quota_increase(**STANDARD, DesiredValue=64.0)["RequestedQuota"]
+    assert (made["Status"], made["QuotaCode"]) == ("PENDING", "L-1216C47A")
+    with pytest.raises(quotas.exceptions.ResourceAlreadyExistsException):
+        quotas.request_service_quota_increase(**STANDARD, DesiredValue=128.0)
+    listed = quotas.list_requested_service_quota_change_history(ServiceCode="ec2")["RequestedQuotas"]
+    assert [request["Id"] for request in listed] == [made["Id"]]
+    assert quotas.list_requested_service_quota_change_history(ServiceCode="vpc")["RequestedQuotas"] == []
+    assert quotas.get_service_quota(**STANDARD)["Quota"]["Value"] == 5.0
+
+
+def test_applying_the_network_made_the_role_of_auto_scaling(sim: Simulator, sim_environ: dict[str, str]) -> None:
+    autoscaling = find_service_roles(Aws("us-east-1"), spot=False)
+    assert [(role.name, role.exists) for role in autoscaling] == [("AWSServiceRoleForAutoScaling", True)]
+
+
+def test_service_linked_role_is_made_once(sim: Simulator) -> None:
+    iam = sim.client("iam")
+    made = iam.create_service_linked_role(AWSServiceName="spot.amazonaws.com")["Role"]
+    assert made["Arn"].endswith(":role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot")
+    with pytest.raises(iam.exceptions.InvalidInputException, match="has been taken in this account"):
+        iam.create_service_linked_role(AWSServiceName="spot.amazonaws.com")
+
+
+def test_log_group_takes_another_key(sim: Simulator) -> None:
+    logs, key = sim.client("logs"), "arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555"
+    logs.create_log_group(logGroupName="/account/test")
+
+    def key_of_group() -> str | None:
+        found: dict[str, str] = logs.describe_log_groups(logGroupNamePrefix="/account/test")["logGroups"][0]
+        return found.get("kmsKeyId")
+
+    logs.associate_kms_key(logGroupName="/account/test", kmsKeyId=key)
+    assert key_of_group() == key
+    logs.disassociate_kms_key(logGroupName="/account/test")
+    assert key_of_group() is None
+    with pytest.raises(logs.exceptions.ResourceNotFoundException):
+        logs.associate_kms_key(logGroupName="/account/other", kmsKeyId=key)
+    logs.delete_log_group(logGroupName="/account/test")

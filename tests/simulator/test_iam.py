@@ -1,0 +1,281 @@
+"""With IAM evaluated at the door, hosts live on their roles alone, and what their roles don't allow is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from distributed import Client
+
+from terradask import Cluster
+from terradask_simulator import Simulator
+from terradask_simulator.iam import denied_by, needless
+
+pytestmark = [pytest.mark.simulator, pytest.mark.slow]
+
+ACCOUNT, REGION = "123456789012", "us-east-1"
+BUCKET = f"terradask-default-{ACCOUNT}-{REGION}"
+#: A workspace whose names begin like those of the other one.
+OTHER = "default-two"
+OTHER_BUCKET = f"terradask-{OTHER}-{ACCOUNT}-{REGION}"
+REFUSALS = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"}
+
+#: What a short life doesn't ask for: seeing and tagging, which the rest of a host's program may need, and leaving for good.
+LATER = {
+    "autoscaling:DeleteScheduledAction",
+    "autoscaling:DescribeAutoScalingGroups",
+    "autoscaling:DescribeAutoScalingInstances",
+    "autoscaling:DescribeScheduledActions",
+    "autoscaling:TerminateInstanceInAutoScalingGroup",
+    "ec2:CreateTags",
+    "ec2:DescribeInstances",
+}
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[Simulator]:
+    """An embedded AWS with the baseline, whose door asks policies."""
+    with Simulator.start(baseline=True, enforce_iam=True) as simulator, simulator.applied():
+        yield simulator
+
+
+class Account:
+    """Clients of whoever holds some credentials, closed together."""
+
+    def __init__(self, simulator: Simulator, environ: dict[str, str], clients: contextlib.ExitStack) -> None:
+        self._endpoint_url, self._clients = simulator.endpoint_url, clients
+        self._session = boto3.Session(
+            aws_access_key_id=environ["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=environ["AWS_SECRET_ACCESS_KEY"],
+            aws_session_token=environ.get("AWS_SESSION_TOKEN"),
+            region_name=REGION,
+        )
+
+    def client(self, service: str, region: str = REGION) -> Any:
+        client = self._session.client(service, endpoint_url=self._endpoint_url, region_name=region)  # type: ignore[call-overload]
+        self._clients.callback(client.close)
+        return client
+
+
+@pytest.fixture
+def clients() -> Iterator[contextlib.ExitStack]:
+    with contextlib.ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def owner(strict: Simulator, clients: contextlib.ExitStack) -> Account:
+    return Account(strict, strict.environ, clients)
+
+
+def host(owner: Account, strict: Simulator, clients: contextlib.ExitStack, role: str) -> Account:
+    """Return what a host of a role can call."""
+    session = owner.client("sts").assume_role(RoleArn=f"arn:aws:iam::{ACCOUNT}:role/terradask-default-{role}", RoleSessionName="i-0")
+    names = {"AWS_ACCESS_KEY_ID": "AccessKeyId", "AWS_SECRET_ACCESS_KEY": "SecretAccessKey", "AWS_SESSION_TOKEN": "SessionToken"}
+    return Account(strict, {name: session["Credentials"][key] for name, key in names.items()}, clients)
+
+
+def a_subnet(ec2: Any) -> str:
+    """Return a subnet of the workspace."""
+    found = ec2.describe_subnets(Filters=[{"Name": "tag:terradask:workspace", "Values": ["default"]}])
+    return str(found["Subnets"][0]["SubnetId"])
+
+
+def refused(call: Any, **parameters: Any) -> str:
+    """Return the message of a refusal, or nothing where the call was let through."""
+    try:
+        call(**parameters)
+    except ClientError as error:
+        found = error.response["Error"]
+        return found["Message"] if found["Code"] in REFUSALS else ""
+    return ""
+
+
+def test_a_whole_life_on_the_hosts_roles(strict: Simulator, wait_for: Any) -> None:
+    strict.reset_calls()
+    with Cluster("life", n_workers=1, wait_for_workers=True, max_workers=3) as cluster:
+        with Client(cluster) as client:
+            assert client.submit(sum, [1, 2, 3]).result(20) == 6
+            cluster.scale(2)
+            cluster.wait_for_workers(2, timeout=60)
+            cluster.scale(1)
+            wait_for(lambda: len(cluster.observed) == 1)
+        with Client(cluster.scheduler_address, security=cluster.security) as client:
+            client.shutdown()
+        # The scheduler's host brings all groups to zero: nobody else is there to do it.
+        wait_for(lambda: not strict.running_instances(), seconds=30)
+
+    requests = strict.requests()
+    with contextlib.closing(strict.client("iam")) as iam:
+        for role in ("terradask-default-scheduler", "terradask-default-worker"):
+            logged = requests[f"arn:aws:iam::{ACCOUNT}:role/{role}"]
+            policy = iam.get_role_policy(RoleName=role, PolicyName=role)["PolicyDocument"]
+            asked = [one.request for one in logged]
+            assert [one.request for one in logged if not one.allowed] == []
+            assert denied_by(policy, asked) == []
+            assert {action for _, action in needless(policy, asked)} <= LATER
+
+
+@pytest.fixture(scope="module")
+def templates(strict: Simulator) -> dict[str, dict[str, str]]:
+    """The baseline's launch templates by role, as a group names them."""
+    with contextlib.closing(strict.client("s3")) as s3:
+        baseline = json.load(s3.get_object(Bucket=BUCKET, Key="workspace.json")["Body"])
+    found = {role: of_role["x86_64"] for role, of_role in baseline["templates"].items()}
+    return {role: {"LaunchTemplateId": one["id"], "Version": one["version"]} for role, one in found.items()}
+
+
+@pytest.fixture(scope="module")
+def neighbours(strict: Simulator) -> Iterator[dict[str, str]]:
+    """A group with an instance in each workspace, and the other workspace's bucket and secret."""
+    with contextlib.ExitStack() as stack:
+        owner = Account(strict, strict.environ, stack)
+        s3, secrets = owner.client("s3"), owner.client("secretsmanager")
+        s3.create_bucket(Bucket=OTHER_BUCKET)
+        for bucket in (BUCKET, OTHER_BUCKET):
+            for name in ("cluster.json", "terraform.tfstate"):
+                s3.put_object(Bucket=bucket, Key=f"clusters/etl/{name}", Body=b"{}")
+        ec2, groups = owner.client("ec2"), owner.client("autoscaling")
+        subnet = a_subnet(ec2)
+        # Without user data no machine is booted.
+        plain = ec2.create_launch_template(LaunchTemplateName="plain", LaunchTemplateData={"ImageId": "ami-1", "InstanceType": "m7i.large"})
+        template = {"LaunchTemplateId": plain["LaunchTemplate"]["LaunchTemplateId"], "Version": "1"}
+        found = {}
+        for workspace in ("default", OTHER):
+            secrets.create_secret(Name=f"terradask/{workspace}/etl", SecretString="keys")
+            name = f"terradask-{workspace}-etl-workers"
+            tags = [{"Key": "terradask:workspace", "Value": workspace, "PropagateAtLaunch": False}]
+            groups.create_auto_scaling_group(
+                AutoScalingGroupName=name,
+                MinSize=0,
+                MaxSize=2,
+                DesiredCapacity=1,
+                VPCZoneIdentifier=subnet,
+                LaunchTemplate=template,
+                Tags=tags,
+            )
+            found[workspace] = groups.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"][0]["Instances"][0][
+                "InstanceId"
+            ]
+        yield found
+
+
+def test_a_host_reaches_no_other_workspace(strict, clients, owner, neighbours) -> None:
+    worker, scheduler = (host(owner, strict, clients, role) for role in ("worker", "scheduler"))
+    theirs = f"terradask-{OTHER}-etl-workers"
+    for role in (worker, scheduler):
+        assert refused(role.client("s3").get_object, Bucket=OTHER_BUCKET, Key="clusters/etl/cluster.json")
+        assert refused(role.client("s3").list_objects_v2, Bucket=OTHER_BUCKET)
+        assert refused(role.client("s3").put_object, Bucket=OTHER_BUCKET, Key="clusters/etl/hosts/i-0.json", Body=b"")
+        assert refused(role.client("secretsmanager").get_secret_value, SecretId=f"terradask/{OTHER}/etl")
+        assert refused(role.client("logs").create_log_stream, logGroupName=f"/terradask/{OTHER}", logStreamName="x")
+        groups = role.client("autoscaling")
+        end = {"InstanceId": neighbours[OTHER], "ShouldDecrementDesiredCapacity": True}
+        message = refused(groups.terminate_instance_in_auto_scaling_group, **end)
+        assert "autoscaling:TerminateInstanceInAutoScalingGroup on resource: arn:aws:autoscaling:" in message
+        assert message.endswith("because no identity-based policy allows the autoscaling:TerminateInstanceInAutoScalingGroup action")
+        assert refused(groups.set_desired_capacity, AutoScalingGroupName=theirs, DesiredCapacity=0)
+    # What is refused there is allowed at home.
+    home = {"InstanceId": neighbours["default"], "ShouldDecrementDesiredCapacity": True}
+    worker.client("autoscaling").terminate_instance_in_auto_scaling_group(**home)
+    scheduler.client("autoscaling").set_desired_capacity(AutoScalingGroupName="terradask-default-etl-workers", DesiredCapacity=0)
+    assert worker.client("secretsmanager").get_secret_value(SecretId="terradask/default/etl")["SecretString"] == "keys"
+
+
+def test_a_host_has_no_more_than_its_rights_at_home(strict, clients, owner, templates, neighbours) -> None:
+    worker, scheduler = (host(owner, strict, clients, role) for role in ("worker", "scheduler"))
+    ours = "terradask-default-etl-workers"
+    for role in (worker, scheduler):
+        s3, ec2, iam = role.client("s3"), role.client("ec2"), role.client("iam")
+        assert refused(s3.get_object, Bucket=BUCKET, Key="clusters/etl/terraform.tfstate")
+        assert refused(s3.head_object, Bucket=BUCKET, Key="clusters/etl/terraform.tfstate")
+        assert refused(s3.put_object, Bucket=BUCKET, Key="clusters/etl/cluster.json", Body=b"")
+        assert refused(s3.delete_object, Bucket=BUCKET, Key="clusters/etl/cluster.json")
+        assert refused(s3.put_bucket_policy, Bucket=BUCKET, Policy="{}")
+        assert refused(role.client("secretsmanager").put_secret_value, SecretId="terradask/default/etl", SecretString="other")
+        assert refused(ec2.terminate_instances, InstanceIds=[neighbours["default"]])
+        assert refused(ec2.create_tags, Resources=[neighbours[OTHER]], Tags=[{"Key": "terradask:workspace", "Value": "default"}])
+        assert refused(ec2.run_instances, MinCount=1, MaxCount=1, LaunchTemplate=templates["scheduler"])
+        assert refused(iam.put_role_policy, RoleName="terradask-default-worker", PolicyName="more", PolicyDocument="{}")
+        assert refused(
+            iam.add_role_to_instance_profile, InstanceProfileName="terradask-default-worker", RoleName="terradask-default-scheduler"
+        )
+        assume = {"RoleArn": f"arn:aws:iam::{ACCOUNT}:role/terradask-default-scheduler", "RoleSessionName": "mine"}
+        assert refused(role.client("sts").assume_role, **assume)
+        tags = [{"ResourceId": ours, "ResourceType": "auto-scaling-group", "Key": "terradask:workspace", "Value": OTHER}]
+        assert refused(role.client("autoscaling").create_or_update_tags, Tags=tags)
+        assert refused(role.client("ec2", "eu-west-1").describe_instances)
+    assert refused(worker.client("s3").put_object, Bucket=BUCKET, Key="clusters/etl/scheduler.json", Body=b"")
+    assert refused(worker.client("autoscaling").set_desired_capacity, AutoScalingGroupName=ours, DesiredCapacity=2)
+
+
+def allow(*actions: str, on: str | list[str] = "*", **condition: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": list(actions), "Resource": on, **({"Condition": condition} if condition else {})}
+
+
+def policy(*statements: dict[str, Any]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+
+
+def test_a_group_on_a_template_needs_the_right_to_pass_its_role(strict, clients, templates) -> None:
+    pass_role = allow(
+        "iam:PassRole",
+        on=f"arn:aws:iam::{ACCOUNT}:role/terradask-default-worker",
+        StringEquals={"iam:PassedToService": "ec2.amazonaws.com"},
+    )
+    rest = allow("autoscaling:*", "ec2:RunInstances", "ec2:CreateTags", "ec2:Describe*")
+
+    def groups(*statements: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        caller = Account(strict, strict.environ_of("caller", policy(*statements)), clients)
+        return caller.client("autoscaling"), {"MinSize": 0, "MaxSize": 1, "VPCZoneIdentifier": a_subnet(caller.client("ec2"))}
+
+    def on(role: str) -> dict[str, Any]:
+        return {"AutoScalingGroupName": f"of-{role}", "LaunchTemplate": templates[role]}
+
+    autoscaling, numbers = groups(rest, pass_role)
+    autoscaling.create_auto_scaling_group(**on("worker"), **numbers)
+    message = refused(autoscaling.create_auto_scaling_group, **on("scheduler"), **numbers)
+    assert message == f"You are not authorized to use launch template: {templates['scheduler']['LaunchTemplateId']}"
+    autoscaling.update_auto_scaling_group(AutoScalingGroupName="of-worker", MaxSize=2)
+    autoscaling, numbers = groups(rest)
+    assert refused(autoscaling.update_auto_scaling_group, **on("worker"))
+    autoscaling.delete_auto_scaling_group(AutoScalingGroupName="of-worker")
+
+
+def test_trust_keys_and_bucket_policies_have_their_say(strict, clients, owner, neighbours) -> None:
+    worker = f"arn:aws:iam::{ACCOUNT}:role/terradask-default-worker"
+    environ = strict.environ_of("reader", policy(allow("sts:AssumeRole", "s3:GetObject", "s3:PutObject")))
+    reader = Account(strict, environ, clients)
+    message = refused(reader.client("sts").assume_role, RoleArn=worker, RoleSessionName="mine")
+    assert message.endswith("because no resource-based policy allows the sts:AssumeRole action")
+
+    key = owner.client("kms").create_key()["KeyMetadata"]["Arn"]
+    sse = {"Bucket": OTHER_BUCKET, "Key": "clusters/etl/sealed", "ServerSideEncryption": "aws:kms", "SSEKMSKeyId": key}
+    assert "kms:GenerateDataKey" in refused(reader.client("s3").put_object, Body=b"", **sse)
+    owner.client("s3").put_object(Body=b"", **sse)
+    assert "kms:Decrypt" in refused(reader.client("s3").get_object, Bucket=OTHER_BUCKET, Key="clusters/etl/sealed")
+
+    denied = {
+        "Effect": "Deny",
+        "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:role/reader"},
+        "Action": "s3:GetObject",
+        "Resource": f"arn:aws:s3:::{OTHER_BUCKET}/*",
+        "Condition": {"Bool": {"aws:SecureTransport": "true"}},
+    }
+    reader.client("s3").get_object(Bucket=OTHER_BUCKET, Key="clusters/etl/cluster.json")
+    owner.client("s3").put_bucket_policy(Bucket=OTHER_BUCKET, Policy=policy(denied))
+    message = refused(reader.client("s3").get_object, Bucket=OTHER_BUCKET, Key="clusters/etl/cluster.json")
+    assert message.endswith("with an explicit deny in a resource-based policy")
+
+
+def test_a_key_that_nobody_knows_opens_nothing(strict, clients) -> None:
+    stranger = Account(strict, {"AWS_ACCESS_KEY_ID": "AKIASTRANGER", "AWS_SECRET_ACCESS_KEY": "x"}, clients)
+    with pytest.raises(ClientError, match="AuthFailure"):
+        stranger.client("ec2").describe_instances()
+    with pytest.raises(ClientError, match="InvalidAccessKeyId"):
+        stranger.client("s3").list_buckets()

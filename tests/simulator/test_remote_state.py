@@ -1,0 +1,216 @@
+"""The network's state in S3, with the real Terraform: its bucket, its lock, its way there and back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terradask import app
+from terradask._aws import Aws
+from terradask._state_bucket import TAG, make_state_bucket
+from terradask._state_lock_owner import here
+from terradask._terraform import CONFIGURATION, Terraform
+from terradask._terraform_state_file import LocalPlace
+from terradask._terraform_state_places import Waiting
+from terradask._workspace import Workspace
+from terradask.cli import run
+from terradask.errors import InvalidInput, StateLocked
+from terradask_simulator import Simulator
+
+pytestmark = [pytest.mark.simulator, pytest.mark.timeout(120)]
+
+BUCKET = "terradask-state-123456789012-us-east-1"
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[Any]:
+    """A client of an embedded AWS of this module's own, which this process uses."""
+    with Simulator.start() as simulator, simulator.applied():
+        client = simulator.client("s3")
+        yield client
+        client.close()
+
+
+@pytest.fixture(autouse=True)
+def folders_keep_their_own_state(monkeypatch: pytest.MonkeyPatch, s3: Any) -> None:
+    monkeypatch.delenv("TERRADASK_STATE_DIR", raising=False)
+
+
+def test_init_makes_a_bucket_that_two_workspaces_share(tmp_path: Path, s3: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("blue", "green"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "terradask.toml").write_text(f'[workspace]\nname = "{name}"\ntags = {{ team = "data" }}\n')
+        assert run(["-C", str(tmp_path / name), "init", "--state", "s3", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["state_bucket"] == BUCKET
+    assert s3.get_bucket_versioning(Bucket=BUCKET)["Status"] == "Enabled"
+    assert set(s3.get_public_access_block(Bucket=BUCKET)["PublicAccessBlockConfiguration"].values()) == {True}
+    assert s3.get_bucket_ownership_controls(Bucket=BUCKET)["OwnershipControls"]["Rules"] == [{"ObjectOwnership": "BucketOwnerEnforced"}]
+    encryption = s3.get_bucket_encryption(Bucket=BUCKET)["ServerSideEncryptionConfiguration"]["Rules"]
+    assert encryption[0]["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
+    (statement,) = json.loads(s3.get_bucket_policy(Bucket=BUCKET)["Policy"])["Statement"]
+    assert (statement["Effect"], statement["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+    (rule,) = s3.get_bucket_lifecycle_configuration(Bucket=BUCKET)["Rules"]
+    assert rule["NoncurrentVersionExpiration"] == {"NoncurrentDays": 90}
+    tags = {tag["Key"]: tag["Value"] for tag in s3.get_bucket_tagging(Bucket=BUCKET)["TagSet"]}
+    assert tags == {"team": "data", TAG: "true"}
+
+    blue, green = (Workspace.load(tmp_path / name)._network_state().place().name for name in ("blue", "green"))
+    assert blue == f"s3://{BUCKET}/workspaces/blue/network.tfstate"
+    assert green == f"s3://{BUCKET}/workspaces/green/network.tfstate"
+
+
+def test_a_bucket_that_is_not_terradasks_keeps_its_settings(s3: Any) -> None:
+    s3.create_bucket(Bucket="platform-states")
+    told: list[str] = []
+    aws = Aws("us-east-1")
+    assert not make_state_bucket(aws, "platform-states", tags={}, kms_key_arn=None, own_name=False, warn=told.append)
+    assert len(told) == 2
+    assert "its settings stay as they are" in told[1]
+    assert "Status" not in s3.get_bucket_versioning(Bucket="platform-states")
+    s3.create_bucket(Bucket="states-abroad", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    with pytest.raises(InvalidInput, match="eu-west-1"):
+        make_state_bucket(aws, "states-abroad", tags={}, kms_key_arn=None, own_name=False, warn=told.append)
+
+
+APPLY = """
+    import sys
+    from pathlib import Path
+    from terradask._terraform import Terraform
+    Terraform(Path(sys.argv[1]), on_event=lambda e: print(e.type, flush=True)).destroy()
+"""
+
+
+class Network:
+    """A workspace whose network is one resource that costs nothing: what is tried here is where its state lies."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = root / "cdktf.out/stacks/network"
+        self.folder.mkdir(parents=True)
+        self.local = root / ".terradask/state/network.tfstate"
+        self.key = "workspaces/moved/network.tfstate"
+
+    def keep_state_in(self, backend: str) -> None:
+        """Change the setting, and synthesise."""
+        (self.root / "terradask.toml").write_text(
+            f'[workspace]\nname = "moved"\n[state]\nbackend = "{backend}"\nlock_timeout_seconds = 1\n'
+        )
+        remote = {"bucket": BUCKET, "key": self.key, "region": "us-east-1", "encrypt": True, "use_lockfile": True}
+        where = {"s3": remote} if backend == "s3" else {"local": {"path": str(self.local)}}
+        # Its removal takes a while.
+        slow = {"local-exec": {"when": "destroy", "command": "sleep 30"}}
+        resource = {"terraform_data": {"a": {"input": "one", "provisioner": slow}}}
+        (self.folder / CONFIGURATION).write_text(json.dumps({"terraform": {"backend": where}, "resource": resource}))
+
+    def plan(self, told: list[str]) -> Any:
+        """Plan as the commands do."""
+        workspace = Workspace.load(self.root, progress=lambda event: told.append(getattr(event, "text", "")))
+        with workspace._at_work("network") as stack:
+            stack.terraform.init()
+            return stack.terraform.plan(self.root / "p.tfplan")
+
+
+def test_a_state_moves_there_and_back_and_a_dead_owners_lock_is_broken(
+    tmp_path: Path, s3: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_state_bucket(Aws("us-east-1"), BUCKET, tags={}, kms_key_arn=None, own_name=True, warn=print)
+    network = Network(tmp_path)
+    told: list[str] = []
+    network.keep_state_in("local")
+    terraform = Terraform(network.folder)
+    terraform.init()
+    terraform.apply(terraform.plan(tmp_path / "p.tfplan"))
+    before = network.local.read_bytes()
+
+    # The cdktf command doesn't begin with an empty state, nor moves one; the next plan moves it, and finds nothing to do.
+    network.keep_state_in("s3")
+    monkeypatch.chdir(tmp_path)
+    assert app.main() == 5
+    assert "terradask plan network" in capsys.readouterr().err
+    assert not network.plan(told).changed
+    assert s3.get_object(Bucket=BUCKET, Key=network.key)["Body"].read() == before
+    assert not network.local.exists()
+    assert network.local.with_name("network.tfstate.migrated").read_bytes() == before
+
+    # Terraform takes our lock for one of its own.
+    remote = Workspace.load(tmp_path)._network_state().place()
+    with remote.held(Waiting(network.folder, None, 0, told.append)), pytest.raises(StateLocked) as caught:
+        Terraform(network.folder, state_lock_seconds=0).plan(tmp_path / "q.tfplan")
+    assert (caught.value.holder, caught.value.given) == (f"{here()['user']}@{here()['host']}", f"{BUCKET}/{network.key}")
+
+    # Somebody works there: whoever waits is told who; killed, the owner is provably gone.
+    process = _destroying(network, tmp_path)
+    other = shutil.copytree(network.folder, tmp_path / "elsewhere/network")
+    with pytest.raises(StateLocked, match=r"terradask unlock network"):
+        Terraform(other, on_wait=told.append, state_lock_seconds=1).plan(tmp_path / "q.tfplan")
+    assert told[-1].startswith("waiting up to 1 s: the state is locked by ")
+    assert run(["-C", str(tmp_path), "unlock"]) == 5
+    assert "works in" in capsys.readouterr().err
+    _kill(process, network.folder)
+    assert run(["-C", str(tmp_path), "unlock", "--json"]) == 0
+    broken = json.loads(capsys.readouterr().out)["unlocked"]
+    assert broken["reason"].startswith("terraform apply (process ")
+    assert not broken["forced"]
+    record = s3.get_object(Bucket=BUCKET, Key=f"unlocks/{broken['at']}.json")["Body"].read()
+    assert json.loads(record) == json.loads((tmp_path / ".terradask/unlocks.jsonl").read_text()) == broken
+    assert run(["-C", str(tmp_path), "unlock"]) == 0
+    assert "not locked" in capsys.readouterr().err
+
+    # A lock of which nothing is known here stays.
+    s3.put_object(Bucket=BUCKET, Key=f"{network.key}.tflock", Body=json.dumps({"ID": "theirs", "Who": "ana@laptop"}))
+    assert run(["-C", str(tmp_path), "unlock"]) == 5
+    assert "--force theirs" in capsys.readouterr().err
+    assert run(["-C", str(tmp_path), "unlock", "--force", "theirs", "--yes"]) == 0
+
+    state = s3.get_object(Bucket=BUCKET, Key=network.key)["Body"].read()
+    network.keep_state_in("local")
+    assert not network.plan(told).changed
+    assert network.local.read_bytes() == state
+    assert json.loads(state)["lineage"] == json.loads(before)["lineage"]
+    with LocalPlace(network.local).held(Waiting(network.folder, None, 0, told.append)), pytest.raises(StateLocked):
+        Terraform(network.folder, state_lock_seconds=0).plan(tmp_path / "q.tfplan")
+
+
+def test_the_lock_on_a_clusters_state(tmp_path: Path, s3: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "terradask.toml").write_text('[workspace]\nname = "locked"\n')
+    assert run(["-C", str(tmp_path), "unlock", "etl"]) == 6
+    assert "terradask apply network" in capsys.readouterr().err
+    bucket = "terradask-locked-123456789012-us-east-1"
+    s3.create_bucket(Bucket=bucket)
+    lock = json.dumps({"ID": "theirs", "Who": "ana@laptop", "Created": "2026-11-20T05:00:00Z", "Operation": "OperationTypePlan"})
+    s3.put_object(Bucket=bucket, Key="clusters/etl/terraform.tfstate.tflock", Body=lock)
+    assert run(["-C", str(tmp_path), "unlock", "etl", "--json"]) == 5
+    assert "terradask unlock etl --force theirs" in json.loads(capsys.readouterr().err)["advice"]
+    assert run(["-C", str(tmp_path), "unlock", "etl", "--force", "theirs"]) == 2
+    assert run(["-C", str(tmp_path), "unlock", "etl", "--force", "theirs", "--yes"]) == 0
+    assert "locked by ana@laptop since 2026-11-20T05:00:00Z: forced" in capsys.readouterr().err
+    assert [entry["Key"].split("/")[0] for entry in s3.list_objects_v2(Bucket=bucket)["Contents"]] == ["unlocks"]
+
+
+def _destroying(network: Network, tmp_path: Path) -> subprocess.Popen[str]:
+    """A process in the middle of removing something."""
+    (tmp_path / "apply.py").write_text(textwrap.dedent(APPLY))
+    process = subprocess.Popen(
+        [sys.executable, str(tmp_path / "apply.py"), str(network.folder)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    assert any("provision_start" in line for line in process.stdout)
+    return process
+
+
+def _kill(process: subprocess.Popen[str], folder: Path) -> None:
+    """Kill it and its Terraform, as the end of a machine's memory does."""
+    noted = json.loads(folder.with_name(f".{folder.name}.lock").read_text())
+    process.kill()
+    os.killpg(noted["child"], signal.SIGKILL)
+    process.communicate()

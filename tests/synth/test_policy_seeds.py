@@ -1,0 +1,444 @@
+"""P8: every defect that is planted into our own stacks is found, in the stack as it is synthesised and in a plan of it."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import gzip
+import json
+import re
+from collections.abc import Callable
+from datetime import date
+from email.mime.multipart import MIMEMultipart
+from email.mime.text import MIMEText
+from typing import Any
+
+import pytest
+
+from terradask.policy import PolicyFinding, RoleRules, evaluate
+from terradask.policy.checks import CHECKS
+from terradask_stacks.settings import PolicySettings
+
+Document = dict[str, Any]
+Plant = Callable[[Document], Any]
+
+TODAY = date(2026, 11, 20)
+# Made up, in the shapes of real ones, and put together here so that no scanner of this repository finds them.
+ACCESS_KEY = "AKIA" + "ABCDEFGHIJKLMNOP"
+PEM = "-----BEGIN " + "PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIDzPZ7\n-----END " + "PRIVATE KEY-----"
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----"
+GITHUB_TOKEN = "ghp_" + "a1" * 18
+
+
+def as_plan(stack: Document) -> Document:
+    """Return a plan of a stack that isn't deployed, as ``terraform show -json`` writes it."""
+    changes, configured = [], []
+    for kind, by_name in stack.get("resource", {}).items():
+        for name, values in by_name.items():
+            given = {key: value for key, value in values.items() if key != "//"}
+            address = f"{kind}.{name}"
+            after, unknown = _known(given), _unknown(given)
+            change = {
+                "actions": ["create"],
+                "before": None,
+                "after": after,
+                "after_unknown": {**unknown, "id": True},
+                "after_sensitive": {},
+            }
+            changes.append({"address": address, "mode": "managed", "type": kind, "name": name, "change": change})
+            configured.append({"address": address, "mode": "managed", "type": kind, "name": name, "expressions": _expressions(given)})
+    for kind, by_name in stack.get("data", {}).items():
+        for name, values in by_name.items():
+            configured.append({"address": f"data.{kind}.{name}", "mode": "data", "expressions": _expressions(values)})
+    outputs = {name: {"sensitive": out.get("sensitive", False), "value": out["value"]} for name, out in stack.get("output", {}).items()}
+    providers = {name: {"expressions": _expressions(block)} for name, blocks in stack.get("provider", {}).items() for block in blocks}
+    return {
+        "format_version": "1.2",
+        "resource_changes": changes,
+        "planned_values": {"outputs": outputs},
+        "configuration": {"root_module": {"resources": configured}, "provider_config": providers},
+    }
+
+
+def _interpolated(value: Any) -> bool:
+    return isinstance(value, str) and "${" in value
+
+
+def _known(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _known(inner) for key, inner in value.items() if not _interpolated(inner)}
+    return [_known(inner) for inner in value if not _interpolated(inner)] if isinstance(value, list) else value
+
+
+def _unknown(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _unknown(inner) for key, inner in value.items() if _interpolated(inner) or isinstance(inner, dict | list)}
+    if isinstance(value, list):
+        return True if any(map(_interpolated, value)) else [_unknown(inner) for inner in value]
+    return _interpolated(value)
+
+
+def _expressions(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _expressions(inner) for key, inner in value.items()}
+    if isinstance(value, list) and value and all(isinstance(inner, dict) for inner in value):
+        return [_expressions(inner) for inner in value]
+    references = re.findall(r"\b(data\.\w+\.[\w-]+|aws_\w+\.[\w-]+)\.", json.dumps(value))
+    return {"constant_value": value, **({"references": references} if references else {})}
+
+
+FORMS: dict[str, Callable[[Document], Document]] = {"synthesised": lambda stack: stack, "planned": as_plan}
+
+
+def found(document: Document, **more: Any) -> list[PolicyFinding]:
+    return list(evaluate(document, settings=PolicySettings(), today=TODAY, **more))
+
+
+# ---- our own stacks -------------------------------------------------------------------------------------------------
+
+NETWORKS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "one NAT gateway per zone": {"nat": "per_zone"},
+    "endpoints alone": {"nat": "none", "interface_endpoints": ["secretsmanager", "autoscaling", "ec2", "logs", "sts"]},
+    "ingress": {"ingress": [{"cidr": "203.0.113.7/32"}, {"cidr": "2001:db8::/56", "ports": [8786]}]},
+    "data": {"data_buckets": ["lake/raw", "results"]},
+    "private schedulers": {"public_schedulers": False},
+    "flow logs, IPv6": {"flow_logs": True, "dual_stack": True},
+    "a customer's key": {"kms_key_arn": "arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789ab"},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("variant", NETWORKS)
+def test_our_own_network_has_no_findings(synth: Callable[..., Document], variant: str, form: str) -> None:
+    assert found(FORMS[form](synth("network", network=NETWORKS[variant]))) == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_our_own_cluster_has_no_findings(cluster: Document, form: str) -> None:
+    assert found(FORMS[form](cluster)) == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_public_workers_are_told_and_stop_nothing(synth: Callable[..., Document], form: str) -> None:
+    told = found(FORMS[form](synth("network", network={"public_workers": True})))
+
+    assert [(finding.check, finding.severity, finding.address) for finding in told] == [
+        ("P3", "warning", "aws_launch_template.worker-x86_64")
+    ]
+
+
+# ---- defects --------------------------------------------------------------------------------------------------------
+
+
+def template(stack: Document, name: str = "worker-x86_64") -> Document:
+    held: Document = stack["resource"]["aws_launch_template"][name]
+    return held
+
+
+def boots_with(content: str | bytes) -> Plant:
+    raw = content.encode() if isinstance(content, str) else content
+    return lambda stack: template(stack).update(user_data=base64.b64encode(raw).decode())
+
+
+def tampers(part: str, **values: Any) -> Plant:
+    return lambda stack: (
+        template(stack)[part][0].update(values) if isinstance(template(stack)[part], list) else template(stack)[part].update(values)
+    )
+
+
+def admits(*sources: dict[str, Any], to: str = "scheduler", first: int = 8786, last: int = 8787) -> Plant:
+    def plant(stack: Document) -> None:
+        for number, source in enumerate(sources):
+            stack["resource"]["aws_vpc_security_group_ingress_rule"][f"seed-{number}"] = {
+                "security_group_id": f"${{aws_security_group.{to}.id}}",
+                "from_port": first,
+                "to_port": last,
+                "ip_protocol": "tcp",
+                "description": "seeded",
+                **source,
+            }
+
+    return plant
+
+
+def grants(**statement: Any) -> Plant:
+    return lambda stack: edit_policy(stack["resource"]["aws_iam_role_policy"]["worker"], "policy", statement)
+
+
+def trusts(**statement: Any) -> Plant:
+    return lambda stack: edit_policy(stack["resource"]["aws_iam_role"]["worker"], "assume_role_policy", statement)
+
+
+def opens_bucket(**statement: Any) -> Plant:
+    return lambda stack: edit_policy(stack["resource"]["aws_s3_bucket_policy"]["workspace"], "policy", statement)
+
+
+def edit_policy(held: Document, attribute: str, statement: Document) -> None:
+    policy = json.loads(held[attribute])
+    policy["Statement"].append({"Effect": "Allow", **statement})
+    held[attribute] = json.dumps(policy)
+
+
+def adds(kind: str, name: str = "seed", section: str = "resource", **values: Any) -> Plant:
+    return lambda stack: stack.setdefault(section, {}).setdefault(kind, {}).update({name: values})
+
+
+def outputs(**values: Any) -> Plant:
+    return lambda stack: stack.setdefault("output", {}).update(seed=values)
+
+
+def mime(*parts: str) -> str:
+    message = MIMEMultipart()
+    for part in parts:
+        message.attach(MIMEText(part, "cloud-config", "utf-8"))
+    return message.as_string()
+
+
+def cloud_config(content: bytes, encoding: str) -> str:
+    body = gzip.compress(content) if "gz" in encoding else content
+    return f"#cloud-config\nwrite_files:\n  - path: /etc/x\n    encoding: {encoding}\n    content: {base64.b64encode(body).decode()}\n"
+
+
+BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
+EVERY_GROUP = "arn:aws:autoscaling:us-east-1:123456789012:autoScalingGroup:*:autoScalingGroupName/*"
+VOLUMES = "arn:aws:ec2:us-east-1:123456789012:volume/*"
+OURS = {"aws:ResourceTag/terradask:workspace": "default"}
+PASSED = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+ROLE = "arn:aws:iam::123456789012:role/terradask-default-worker"
+
+#: What each check must find: check -> defect -> how it is planted into the network.
+SEEDS: dict[str, dict[str, Plant]] = {
+    "P1": {
+        "an access key": boots_with(f"export KEY={ACCESS_KEY}"),
+        "a private key": boots_with(f"#!/bin/sh\ncat > /etc/k <<E\n{PEM}\nE\n"),
+        "a certificate": boots_with(CERTIFICATE),
+        "a private key, compressed": boots_with(gzip.compress(PEM.encode())),
+        "a private key in a MIME part": boots_with(mime("#cloud-config\n", PEM)),
+        "a private key in a compressed MIME message": boots_with(gzip.compress(mime(PEM).encode())),
+        "a private key in a cloud-config's base64": boots_with(cloud_config(PEM.encode(), "b64")),
+        "a private key in a cloud-config's gzip": boots_with(cloud_config(PEM.encode(), "gz+b64")),
+        "a password in the extra bootstrap": boots_with("#!/bin/sh\nexport DB_PASSWORD=correct-horse\n"),
+        "a token in a YAML environment": boots_with("#cloud-config\nenv:\n  api_token: abcdef123456\n"),
+        "a password in an index's address": boots_with("pip install -i https://me:hunter2hunter2@index.example.org/simple x"),
+        "a token of GitHub": boots_with(f"git clone https://{GITHUB_TOKEN}@github.com/a/b"),
+        "dask-cloudprovider's configuration": boots_with("export DASK_INTERNAL_INHERIT_CONFIG=abc"),
+        "dask-cloudprovider's key": boots_with("distributed:\n  comm:\n    tls:\n      tls-key: x\n"),
+        "one byte too many": boots_with("#" * 16_385),
+        "damaged compression": boots_with(b"\x1f\x8b" + b"x" * 40),
+    },
+    "P2": {
+        "everybody": admits({"cidr_ipv4": "0.0.0.0/0"}),
+        "the dashboard to everybody": admits({"cidr_ipv4": "0.0.0.0/0"}, first=8787),
+        "one port of many to everybody": admits({"cidr_ipv4": "0.0.0.0/0"}, first=443, last=443),
+        "every protocol to everybody": admits({"cidr_ipv4": "0.0.0.0/0", "ip_protocol": "-1", "from_port": None, "to_port": None}),
+        "everybody of IPv6": admits({"cidr_ipv6": "::/0"}),
+        "everybody, in two halves": admits({"cidr_ipv4": "0.0.0.0/1"}, {"cidr_ipv4": "128.0.0.0/1"}),
+        "half of everybody": admits({"cidr_ipv4": "128.0.0.0/1"}),
+        "everybody of IPv6, in two halves": admits({"cidr_ipv6": "::/1"}, {"cidr_ipv6": "8000::/1"}),
+        "all that is routed of IPv6": admits({"cidr_ipv6": "2000::/3"}),
+        "half of everybody, in 128 pieces": admits(*({"cidr_ipv4": f"{first}.0.0.0/8"} for first in range(128))),
+        "everybody, written into the group": lambda stack: stack["resource"]["aws_security_group"]["scheduler"].update(
+            ingress=[{"from_port": 8786, "to_port": 8787, "protocol": "tcp", "cidr_blocks": ["0.0.0.0/0"]}]
+        ),
+        "everybody, in the older rule": adds(
+            "aws_security_group_rule",
+            type="ingress",
+            from_port=8786,
+            to_port=8787,
+            protocol="tcp",
+            ipv6_cidr_blocks=["::/0"],
+            security_group_id="${aws_security_group.scheduler.id}",
+        ),
+        "everybody, in the default group": lambda stack: stack["resource"]["aws_default_security_group"]["this"].update(
+            ingress=[{"from_port": 0, "to_port": 0, "protocol": "-1", "cidr_blocks": ["0.0.0.0/0"]}]
+        ),
+        "everybody, in a prefix list": adds("aws_ec2_managed_prefix_list", entry=[{"cidr": "0.0.0.0/0"}]),
+        "whoever a prefix list names": admits({"prefix_list_id": "pl-0123456789abcdef0"}),
+        "whom only the apply will tell": admits({"cidr_ipv4": "${data.http.me.body}/32"}),
+    },
+    "P3": {
+        "IMDSv1": tampers("metadata_options", http_tokens="optional"),
+        "IMDSv1, by leaving it out": lambda stack: template(stack).pop("metadata_options"),
+        "IMDSv1 on schedulers": lambda stack: template(stack, "scheduler-x86_64")["metadata_options"].update(http_tokens="optional"),
+        "two hops": tampers("metadata_options", http_put_response_hop_limit=2),
+        "a disk in the clear": lambda stack: template(stack)["block_device_mappings"][0]["ebs"].update(encrypted="false"),
+        "a disk that doesn't say": lambda stack: template(stack)["block_device_mappings"][0]["ebs"].pop("encrypted"),
+        "a second disk in the clear": lambda stack: template(stack)["block_device_mappings"].append(
+            {"device_name": "/dev/sdb", "ebs": {"encrypted": False}}
+        ),
+        "the image's own disk": lambda stack: template(stack).pop("block_device_mappings"),
+        "a worker with a public address": tampers("network_interfaces", associate_public_ip_address="true"),
+        "a subnet's choice of address": lambda stack: template(stack)["network_interfaces"][0].pop("associate_public_ip_address"),
+        "a stopped host that stays": lambda stack: template(stack).update(instance_initiated_shutdown_behavior="stop"),
+        "a stopped host, by default": lambda stack: template(stack).pop("instance_initiated_shutdown_behavior"),
+        "an instance without tags": lambda stack: template(stack)["tag_specifications"].pop(0),
+        "a volume without tags": lambda stack: template(stack)["tag_specifications"].pop(1),
+        "an interface without tags": lambda stack: template(stack)["tag_specifications"].pop(2),
+    },
+    "P4": {
+        "workers reached from an office": admits({"cidr_ipv4": "203.0.113.7/32"}, to="worker"),
+        "workers reached from the whole network": admits({"cidr_ipv4": "10.64.0.0/16"}, to="worker", first=0, last=65535),
+        "workers reached from a foreign group": admits({"referenced_security_group_id": "sg-0123456789abcdef0"}, to="worker"),
+        "workers reached through a prefix list": admits({"prefix_list_id": "pl-0123456789abcdef0"}, to="worker"),
+        "workers under another name": lambda stack: (
+            stack["resource"]["aws_security_group"].update(hosts={"name": "hosts", "description": "x", "vpc_id": "vpc-1"}),
+            template(stack)["network_interfaces"][0].update(security_groups=["${aws_security_group.hosts.id}"]),
+            admits({"cidr_ipv4": "203.0.113.7/32"}, to="hosts")(stack),
+        ),
+        "SSH": admits({"cidr_ipv4": "203.0.113.7/32"}, first=22, last=22),
+        "SSH among others": admits({"cidr_ipv4": "203.0.113.7/32"}, first=20, last=8787),
+        "SSH by every protocol": admits({"cidr_ipv4": "203.0.113.7/32", "ip_protocol": "-1", "from_port": None, "to_port": None}),
+        "SSH from a foreign group": admits({"referenced_security_group_id": "sg-0123456789abcdef0"}, first=22, last=22),
+        "a key for SSH": lambda stack: template(stack).update(key_name="me"),
+        "a key for SSH from elsewhere": lambda stack: template(stack).update(key_name="${aws_key_pair.me.key_name}"),
+    },
+    "P5": {
+        "a secret with its value": adds("aws_secretsmanager_secret_version", secret_id="x", secret_string="{}x"),
+        "a secret with a value from elsewhere": adds(
+            "aws_secretsmanager_secret_version", secret_string="${tls_private_key.ca.private_key_pem}"
+        ),
+        "a parameter with its value": adds("aws_ssm_parameter", type="SecureString", value="x"),
+        "a key made by Terraform": adds("tls_private_key", algorithm="RSA", private_key_pem="${x}"),
+        "a password by its name": adds("aws_db_instance", password="correct-horse"),
+        "an access key in a description": adds("aws_vpc", description=f"use {ACCESS_KEY}"),
+        "a private key in an object": adds("aws_s3_object", content=PEM),
+        "a private key in an encoded object": adds("aws_s3_object", content_base64=base64.b64encode(PEM.encode()).decode()),
+        "a password in an object's JSON": adds(
+            "aws_s3_object", content=json.dumps({"settings": {"environ": {"DB_PASSWORD": "correct-horse"}}})
+        ),
+        "a password in a tag": lambda stack: template(stack).update(tags={"db_password": "correct-horse"}),
+        "a password in an index's address": adds("aws_s3_object", content="--index-url https://me:hunter2hunter2@index.example.org/simple"),
+        "a sensitive output": outputs(value="x", sensitive=True),
+        "an output with a key": outputs(value=ACCESS_KEY),
+        "an output with a password": lambda stack: stack.update(output={"db_password": {"value": "correct-horse"}}),
+        "a secret that is read": adds("aws_secretsmanager_secret_version", section="data", secret_id="terradask/default/etl"),
+        "a parameter that is read": adds("aws_ssm_parameter", section="data", name="/team/password"),
+        "the provider's own key": lambda stack: stack["provider"]["aws"][0].update(secret_key="x" * 40),
+    },
+    "P6": {
+        "PassRole on everything": grants(Action="iam:PassRole", Resource="*"),
+        "PassRole on everything, to EC2": grants(Action="iam:PassRole", Resource="*", Condition=PASSED),
+        "PassRole by pattern": grants(Action="iam:PassRole", Resource="arn:aws:iam::123456789012:role/terradask-*", Condition=PASSED),
+        "PassRole to any service": grants(Action="iam:PassRole", Resource=ROLE),
+        "PassRole by a pattern of actions": grants(Action="iam:Pass*", Resource="*"),
+        "everything": grants(Action="*", Resource="*"),
+        "all of S3": grants(Action="s3:*", Resource="arn:aws:s3:::lake/*"),
+        "everything but": grants(NotAction="iam:*", Resource="*"),
+        "everywhere but": grants(Action="s3:PutObject", NotResource="arn:aws:s3:::lake/*"),
+        "ending anybody's instances": grants(Action="ec2:TerminateInstances", Resource="*"),
+        "ending anybody's instances, by pattern": grants(Action="ec2:Term*", Resource="*"),
+        "every group of the account": grants(Action="autoscaling:SetDesiredCapacity", Resource=EVERY_GROUP),
+        "a tag that may be absent": grants(
+            Action="autoscaling:SetDesiredCapacity", Resource=EVERY_GROUP, Condition={"StringEqualsIfExists": OURS}
+        ),
+        "a tag of any value": grants(
+            Action="autoscaling:SetDesiredCapacity",
+            Resource=EVERY_GROUP,
+            Condition={"StringLike": {"aws:ResourceTag/terradask:workspace": "*"}},
+        ),
+        "somebody else's tag": grants(
+            Action="autoscaling:SetDesiredCapacity", Resource=EVERY_GROUP, Condition={"StringEquals": {"aws:ResourceTag/team": "a"}}
+        ),
+        "tagging anybody's volumes": grants(Action="ec2:CreateTags", Resource=VOLUMES),
+        "tagging anybody's volumes as ours": grants(
+            Action="ec2:CreateTags", Resource=VOLUMES, Condition={"StringEquals": {"aws:RequestTag/terradask:workspace": "default"}}
+        ),
+        "writing into any bucket": grants(Action="s3:PutObject", Resource="arn:aws:s3:::*/x"),
+        "reading any secret": grants(Action="secretsmanager:GetSecretValue", Resource="*"),
+        "reading any secret, by pattern": grants(Action="secretsmanager:Get*", Resource="*"),
+        "reading any parameter": grants(Action="ssm:GetParameter*", Resource="arn:aws:ssm:us-east-1:123456789012:parameter/*"),
+        "taking any role": grants(Action="sts:AssumeRole", Resource="*"),
+        "rights that widen themselves": grants(Action="iam:PutRolePolicy", Resource=ROLE),
+        "reading in every region": grants(Action="ec2:DescribeInstances", Resource="*"),
+        "a policy inside the role": lambda stack: stack["resource"]["aws_iam_role"]["worker"].update(
+            inline_policy=[{"name": "x", "policy": json.dumps({"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}})}]
+        ),
+        "a policy of AWS's": adds("aws_iam_role_policy_attachment", policy_arn="arn:aws:iam::aws:policy/AdministratorAccess"),
+        "a policy of AWS's that may grow": adds(
+            "aws_iam_role_policy_attachment", policy_arn="arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
+        ),
+        "a role for everybody": trusts(Principal="*", Action="sts:AssumeRole"),
+        "a role for every account": trusts(Principal={"AWS": "*"}, Action="sts:AssumeRole"),
+        "a role for every pipeline": trusts(
+            Principal={"Federated": "arn:aws:iam::1:oidc-provider/token.actions.githubusercontent.com"},
+            Action="sts:AssumeRoleWithWebIdentity",
+        ),
+        "a bucket for everybody": opens_bucket(Principal="*", Action="s3:GetObject", Resource="arn:aws:s3:::x/*"),
+        "a bucket for everybody but": opens_bucket(NotPrincipal={"AWS": ROLE}, Action="s3:GetObject", Resource="arn:aws:s3:::x/*"),
+        "a role without the others' boundary": lambda stack: stack["resource"]["aws_iam_role"]["worker"].update(
+            permissions_boundary=BOUNDARY
+        ),
+        "a policy that only the apply will tell": lambda stack: stack["resource"]["aws_iam_role_policy"]["worker"].update(
+            policy="${data.aws_iam_policy_document.x.json}"
+        ),
+    },
+    "P7": {
+        "an image of any owner": adds("aws_ami", section="data", most_recent=True, filter=[{"name": "name", "values": ["al2023-*"]}]),
+        "images of any owner": adds("aws_ami_ids", section="data", owners=[]),
+        "an image of an owner by pattern": adds(
+            "aws_ami", section="data", most_recent=True, filter=[{"name": "owner-id", "values": ["*"]}]
+        ),
+        "an image that a page names": lambda stack: template(stack).update(image_id="${data.http.image.body}"),
+    },
+}
+#: What the plan alone doesn't prove, or what a setting allows: it is told, and stops nothing.
+TOLD_ONLY = {
+    "whoever a prefix list names",
+    "whom only the apply will tell",
+    "a worker with a public address",
+    "reading in every region",
+    "a policy of AWS's that may grow",
+    "a policy that only the apply will tell",
+    "an image that a page names",
+}
+CASES = [(check, defect) for check, defects in SEEDS.items() for defect in defects]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("check", "defect"), CASES, ids=[f"{check}-{defect}" for check, defect in CASES])
+def test_a_planted_defect_is_found(network: Document, check: str, defect: str, form: str) -> None:
+    seeded = copy.deepcopy(network)
+    SEEDS[check][defect](seeded)
+
+    told = found(FORMS[form](seeded))
+
+    assert (check, "warning" if defect in TOLD_ONLY else "error") in {(finding.check, finding.severity) for finding in told}
+    assert not [finding for finding in told if any(secret in str(finding) for secret in (ACCESS_KEY, PEM, "correct-horse", "hunter2"))]
+
+
+def test_every_check_has_defects() -> None:
+    assert SEEDS.keys() == {check.id for check in CHECKS}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_three_defects_that_scanners_pass_are_found_together(network: Document, form: str) -> None:
+    seeded = copy.deepcopy(network)
+    boots_with(f"export KEY={ACCESS_KEY}\n{PEM}")(seeded)
+    template(seeded)["block_device_mappings"][0]["ebs"].update(encrypted="false")
+    admits({"cidr_ipv4": "0.0.0.0/0"}, {"cidr_ipv6": "::/0"})(seeded)
+
+    told = [(finding.check, finding.severity) for finding in found(FORMS[form](seeded))]
+
+    assert told == [("P1", "error"), ("P1", "error"), ("P2", "error"), ("P2", "error"), ("P3", "error")]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_password_in_a_clusters_environment_is_found(synth: Callable[..., Document], form: str) -> None:
+    told = found(FORMS[form](synth("etl", cluster={"environ": {"DB_PASSWORD": "correct-horse", "OMP_NUM_THREADS": "1"}})))
+
+    assert [(finding.check, finding.address) for finding in told] == [("P5", "aws_s3_object.descriptor")]
+    assert "content.settings.environ.DB_PASSWORD" in told[0].message
+    assert "correct-horse" not in str(told)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_roles_carry_the_boundary_and_the_name_that_the_settings_demand(network: Document, form: str) -> None:
+    bounded = copy.deepcopy(network)
+    for role in bounded["resource"]["aws_iam_role"].values():
+        role["permissions_boundary"] = BOUNDARY
+    ours = RoleRules(permissions_boundary=BOUNDARY, name_prefix="terradask-")
+
+    assert found(FORMS[form](bounded), role_rules=ours) == []
+    assert [finding.check for finding in found(FORMS[form](network), role_rules=ours)] == ["P6", "P6"]
+    assert [finding.check for finding in found(FORMS[form](bounded), role_rules=RoleRules(name_prefix="acme-"))] == ["P6", "P6"]

@@ -1,0 +1,59 @@
+"""What the tests of reports are made from."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from terradask._plan import Change, PlanSummary, summarise
+from terradask._plan_values import AttributeChange
+from terradask._report import PlanReport, ReportContext, WorkspaceReport
+from terradask._report_impact import RunningCluster
+from terradask.cost.estimate import CostEstimate, CostItem
+from terradask.policy.findings import PolicyFinding
+
+DATA = Path(__file__).with_name("data")
+CONTEXT = ReportContext("default", "123456789012", "us-east-1", "0.1.0", "0123456789abcdef0123456789abcdef01234567-dirty")
+FINDING = PolicyFinding("P1", "error", "aws_iam_role_policy.worker", "allows everything", advice="name the actions")
+COST = CostEstimate(
+    "us-east-1",
+    "AWS Price List API",
+    "2026-11-01",
+    (
+        CostItem("aws_nat_gateway.a", "NAT gateway", Decimal("0.045"), note="traffic is extra"),
+        CostItem("aws_autoscaling_group.workers", "m6i.xlarge", Decimal("0.192"), desired=0, maximum=10),
+        CostItem("aws_autoscaling_group.workers", "x9.huge", None),
+    ),
+)
+
+
+def document(name: str) -> dict[str, Any]:
+    """Return a recorded plan: ``create``, ``change`` or ``clean``."""
+    loaded: dict[str, Any] = json.loads((DATA / f"plan_{name}.json").read_text())
+    return loaded
+
+
+def report(name: str = "change", *, stack: str = "network", running: tuple[RunningCluster, ...] = (), **parts: Any) -> PlanReport:
+    """Return a report on a recorded plan."""
+    summary = summarise(document(name), stack=stack, plan_hash="ab" * 32)
+    given = {"findings": (), "cost": None, **parts}
+    return PlanReport(summary, context=CONTEXT, expires_at="2026-11-21T05:30:19Z", running=running, **given)
+
+
+def of_changes(*changes: Change, stack: str = "network") -> PlanReport:
+    """Return a report on made-up changes."""
+    summary = PlanSummary(stack, changes, (), (), "ab" * 32, "2026-11-20T05:30:19Z", "1.11.4", {})
+    return PlanReport(summary, (), None, CONTEXT)
+
+
+def large(resources: int, value: str = "x" * 100) -> WorkspaceReport:
+    """Return a report with many new resources."""
+    attribute = AttributeChange("description", None, value)
+    return whole(of_changes(*(Change(f"aws_thing.number_{i}", "aws_thing", "create", None, (attribute,)) for i in range(resources))))
+
+
+def whole(*reports: PlanReport, **parts: Any) -> WorkspaceReport:
+    """Return a workspace's report."""
+    return WorkspaceReport(CONTEXT, reports, **parts)

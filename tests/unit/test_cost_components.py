@@ -1,0 +1,192 @@
+"""What has to be priced in a plan: recorded plans of a network and of a cluster, and variations on them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terradask.cost.component import Component
+from terradask.cost.components import components
+from terradask.cost.groups import HostLaunch, TemplateVersion
+from terradask.cost.launches import launch_of
+from terradask.cost.plan_resources import PlannedStack
+
+DATA = Path(__file__).with_name("data")
+SCHEDULER = TemplateVersion("lt-99c4e28c223614a20", "1")
+WORKER = TemplateVersion("lt-dac4ed09721b65e03", "1")
+HOSTS = {SCHEDULER: HostLaunch("m6i.xlarge", 50, True), WORKER: HostLaunch("m6i.xlarge", 100, False)}
+
+
+def document(name: str) -> dict[str, Any]:
+    return json.loads((DATA / f"cost_{name}.json").read_text())
+
+
+def resource(document: dict[str, Any], address: str) -> dict[str, Any]:
+    return next(entry for entry in document["planned_values"]["root_module"]["resources"] if entry["address"] == address)["values"]
+
+
+def added(document: dict[str, Any], kind: str, **values: Any) -> dict[str, Any]:
+    entry = {"address": f"{kind}.more", "mode": "managed", "type": kind, "name": "more", "values": values}
+    document["planned_values"]["root_module"]["resources"].append(entry)
+    return document
+
+
+def found(document: dict[str, Any], hosts: Any = HOSTS) -> list[Component]:
+    stack = PlannedStack.of(document)
+    return components(stack, stack.region or "", hosts)
+
+
+def of(listed: list[Component], address: str, *, counted: bool = True) -> dict[str, Component]:
+    return {component.what: component for component in listed if component.address == address and component.counted is counted}
+
+
+def workers(document: dict[str, Any], hosts: Any = HOSTS, *, counted: bool = True) -> dict[str, Component]:
+    return of(found(document, hosts), "aws_autoscaling_group.workers", counted=counted)
+
+
+def sizes(listed: dict[str, Component]) -> set[tuple[int, int]]:
+    return {(component.desired, component.maximum) for component in listed.values()}
+
+
+def test_a_network_costs_its_gateway_its_address_and_its_endpoints_in_each_zone():
+    listed = {component.address: component for component in found(document("network")) if component.counted}
+    assert sorted(listed) == ["aws_eip.nat-us-east-1a", "aws_nat_gateway.nat-us-east-1a", "aws_vpc_endpoint.logs", "aws_vpc_endpoint.sts"]
+    assert [component.desired for component in listed.values()] == [1, 1, 6, 6]
+    assert all(component.while_stopped and component.desired == component.maximum for component in listed.values())
+
+
+def test_what_is_charged_by_use_alone_is_named_and_not_counted():
+    listed = {component.address: component.note for component in found(document("network")) if not component.counted}
+    assert sorted(listed) == ["aws_cloudwatch_log_group.hosts", "aws_s3_bucket.workspace"]
+    assert all("not in the totals" in str(note) for note in listed.values())
+
+
+def test_endpoints_count_the_subnets_that_are_known():
+    plan = document("network")
+    resource(plan, "aws_vpc_endpoint.logs")["subnet_ids"] = ["subnet-1", "subnet-2"]
+    plan["configuration"]["root_module"]["resources"] = []
+    listed = {component.address: component for component in found(plan)}
+    assert listed["aws_vpc_endpoint.logs"].desired == 2
+    assert "unknown number of zones" in str(listed["aws_vpc_endpoint.sts"].problem)
+
+
+def test_a_reference_counts_once():
+    plan = document("network")
+    plan["configuration"]["root_module"]["resources"] = [
+        {"address": "aws_vpc_endpoint.logs", "expressions": {"subnet_ids": {"references": ["aws_subnet.a.id", "aws_subnet.a"]}}}
+    ]
+    assert next(component for component in found(plan) if component.address == "aws_vpc_endpoint.logs").desired == 1
+
+
+def test_a_type_that_nobody_knows_the_price_of_is_not_free():
+    (component,) = [one for one in found(added(document("network"), "aws_kms_key")) if one.address == "aws_kms_key.more"]
+    assert component.problem
+    assert component.counted
+    assert not component.keys
+
+
+def test_a_started_cluster_has_its_scheduler_and_four_workers():
+    listed = found(document("cluster"))
+    scheduler = of(listed, "aws_autoscaling_group.scheduler")
+    assert list(scheduler) == ["m6i.xlarge (Linux, on-demand)", "gp3 volume, 50 GiB", "public IPv4 address"]
+    assert sizes(scheduler) == {(1, 1)}
+    group = of(listed, "aws_autoscaling_group.workers")
+    assert list(group) == ["m6i.xlarge or m5.xlarge (Linux, on-demand)", "gp3 volume, 100 GiB"]
+    assert sizes(group) == {(4, 10)}
+    assert group["gp3 volume, 100 GiB"].amount == 100
+
+
+def test_only_the_secret_costs_while_a_cluster_is_stopped():
+    assert [component.what for component in found(document("cluster")) if component.while_stopped] == ["secret"]
+
+
+def test_spot_is_there_to_compare_with_the_price_of_the_clusters_zone():
+    (spot,) = workers(document("cluster"), counted=False).values()
+    assert [(key.instance_type, key.market, key.zone) for key in spot.keys] == [
+        ("m6i.xlarge", "spot", "us-east-1a"),
+        ("m5.xlarge", "spot", "us-east-1a"),
+    ]
+    assert (spot.desired, spot.maximum) == (4, 10)
+
+
+@pytest.mark.parametrize(
+    ("n_workers", "max_size", "expected"), [(7, 10, (7, 10)), (0, 10, (0, 10)), (None, 3, (3, 3)), (None, 10, (4, 10))]
+)
+def test_the_settings_say_how_many_workers_start(n_workers, max_size, expected):
+    plan = document("cluster")
+    resource(plan, "aws_autoscaling_group.workers")["max_size"] = max_size
+    values = resource(plan, "aws_s3_object.descriptor")
+    descriptor = json.loads(values["content"])
+    descriptor["settings"]["n_workers"] = n_workers
+    values["content"] = json.dumps(descriptor)
+    assert sizes(workers(plan)) == {expected}
+
+
+@pytest.mark.parametrize(
+    ("base", "percentage", "on_demand", "spot"),
+    [(0, 0, None, (4, 10)), (2, 0, (2, 2), (2, 8)), (0, 50, (2, 5), (2, 5)), (1, 50, (3, 6), (1, 4)), (0, None, (4, 10), None)],
+)
+def test_instances_are_split_between_the_markets_as_the_group_says(base, percentage, on_demand, spot):
+    plan = document("cluster")
+    (policy,) = resource(plan, "aws_autoscaling_group.workers")["mixed_instances_policy"]
+    policy["instances_distribution"] = [{"on_demand_base_capacity": base, "on_demand_percentage_above_base_capacity": percentage}]
+    counted = {c.market: (c.desired, c.maximum) for c in workers(plan).values() if c.market}
+    assert counted == {market: size for market, size in (("on-demand", on_demand), ("spot", spot)) if size}
+
+
+def test_without_the_launch_template_volumes_and_addresses_have_no_price():
+    unpriced = {what: component.problem for what, component in workers(document("cluster"), hosts=None).items() if component.problem}
+    assert list(unpriced) == ["volume", "public IPv4 address"]
+
+
+def test_a_group_that_names_no_types_has_those_of_its_template():
+    plan = document("cluster")
+    (policy,) = resource(plan, "aws_autoscaling_group.workers")["mixed_instances_policy"]
+    policy["launch_template"][0]["override"] = []
+    assert "m6i.xlarge (Linux, on-demand)" in workers(plan)
+    assert "its instance types" in str(workers(plan, hosts=None)["instances"].problem)
+
+
+def test_spot_without_a_zone_has_no_price():
+    plan = document("cluster")
+    resource(plan, "aws_s3_object.descriptor")["content"] = "{"
+    (spot,) = workers(plan, counted=False).values()
+    assert "zone" in str(spot.problem)
+
+
+def test_a_plan_that_destroys_everything_costs_nothing():
+    plan = document("cluster")
+    plan["planned_values"] = {"root_module": {}}
+    assert found(plan) == []
+
+
+def test_resources_of_modules_count():
+    plan = document("network")
+    inner = copy.deepcopy(plan["planned_values"]["root_module"])
+    plan["planned_values"]["root_module"] = {"child_modules": [inner]}
+    assert len(found(plan)) == len(found(document("network")))
+
+
+@pytest.mark.parametrize(
+    ("volume", "gib"),
+    [
+        ({"VolumeType": "gp3", "VolumeSize": 80}, 80),
+        ({"VolumeType": "gp3", "VolumeSize": 80, "Iops": 3000, "Throughput": 125}, 80),
+        ({"VolumeType": "gp3", "VolumeSize": 80, "Iops": 6000}, None),
+        ({"VolumeType": "gp3", "VolumeSize": 80, "Throughput": 250}, None),
+        ({"VolumeType": "io2", "VolumeSize": 80}, None),
+        ({"VolumeType": "gp3"}, None),
+    ],
+)
+def test_a_volume_is_known_where_gp3_has_no_extras(volume, gib):
+    data = {"InstanceType": "m7i.large", "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": volume}]}
+    assert launch_of(data) == HostLaunch("m7i.large", gib, None)
+
+
+def test_the_template_says_whether_an_instance_gets_a_public_address():
+    for public in (True, False):
+        assert launch_of({"NetworkInterfaces": [{"AssociatePublicIpAddress": public}]}).public_address is public

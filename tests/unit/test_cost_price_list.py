@@ -1,0 +1,225 @@
+"""When AWS is asked, when the cache is used, and what happens when AWS doesn't answer."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from terradask._aws import Aws
+from terradask.cost.price_cache import PriceCache
+from terradask.cost.price_list import AwsPriceList, pricing_region
+from terradask.cost.prices import Price, PriceKey
+from terradask.errors import AccessDenied, NoCredentials
+
+NAT = PriceKey("nat-gateway", "us-east-1")
+SECRET = PriceKey("secret", "us-east-1")
+SPOT = PriceKey("instance", "us-east-1", "m6i.xlarge", "spot", "us-east-1a")
+START = datetime.datetime(2026, 11, 1, 12, tzinfo=datetime.UTC)
+AWS = "https://api.pricing.us-east-1.amazonaws.com"
+
+USAGE = {"NAT Gateway": ("NatGateway-Hours", "Hrs"), "Secret": ("USE1-AWSSecretsManager-Secrets", "Secrets")}
+
+
+class FakeAws:
+    """A session whose services answer with one price, or not at all, and count what they are asked."""
+
+    def __init__(self, endpoint: str = AWS) -> None:
+        self.region = "us-east-1"
+        self.endpoint = endpoint
+        self.price = "0.05"
+        self.error: Exception | None = None
+        self.without_credentials = False
+        self.asked: list[str] = []
+
+    def client(self, name: str) -> Any:
+        if self.without_credentials:
+            raise NoCredentials("there are no AWS credentials")
+        return SimpleNamespace(meta=SimpleNamespace(endpoint_url=self.endpoint), get_paginator=lambda _name: self)
+
+    @contextmanager
+    def explained(self) -> Any:
+        yield
+
+    def paginate(self, **question: Any) -> list[dict[str, Any]]:
+        self.asked.append(question.get("ServiceCode", "spot"))
+        if self.error is not None:
+            raise self.error
+        if "InstanceTypes" in question:
+            zone = question["AvailabilityZone"]
+            found = {"ProductDescription": "Linux/UNIX", "SpotPrice": self.price, "AvailabilityZone": zone, "Timestamp": START}
+            return [{"SpotPriceHistory": [{**found, "InstanceType": name} for name in question["InstanceTypes"]]}]
+        family = next(one["Value"] for one in question["Filters"] if one["Field"] == "productFamily")
+        usage, unit = USAGE[family]
+        rate = {"unit": unit, "pricePerUnit": {"USD": self.price}}
+        product = {"product": {"attributes": {"usagetype": usage}}, "terms": {"OnDemand": {"x": {"priceDimensions": {"y": rate}}}}}
+        # An empty page first: AWS's pages may be.
+        return [{"PriceList": []}, {"PriceList": [json.dumps(product)]}]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime.datetime:
+        return self.now
+
+    def pass_by(self, **time: float) -> None:
+        self.now += datetime.timedelta(**time)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def aws() -> FakeAws:
+    return FakeAws()
+
+
+@pytest.fixture
+def prices(aws: FakeAws, clock: Clock, tmp_path: Path) -> AwsPriceList:
+    session = cast(Aws, aws)
+    return AwsPriceList(session, pricing=session, cache=PriceCache(tmp_path), now=clock)
+
+
+def test_aws_is_asked_once_a_week_and_for_spot_once_an_hour(prices, aws, clock):
+    for _ in range(2):
+        quotes = prices.look_up([NAT, SPOT, NAT])
+    assert quotes.prices[NAT] == Price(Decimal("0.05"), "hour", "2026-11-01T12:00:00+00:00")
+    assert quotes.source == "AWS Price List API, EC2 for spot"
+    assert prices.look_up([NAT]).source == "AWS Price List API"
+    assert aws.asked == ["AmazonEC2", "spot"]
+    clock.pass_by(hours=1)
+    prices.look_up([NAT, SPOT])
+    assert aws.asked == ["AmazonEC2", "spot", "spot"]
+    clock.pass_by(days=7)
+    aws.price = "0.06"
+    assert prices.look_up([NAT]).prices[NAT].usd == Decimal("0.06")
+
+
+def test_spot_prices_of_a_zone_come_in_one_answer(prices, aws):
+    keys = [PriceKey("instance", "us-east-1", name, "spot", "us-east-1a") for name in ("m6i.xlarge", "m5.xlarge")]
+    assert set(prices.look_up(keys).prices) == set(keys)
+    assert aws.asked == ["spot"]
+
+
+def test_a_price_from_the_future_is_asked_for_again(prices, aws, clock):
+    prices.look_up([NAT])
+    clock.pass_by(hours=-1)
+    prices.look_up([NAT])
+    assert len(aws.asked) == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"format": 2}',
+        '{"usd": "NaN"}',
+        '{"usd": "-1"}',
+        '{"as_of": "yesterday"}',
+        '{"key": "other"}',
+        '{"per": "GB"}',
+    ],
+)
+def test_a_corrupt_cache_is_no_cache(prices, aws, tmp_path, content):
+    prices.look_up([NAT])
+    (file,) = tmp_path.rglob("*.json")
+    whole = json.loads(file.read_text())
+    file.write_text(json.dumps({**whole, **json.loads(content)}) if content.startswith('{"') else content)
+    assert prices.look_up([NAT]).prices[NAT].usd == Decimal("0.05")
+    assert len(aws.asked) == 2
+    assert json.loads(file.read_text()) == whole
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_without_an_answer_old_prices_are_used_and_said_to_be(prices, aws, clock):
+    prices.look_up([NAT])
+    clock.pass_by(days=30)
+    aws.error = AccessDenied("pricing:GetProducts", "no")
+    quotes = prices.look_up([NAT, SECRET])
+    assert quotes.prices[NAT].as_of.startswith("2026-11-01")
+    assert quotes.notes == ("AWS wasn't asked anew, prices of 2026-11-01 are used: AWS refuses pricing:GetProducts",)
+    assert quotes.problems == {SECRET: "AWS refuses pricing:GetProducts"}
+
+
+def test_who_refuses_once_is_not_asked_again(prices, aws):
+    aws.error = AccessDenied("pricing:GetProducts", "no")
+    assert set(prices.look_up([NAT, SECRET]).problems) == {NAT, SECRET}
+    assert aws.asked == ["AmazonEC2"]
+
+
+def test_without_credentials_the_cache_answers_and_nothing_is_raised(prices, aws, clock, monkeypatch):
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    prices.look_up([NAT])
+    aws.without_credentials = True
+    assert prices.look_up([NAT]).notes == ()
+    clock.pass_by(days=8)
+    quotes = prices.look_up([NAT, SECRET])
+    assert "there are no AWS credentials" in quotes.notes[0]
+    assert quotes.problems == {SECRET: "there are no AWS credentials"}
+
+
+def test_what_botocore_raises_is_a_reason_too(prices, aws):
+    from botocore.exceptions import ReadTimeoutError
+
+    aws.error = ReadTimeoutError(endpoint_url=AWS)
+    assert "timeout" in prices.look_up([NAT]).problems[NAT].lower()
+
+
+def test_prices_of_an_endpoint_on_this_machine_are_never_kept(aws, tmp_path, prices):
+    aws.endpoint = "http://127.0.0.1:4566"
+    quotes = prices.look_up([NAT])
+    assert "made-up" in quotes.source
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_prices_of_endpoints_do_not_mix(aws, prices):
+    aws.endpoint = "http://aws.example.com:4566"
+    aws.price = "99"
+    assert "not AWS's" in prices.look_up([NAT]).source
+    aws.endpoint, aws.price = AWS, "0.05"
+    assert prices.look_up([NAT]).prices[NAT].usd == Decimal("0.05")
+
+
+def test_a_cache_that_cannot_be_written_is_left_out(aws, clock, tmp_path):
+    (tmp_path / "file").write_text("")
+    session = cast(Aws, aws)
+    prices = AwsPriceList(session, pricing=session, cache=PriceCache(tmp_path / "file"), now=clock)
+    assert prices.look_up([NAT]).prices[NAT].usd == Decimal("0.05")
+
+
+@pytest.mark.parametrize(
+    ("region", "market", "says"),
+    [
+        ("cn-north-1", None, "yuan"),
+        ("cn-north-1", "spot", "yuan"),
+        ("us-gov-west-1", None, "GovCloud"),
+        ("us-iso-east-1", None, "partition"),
+    ],
+)
+def test_partitions_without_a_price_list_are_not_asked(prices, aws, region, market, says):
+    key = PriceKey("instance", region, "m6i.xlarge", market, f"{region}a" if market else None)
+    assert says in prices.look_up([key]).problems[key]
+    assert aws.asked == []
+
+
+def test_govcloud_tells_spot_prices(prices):
+    key = PriceKey("instance", "us-gov-west-1", "m6i.xlarge", "spot", "us-gov-west-1a")
+    assert key in prices.look_up([key]).prices
+
+
+def test_the_nearest_price_list_is_asked():
+    regions = ["us-west-2", "ca-central-1", "eu-north-1", "af-south-1", "ap-southeast-2"]
+    assert [pricing_region(region) for region in regions] == ["us-east-1", "us-east-1", "eu-central-1", "eu-central-1", "ap-south-1"]

@@ -1,0 +1,283 @@
+"""The built-in checks: how they read a plan, what they leave alone, and the state."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from datetime import date
+from typing import Any
+
+import pytest
+
+from terradask.errors import InvalidInput
+from terradask.policy import PolicyFinding, evaluate, secrets_in_state
+from terradask.policy.decoding import layers
+from terradask.policy.document import Unknown, read
+from terradask.policy.patterns import forbidden_in_user_data, secret_looks
+from terradask_stacks.settings import PolicySettings
+
+TODAY = date(2026, 11, 20)
+
+
+def plan(*resources: dict[str, Any], configuration: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    return {"format_version": "1.2", "resource_changes": list(resources), "configuration": {"root_module": configuration or {}}, **more}
+
+
+def resource(address: str, after: dict[str, Any] | None, actions: tuple[str, ...] = ("create",), **change: Any) -> dict[str, Any]:
+    kind, name = address.split(".")[-2:]
+    held = {"actions": list(actions), "before": None, "after": after, "after_unknown": {}, "after_sensitive": {}, **change}
+    return {"address": address, "mode": "managed", "type": kind, "name": name.partition("[")[0], "change": held}
+
+
+def found(document: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(finding.check, finding.address) for finding in evaluate(document, settings=PolicySettings(), today=TODAY)]
+
+
+OPEN = {"security_group_id": "sg-1", "from_port": 443, "to_port": 443, "ip_protocol": "tcp", "cidr_ipv4": "0.0.0.0/0"}
+RULE = "aws_vpc_security_group_ingress_rule"
+
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("document", [{}, {"resource_changes": []}, {"format_version": "1.2"}, {"values": {}}])
+def test_what_is_no_plan_is_refused(document: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="no plan"):
+        read(document)
+
+
+def test_what_stays_is_checked_and_what_goes_is_not() -> None:
+    document = plan(
+        resource(f"{RULE}.stays", OPEN, ("no-op",)),
+        resource(f"{RULE}.changes", OPEN, ("update",)),
+        resource(f"{RULE}.replaced", OPEN, ("delete", "create")),
+        resource(f"{RULE}.goes", None, ("delete",)),
+        resource(f"{RULE}.forgotten", None, ("forget",)),
+    )
+
+    assert found(document) == [("P2", f"{RULE}.{name}") for name in ("changes", "replaced", "stays")]
+
+
+def test_resources_of_modules_and_of_for_each_are_checked_with_their_references() -> None:
+    template = "aws_launch_template.worker"
+    configuration = {
+        "module_calls": {
+            "team": {
+                "module": {
+                    "resources": [
+                        {"address": f"{RULE}.in", "expressions": {"security_group_id": {"references": ["aws_security_group.x.id"]}}},
+                        {"address": "aws_security_group.x", "expressions": {}},
+                        {
+                            "address": template,
+                            "expressions": {"network_interfaces": [{"security_groups": {"references": ["aws_security_group.x.id"]}}]},
+                        },
+                    ]
+                }
+            }
+        }
+    }
+    unknown = {"security_group_id": True}
+    document = plan(
+        resource(f'module.team["a"].{RULE}.in', {"cidr_ipv4": "10.0.0.0/16", "from_port": 1, "to_port": 2}, after_unknown=unknown),
+        resource('module.team["a"].aws_security_group.x', {"name": "x"}, after_unknown={"id": True}),
+        resource(
+            f'module.team["a"].{template}',
+            {"network_interfaces": [{"associate_public_ip_address": "false"}]},
+            after_unknown={"network_interfaces": [{"security_groups": True}]},
+        ),
+        configuration=configuration,
+    )
+
+    (rule,) = read(document).of(RULE)
+    assert rule.values["security_group_id"] == Unknown(("module.team.aws_security_group.x",))
+    assert ("P4", f'module.team["a"].{RULE}.in') in found(document)
+
+
+def test_a_policy_with_unknown_parts_is_read_from_the_configuration() -> None:
+    text = json.dumps({"Statement": [{"Effect": "Allow", "Action": "s3:PutObject", "Resource": "${aws_s3_bucket.b.arn}/*"}]})
+    wide = text.replace("${aws_s3_bucket.b.arn}/*", "*")
+    for policy, expected in ((text, []), (wide, [("P6", "aws_iam_role_policy.w")])):
+        entry = {"address": "aws_iam_role_policy.w", "expressions": {"policy": {"constant_value": policy}}}
+        document = plan(
+            resource("aws_iam_role_policy.w", {"name": "w"}, after_unknown={"policy": True}), configuration={"resources": [entry]}
+        )
+        assert found(document) == expected
+
+
+def test_rules_that_a_group_repeats_are_one_finding_and_those_by_hand_another() -> None:
+    def group(*blocks: str) -> dict[str, Any]:
+        inline = {"from_port": 443, "to_port": 443, "protocol": "tcp", "cidr_blocks": list(blocks), "security_groups": [], "self": False}
+        return resource("aws_security_group.scheduler", {"id": "sg-1", "ingress": [inline]}, ("no-op",))
+
+    repeated = plan(resource(f"{RULE}.in", OPEN, ("no-op",)), group("0.0.0.0/0"))
+    by_hand = plan(group("203.0.113.0/24", "0.0.0.0/0"))
+
+    assert found(repeated) == [("P2", f"{RULE}.in")]
+    assert found(by_hand) == [("P2", "aws_security_group.scheduler")]
+
+
+def test_groups_that_were_given_by_their_ids_are_known_by_who_carries_them() -> None:
+    def template(role: str, group: str) -> dict[str, Any]:
+        return resource(f"aws_launch_template.{role}", {"name": role, "network_interfaces": [{"security_groups": [group]}]})
+
+    def rule(**source: Any) -> dict[str, Any]:
+        return resource(f"{RULE}.in", {"security_group_id": "sg-w", "from_port": 0, "to_port": 65535, "ip_protocol": "tcp", **source})
+
+    hosts = (template("worker", "sg-w"), template("scheduler", "sg-s"))
+    checks = {
+        name: {check for check, _ in found(plan(*hosts, rule(**source)))} & {"P4"}
+        for name, source in {
+            "scheduler": {"referenced_security_group_id": "sg-s"},
+            "worker": {"referenced_security_group_id": "sg-w"},
+            "other": {"referenced_security_group_id": "sg-x"},
+            "block": {"cidr_ipv4": "10.0.0.0/16"},
+        }.items()
+    }
+
+    assert checks == {"scheduler": set(), "worker": set(), "other": {"P4"}, "block": {"P4"}}
+
+
+# ---- what is left alone ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "arn:aws:secretsmanager:us-east-1:123456789012:secret:terradask/default/etl-AbCdEf",
+        'token="$(curl -X PUT "http://169.254.169.254/latest/api/token")"',
+        "X-aws-ec2-metadata-token-ttl-seconds: 300",
+        "curl -H X-aws-ec2-metadata-token: ${token}",
+        'password = "${var.password}"',
+        "export DB_PASSWORD=$(aws secretsmanager get-secret-value --secret-id x)",
+        "DB_PASSWORD=arn:aws:secretsmanager:us-east-1:123456789012:secret:x",
+        "https://index.example.org/simple?token_type=a",
+        "git@github.com:team/repository.git",
+        '"secrets_prefix" = "terradask/default/"',
+        '{"secret_id": "terradask/default/etl"}',
+        "a4dc303d92647176e5ede2a2a29e0c6b3488a9b27c179d2dae2b5631e0455dd3",
+        "the token of the metadata service expires",
+    ],
+)
+def test_what_only_speaks_of_secrets_is_none(text: str) -> None:
+    assert secret_looks(text) == []
+    assert forbidden_in_user_data(text) == []
+
+
+@pytest.mark.parametrize("block", ["203.0.113.7/32", "10.0.0.0/8", "3.0.0.0/8", "2001:db8::/32", "2600:1f00::/24"])
+def test_a_block_that_somebody_owns_may_come_in(block: str) -> None:
+    name = "cidr_ipv6" if ":" in block else "cidr_ipv4"
+    assert found(plan(resource(f"{RULE}.in", {**OPEN, "cidr_ipv4": None, name: block}))) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        {
+            "Action": "iam:PassRole",
+            "Resource": "arn:aws:iam::1:role/x",
+            "Condition": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
+        },
+        {"Action": "s3:GetObject", "Resource": "arn:aws:s3:::lake/raw/*"},
+        {"Action": "kms:Decrypt", "Resource": "arn:aws:kms:us-east-1:1:key/0123"},
+        {
+            "Action": "ec2:CreateTags",
+            "Resource": "arn:aws:ec2:*:*:volume/*",
+            "Condition": {"StringEquals": {"ec2:CreateAction": "RunInstances"}},
+        },
+        {"Action": "logs:PutLogEvents", "Resource": "arn:aws:logs:us-east-1:1:log-group:/terradask/default:*"},
+        {"Action": "ec2:Describe*", "Resource": "*", "Condition": {"StringEquals": {"aws:RequestedRegion": "us-east-1"}}},
+        {"Effect": "Deny", "Action": "*", "Resource": "*"},
+    ],
+)
+def test_rights_of_the_workspace_alone_are_fine(statement: dict[str, Any]) -> None:
+    policy = json.dumps({"Version": "2012-10-17", "Statement": {"Effect": "Allow", **statement}})
+
+    assert found(plan(resource("aws_iam_role_policy.worker", {"policy": policy}))) == []
+
+
+def test_write_only_arguments_and_pointers_to_secrets_are_fine() -> None:
+    document = plan(
+        resource(
+            "aws_secretsmanager_secret_version.keys", {"secret_string": None, "secret_string_wo": None, "secret_string_wo_version": 1}
+        ),
+        resource("aws_s3_object.x", {"content": json.dumps({"environ": {"DB_PASSWORD": "arn:aws:secretsmanager:us-east-1:1:secret:x"}})}),
+        planned_values={"outputs": {"vpc_id": {"sensitive": False, "value": "vpc-1"}}},
+    )
+
+    assert found(document) == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"owners": ["amazon"]},
+        {"owners": ["self", "123456789012"]},
+        {"owners": ["${var.owner}"]},
+        {"filter": [{"name": "owner-id", "values": ["137112412989"]}]},
+        {"filter": [{"name": "image-id", "values": ["ami-0123456789abcdef0"]}]},
+    ],
+)
+def test_an_image_of_a_known_owner_is_fine(values: dict[str, Any]) -> None:
+    assert found({"data": {"aws_ami": {"x": {"most_recent": True, **values}}}, "terraform": {}}) == []
+
+
+# ---- what Terraform itself marks ------------------------------------------------------------------------------------
+
+
+def test_what_terraform_marks_as_sensitive_is_found_without_being_told() -> None:
+    document = plan(resource("aws_x_y.a", {"note": "correct-horse", "size": 5}, after_sensitive={"note": True, "size": True}))
+
+    (finding,) = evaluate(document, settings=PolicySettings(), today=TODAY)
+    assert finding.message == "note holds a value that Terraform marks as sensitive"
+
+
+def test_a_secret_that_only_the_apply_will_tell_is_found_by_its_mark() -> None:
+    configuration = {"resources": [{"address": "aws_x_y.a", "expressions": {"note": {"references": ["random_password.x.result"]}}}]}
+    document = plan(resource("aws_x_y.a", {}, after_unknown={"note": True}, after_sensitive={"note": True}), configuration=configuration)
+
+    assert found(document) == [("P5", "aws_x_y.a")]
+
+
+# ---- the state ------------------------------------------------------------------------------------------------------
+
+KEY = b"-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQ\nZZZZZZ\n-----END PRIVATE KEY-----\n"
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        KEY.decode(),
+        base64.b64encode(KEY).decode(),
+        json.dumps({"nested": json.dumps({"key": KEY.decode()})}),
+        "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQ",
+    ],
+)
+def test_a_key_in_a_state_is_found_however_it_is_written(held: str) -> None:
+    state = json.dumps({"version": 4, "resources": [{"instances": [{"attributes": {"x": held}}]}]})
+
+    found = secrets_in_state(state, [b"something else entirely", KEY])
+
+    assert found == (PolicyFinding("P5", "error", "", "the state holds secret 2 of those that were looked for", found[0].advice),)
+    assert secrets_in_state(state.encode(), [KEY]) != ()
+
+
+def test_a_state_without_the_key_is_clean() -> None:
+    other = "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wOTHER\n-----END PRIVATE KEY-----"
+
+    assert secrets_in_state(json.dumps({"x": other}), [KEY, b""]) == ()
+
+
+# ---- texts inside of texts ------------------------------------------------------------------------------------------
+
+
+def test_layers_are_opened_one_inside_the_other() -> None:
+    inner = base64.b64encode(gzip.compress(b"x: " + base64.b64encode(b"the innermost of all texts")))
+
+    assert "the innermost of all texts" in list(layers(b"a: " + inner))
+
+
+def test_a_bomb_is_not_inflated() -> None:
+    bomb = gzip.compress(b"0" * 50_000_000)
+
+    assert max(map(len, layers(bomb))) <= 4_000_000

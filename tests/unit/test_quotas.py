@@ -1,0 +1,279 @@
+"""AWS's quotas against what settings can reach. No AWS is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from terradask import _quota_needs as needs
+from terradask._quotas import QuotaCheck, check_quotas, request_more
+from terradask._workspace import Workspace
+from terradask.cli import run
+from terradask.errors import UnknownInstanceType
+from terradask_stacks.settings import Settings
+
+TYPES = {"m6i.xlarge": 4, "m6i.8xlarge": 32, "g5.2xlarge": 8, "p5.48xlarge": 192, "c5.large": 2}
+STANDARD, GPU = "L-1216C47A", "L-DB2E81BA"
+
+
+class NoSuchResource(Exception):
+    pass
+
+
+class Client:
+    """A client whose methods have their answers written down; whoever asks for pages gets one."""
+
+    class exceptions:  # noqa: N801  as boto3 names it
+        NoSuchResourceException = NoSuchResource
+
+    def __init__(self, answers: Mapping[str, Any]) -> None:
+        self.answers = dict(answers)
+        self.requests: list[dict[str, Any]] = []
+
+    def __getattr__(self, method: str) -> Any:
+        answer = self.answers[method]
+        return answer if callable(answer) else lambda **_: answer
+
+    def can_paginate(self, _method: str) -> bool:
+        return True
+
+    def get_paginator(self, method: str) -> Any:
+        call = getattr(self, method)
+
+        class Paginator:
+            def paginate(self, **asked: Any) -> list[Any]:
+                return [call(**asked)]
+
+        return Paginator()
+
+
+class FakeAws:
+    region = "us-east-1"
+
+    def __init__(self, *, limits: Mapping[str, float], default_limits: Mapping[str, float] = {}, **ec2: Any) -> None:
+        def get(source: Mapping[str, float]) -> Any:
+            def answer(*, ServiceCode: str, QuotaCode: str) -> dict[str, Any]:  # noqa: N803  as boto3 names them
+                if QuotaCode not in source:
+                    raise NoSuchResource
+                return {"Quota": {"Value": source[QuotaCode]}}
+
+            return answer
+
+        def types(**asked: Any) -> dict[str, Any]:
+            wanted = asked["Filters"][0]["Values"]
+            return {"InstanceTypes": [{"InstanceType": t, "VCpuInfo": {"DefaultVCpus": TYPES[t]}} for t in wanted if t in TYPES]}
+
+        nothing = {
+            "describe_instances": {"Reservations": []},
+            "describe_addresses": {"Addresses": []},
+            "describe_launch_templates": {"LaunchTemplates": []},
+            "describe_security_groups": {"SecurityGroups": []},
+            "describe_vpcs": {"Vpcs": []},
+            "describe_nat_gateways": {"NatGateways": []},
+            "describe_subnets": {"Subnets": []},
+            "describe_availability_zones": {"AvailabilityZones": [{"ZoneName": f"us-east-1{z}"} for z in "abc"]},
+            "describe_instance_types": types,
+        }
+        self.quotas = Client(
+            {
+                "get_service_quota": get(limits),
+                "get_aws_default_service_quota": get(default_limits),
+                "list_requested_service_quota_change_history": ec2.pop("requests", {"RequestedQuotas": []}),
+                "request_service_quota_increase": lambda **asked: self.quotas.requests.append(asked),
+            }
+        )
+        scaling = Client({"describe_auto_scaling_groups": ec2.pop("groups", {"AutoScalingGroups": []})})
+        self._clients = {"ec2": Client({**nothing, **ec2}), "autoscaling": scaling, "service-quotas": self.quotas}
+
+    def client(self, name: str) -> Client:
+        return self._clients[name]
+
+    @contextmanager
+    def explained(self):
+        yield
+
+
+def settings(**sections: Any) -> Settings:
+    return Settings.model_validate(sections)
+
+
+def found(checks: list[QuotaCheck], code: str) -> QuotaCheck:
+    return next(check for check in checks if check.code == code)
+
+
+def own(**fields: Any) -> dict[str, Any]:
+    return {**fields, "Tags": [{"Key": "terradask:workspace", "Value": "default"}]}
+
+
+# ---- what settings can reach ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "code"),
+    [
+        ("m6i.xlarge", STANDARD),
+        ("t3.micro", STANDARD),
+        ("im4gn.large", STANDARD),
+        ("is4gen.medium", STANDARD),
+        ("i4i.large", STANDARD),
+        ("inf2.xlarge", "L-1945791B"),
+        ("g5.xlarge", GPU),
+        ("gr6.4xlarge", GPU),
+        ("p5.48xlarge", "L-417A185B"),
+        ("x2iedn.large", "L-7295265B"),
+        ("trn1.2xlarge", "L-2C3B7624"),
+        ("dl1.24xlarge", "L-6E869C2A"),
+        ("d3.xlarge", STANDARD),
+        ("hpc7a.48xlarge", "L-F7808C92"),
+        ("h1.2xlarge", STANDARD),
+        ("u-6tb1.56xlarge", "L-43DA4232"),
+        ("u7i-12tb.224xlarge", "L-43DA4232"),
+    ],
+)
+def test_quota_of_a_family(instance_type: str, code: str) -> None:
+    quota = needs.vcpu_quota(instance_type)
+    assert quota is not None
+    assert quota.code == code
+
+
+def test_family_that_is_not_known_has_no_quota() -> None:
+    assert needs.vcpu_quota("mac2.metal") is None
+
+
+def test_every_declared_cluster_counts_at_its_largest() -> None:
+    given = settings(
+        clusters={
+            "etl": {"max_workers": 10, "worker_vm_types": ["m6i.xlarge", "m6i.8xlarge"]},
+            "ml": {"max_workers": 3, "worker_vm_types": ["g5.2xlarge", "m6i.xlarge"]},
+        }
+    )
+    amounts = {need.quota.code: need.amount for need in needs.cluster_needs(needs.clusters_of(given), TYPES)}
+    # Schedulers are m6i.xlarge; ml's workers may all become either of their types.
+    assert amounts == {STANDARD: 4 + 10 * 32 + 4 + 3 * 4, GPU: 3 * 8, "L-CDE20ADC": 4}
+
+
+def test_without_declared_clusters_one_counts() -> None:
+    (only,) = needs.clusters_of(settings(cluster={"max_workers": 7})).values()
+    assert only.max_workers == 7
+
+
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [
+        ({"nat": "single"}, {"L-0263D0A3": 1, "L-FE5A380F": 1, "L-F678F1CE": 1, "L-E79EC296": 2}),
+        ({"nat": "per_zone"}, {"L-0263D0A3": 3, "L-FE5A380F": 1}),
+        ({"nat": "none", "interface_endpoints": ["logs"]}, {"L-0263D0A3": 0, "L-FE5A380F": 0, "L-E79EC296": 3}),
+        ({"ingress": [{"cidr": f"203.0.113.{n}/32"} for n in range(70)]}, {"L-0EA8095F": 71}),
+    ],
+)
+def test_what_a_network_needs(network: dict[str, Any], expected: dict[str, int]) -> None:
+    amounts = {need.quota.code: need.amount for need in needs.network_needs(settings(network=network).network, ["a", "b", "c"])}
+    assert amounts | expected == amounts
+
+
+def test_a_given_network_needs_what_is_made_on_it() -> None:
+    given = settings(
+        network={
+            "vpc_id": "vpc-0123456789abcdef0",
+            "subnets": {"us-east-1a": {"scheduler": "subnet-0123456789abcdef0", "worker": "subnet-0123456789abcdef1"}},
+            "security_groups": {"scheduler": "sg-0123456789abcdef0", "worker": "sg-0123456789abcdef1"},
+        }
+    )
+    assert [need.quota.code for need in needs.network_needs(given.network, ["us-east-1a"])] == ["L-FB451C26"]
+
+
+# ---- compared with what there is --------------------------------------------------------------------------------------
+
+
+def test_verdicts_count_what_others_use() -> None:
+    aws = FakeAws(
+        limits={STANDARD: 40.0, "L-F678F1CE": 5.0, "L-FE5A380F": 5.0, "L-0263D0A3": 5.0},
+        default_limits={"L-CDE20ADC": 500.0},
+        describe_instances={
+            "Reservations": [
+                {"Instances": [{"InstanceType": "c5.large"}, own(InstanceType="m6i.8xlarge"), {"InstanceType": "c5.large"}]},
+                {"Instances": [{"InstanceType": "m6i.8xlarge", "InstanceLifecycle": "spot"}]},
+            ]
+        },
+        describe_vpcs={"Vpcs": [{}, {}, {}, {}, {}, own()]},
+        describe_nat_gateways={
+            "NatGateways": [
+                {"SubnetId": "s1", "State": "available"},
+                {"SubnetId": "s2", "State": "available"},
+                {"SubnetId": "s3", "State": "available"},
+                {"SubnetId": "s1", "State": "deleted"},
+                own(SubnetId="s1", State="available"),
+            ]
+        },
+        describe_subnets={"Subnets": [{"SubnetId": s, "AvailabilityZone": z} for s, z in (("s1", "a"), ("s2", "a"), ("s3", "b"))]},
+    )
+    checks = check_quotas(aws, settings(cluster={"max_workers": 8}))  # type: ignore[arg-type]
+    vcpus = found(checks, STANDARD)
+    assert (vcpus.others, vcpus.reach, vcpus.limit, vcpus.verdict) == (4, 36, 40.0, "enough")
+    assert (found(checks, "L-F678F1CE").others, found(checks, "L-F678F1CE").verdict) == (5, "short")
+    assert found(checks, "L-FE5A380F").others == 2
+    # A default of AWS's where nothing was ever applied; where that isn't known either, nothing is claimed.
+    assert (found(checks, "L-CDE20ADC").limit, found(checks, "L-FB451C26").verdict) == (500.0, "unknown")
+    assert "a cluster workers: 8 x m6i.xlarge" in vcpus.why
+
+
+def test_unknown_type_is_refused() -> None:
+    with pytest.raises(UnknownInstanceType, match=r"m6i\.xlrge"):
+        check_quotas(FakeAws(limits={}), settings(cluster={"worker_vm_types": ["m6i.xlrge"]}))  # type: ignore[arg-type]
+
+
+def check(limit: float | None, reach: int, requested: float | None = None, code: str = STANDARD) -> QuotaCheck:
+    return QuotaCheck("ec2", code, "vCPUs", limit, 0, reach, "why", requested)
+
+
+def test_only_what_nobody_asked_for_is_asked_for() -> None:
+    aws = FakeAws(limits={})
+    asked = request_more(aws, [check(5.0, 804), check(0.0, 8, requested=4.0, code=GPU)])  # type: ignore[arg-type]
+    assert [(one.code, one.requested, one.asked_for) for one in asked] == [(STANDARD, 804.0, True)]
+    assert aws.quotas.requests == [{"ServiceCode": "ec2", "QuotaCode": STANDARD, "DesiredValue": 804.0}]
+
+
+# ---- the command ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[QuotaCheck]:
+    """Stand in for AWS: the workspace's checks, which a test fills."""
+    monkeypatch.chdir(tmp_path)
+    filled: list[QuotaCheck] = []
+    monkeypatch.setattr(Workspace, "quotas", lambda _self: list(filled))
+    monkeypatch.setattr(
+        "terradask._quotas.request_more", lambda _aws, wanted: [check(5.0, c.reach, float(c.needed), c.code) for c in wanted]
+    )
+    return filled
+
+
+def test_exit_code_says_whether_they_suffice(checks: list[QuotaCheck], capsys: pytest.CaptureFixture[str]) -> None:
+    checks += [check(1000.0, 804), check(None, 1, code=GPU)]
+    assert run(["quotas"]) == 0
+    assert "enough" in capsys.readouterr().out
+    checks.append(check(5.0, 804))
+    assert run(["quotas", "--json"]) == 8
+    told = capsys.readouterr()
+    assert [one["verdict"] for one in json.loads(told.out)] == ["enough", "unknown", "short"]
+    assert json.loads(told.err)["error"] == "QuotaTooSmall"
+
+
+def test_request_succeeds_when_everything_short_is_asked_for(checks: list[QuotaCheck], capsys: pytest.CaptureFixture[str]) -> None:
+    checks.append(check(5.0, 804))
+    assert run(["quotas", "--request", "--yes"]) == 0
+    assert "asked for 804" in capsys.readouterr().err
+    # An open request for less can't be changed, and isn't enough.
+    checks[:] = [check(5.0, 804, requested=100.0)]
+    assert run(["quotas", "--request", "--yes"]) == 8
+    assert "one request at a time" in capsys.readouterr().err
+
+
+def test_request_asks_first(checks: list[QuotaCheck], monkeypatch: pytest.MonkeyPatch) -> None:
+    checks.append(check(5.0, 804))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+    assert run(["quotas", "--request"]) == 2

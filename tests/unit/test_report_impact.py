@@ -1,0 +1,90 @@
+"""What a plan does to clusters that run, and what a report says in a word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from terradask._plan import Change
+from terradask._plan_values import AttributeChange
+from terradask._report_impact import RunningCluster, impacts, may_hit
+from terradask.policy.findings import Waived
+
+from .report_data import FINDING, of_changes, report, whole
+
+RUNNING = RunningCluster("etl", "running", 12)
+
+
+def _group(name: str, action: str, limit: int | None = None) -> Change:
+    attributes = () if limit is None else (AttributeChange("max_size", 200, limit),)
+    return Change(f"aws_autoscaling_group.{name}", "aws_autoscaling_group", action, None, attributes)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (_group("workers", "replace"), "its 12 workers end, with the results that they hold"),
+        (_group("workers", "delete"), "its 12 workers end, with the results that they hold"),
+        (_group("scheduler", "replace"), "its scheduler ends, and every client loses the cluster with its results"),
+        (_group("workers", "update", 5), "7 of its 12 workers end, since the group may have 5 at most"),
+        (Change("aws_secretsmanager_secret.keys", "aws_secretsmanager_secret", "replace"), "hosts and clients lose their keys"),
+    ],
+)
+def test_a_running_cluster_is_hit(change: Change, text: str):
+    summary = of_changes(change, stack="etl").summary
+    assert may_hit(summary)
+    assert [(d.kind, d.text) for d in impacts(summary, [RUNNING])] == [("running", f"cluster etl is running: {text}")]
+    assert impacts(summary, []) == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _group("workers", "update", 12),
+        _group("scheduler", "update", 1),
+        _group("workers", "create"),
+        Change("aws_s3_object.descriptor", "aws_s3_object", "update"),
+        Change("aws_s3_object.descriptor", "aws_s3_object", "replace"),
+    ],
+)
+def test_a_running_cluster_is_left_alone(change: Change):
+    assert impacts(of_changes(change, stack="etl").summary, [RUNNING]) == ()
+
+
+def test_a_network_names_what_it_loses():
+    lost = [Change(f"aws_subnet.s{number}", "aws_subnet", "replace") for number in range(5)]
+    found = impacts(of_changes(*lost).summary, [RUNNING, RunningCluster("ml", "starting", 0)])
+    assert [d.text for d in found] == [
+        f"cluster {name} is {state}, with {n} workers, on a network that loses aws_subnet.s0, aws_subnet.s1, aws_subnet.s2 and 2 more"
+        for name, state, n in (("etl", "running", 12), ("ml", "starting", 0))
+    ]
+
+
+def test_nobody_is_asked_what_runs_where_nothing_can_be_hit():
+    assert not may_hit(report("create").summary)
+    assert may_hit(report("change").summary)
+
+
+@pytest.mark.parametrize(
+    ("parts", "verdict"),
+    [
+        ({"name": "change", "findings": (FINDING,)}, "blocked"),
+        ({"name": "change", "findings": (FINDING.waive(Waived("r", "2026-12-31")),)}, "dangerous"),
+        ({"name": "change"}, "dangerous"),
+        ({"name": "clean"}, "no changes"),
+    ],
+)
+def test_verdicts(parts: dict[str, Any], verdict: str):
+    made = report(**parts)
+    assert made.verdict == made.as_dict()["verdict"] == verdict
+    assert whole(made, of_changes()).verdict == verdict
+    assert whole(made, failed={"etl": "x"}).verdict == "failed"
+
+
+def test_json_of_a_workspace_has_every_stack():
+    data = whole(report(), report("create", stack="etl"), unchanged=("ml",), waiting=("bi",)).as_dict()
+    assert (data["format"], list(data["stacks"]), data["unchanged"], data["waiting"]) == (1, ["network", "etl"], ["ml"], ["bi"])
+    assert data["counts"] == {"create": 11, "update": 3, "replace": 2, "delete": 1, "imports": 0}
+    assert data["context"]["commit"].endswith("-dirty")
+    assert data["stacks"]["network"]["expires_at"] == "2026-11-21T05:30:19Z"

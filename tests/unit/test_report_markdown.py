@@ -1,0 +1,139 @@
+"""A report as a comment on a pull request: what is in it, what folds, what fits."""
+
+from __future__ import annotations
+
+import pytest
+
+from terradask._plan import Change
+from terradask._plan_documents import DocumentChange
+from terradask._plan_values import AttributeChange
+from terradask._render_markdown import MARKDOWN_LIMIT, to_markdown
+from terradask._report_impact import RunningCluster
+from terradask.policy.findings import Waived
+
+from .report_data import COST, FINDING, large, of_changes, report, whole
+
+
+def test_first_line_is_a_marker_that_stays_the_same():
+    first = to_markdown(whole(report(), report("create", stack="etl"))).splitlines()[0]
+    second = to_markdown(whole(report("create"))).splitlines()[0]
+    assert first == "<!-- terradask plan default 123456789012 us-east-1 -->"
+    assert second == "<!-- terradask plan network of default 123456789012 us-east-1 -->"
+
+
+def test_verdict_counts_dangers_and_reasons_come_first():
+    lines = to_markdown(whole(report())).splitlines()
+    assert lines[1] == "## network: 3 to update, 2 to replace, 1 to destroy (needs a look)"
+    assert "> [!CAUTION]" in lines
+    text = "\n".join(lines)
+    assert "lets 0.0.0.0/0 in at tcp 8786-8787 - the whole internet" in text
+    assert "allows s3:PutObject on arn:aws:s3:::bucket/&#42;" in text
+    assert "is replaced because of name" in text
+    assert text.index("[!CAUTION]") < text.index("### Resources") < text.index("### Changed beside Terraform") < text.index("Full text")
+
+
+def test_values_documents_and_what_is_known_later_each_have_their_place():
+    text = to_markdown(whole(report()))
+    assert '| <code>cidr_ipv4</code> | <code>"203.0.113.0/24"</code> | <code>"0.0.0.0/0"</code> |' in text
+    assert "```diff\n@@ -2,7 +2,8 @@\n" in text
+    assert '+        "s3:PutObject"\n' in text
+    assert "-# step 1\n+# step 2\n" in text
+    assert "known after apply: <code>log_group_class</code>, <code>name_prefix</code>" in text
+    assert "policy.Statement" not in text.partition("Full text")[0]
+    assert "<details><summary>+ create <code>aws_vpc.main</code></summary>" in to_markdown(whole(report("create")))
+
+
+def test_versions_commit_hash_time_and_expiry_are_there():
+    text = to_markdown(whole(report()))
+    for fact in (
+        "terradask 0.1.0",
+        "Terraform 1.11.4",
+        "hashicorp/aws 5.100.0",
+        "-dirty",
+        "ab" * 32,
+        "2026-11-20T05:31:27Z",
+        "2026-11-21T05",
+    ):
+        assert fact in text
+
+
+def test_policy_and_cost_are_tables():
+    waived = FINDING.waive(Waived("until the move", "2026-12-31"))
+    text = to_markdown(whole(report(findings=(FINDING, waived), cost=COST)))
+    assert "(blocked by policy)" in text
+    assert (
+        "| <code>P1</code> | error | <code>aws_iam_role_policy.worker</code> | allows everything<br><sub>name the actions</sub> |" in text
+    )
+    assert "waived until 2026-12-31" in text
+    assert "until the move" in text
+    assert "| <code>aws_autoscaling_group.workers</code> | m6i.xlarge | $0.1920 | 0 | $0.00 | 10 | $1,401.60 |" in text
+    assert "**$32.85**" in text
+    assert "AWS Price List API, us-east-1, 2026-11-01, 1 without a price" in text
+
+
+def test_running_clusters_that_are_hit_stand_first():
+    hit = report(running=(RunningCluster("etl", "running", 12),))
+    dangers = [line for line in to_markdown(whole(hit)).splitlines() if line.startswith("> - ")]
+    assert "cluster etl is running, with 12 workers, on a network that loses aws_autoscaling_group.workers" in dangers[0]
+
+
+def test_several_stacks_are_told_apart():
+    both = whole(report(), report("create", stack="etl"), waiting=("ml",), unchanged=("bi",), failed={"gpu": "no such type <b>"})
+    text = to_markdown(both)
+    assert "## workspace default: 11 to create, 3 to update, 2 to replace, 1 to destroy (could not be planned)" in text
+    assert "| <code>etl</code> | needs a look | 11 |  |  |  |  |" in text
+    for note in ("<code>ml</code> waits", "<code>bi</code> is unchanged", "<code>gpu</code> could not be planned: no such type &lt;b&gt;"):
+        assert note in text
+    assert "### network" in text
+    assert "### etl" in text
+
+
+def test_no_change_is_short():
+    text = to_markdown(whole(of_changes()))
+    assert "(no changes)" in text
+    assert len(text) < 600
+
+
+@pytest.mark.parametrize(("resources", "limit"), [(2000, MARKDOWN_LIMIT), (50, 5000), (5, 1000), (300, 65_536)])
+def test_it_stays_under_the_limit_and_says_what_is_missing(resources: int, limit: int):
+    text = to_markdown(large(resources), limit=limit)
+    assert len(text) < limit
+    assert "left out for length" in text
+    assert text.count("```") % 2 == 0
+    assert text.count("<details") == text.count("</details>")
+    assert "terradask apply DIR" in text
+
+
+def test_what_matters_least_goes_first():
+    text = to_markdown(whole(report(cost=COST, findings=(FINDING,))), limit=5_000)
+    assert "left out for length: full text" in text
+    assert "[!CAUTION]" in text
+    assert "### Cost" in text
+    assert "allows everything" in text
+
+
+def test_many_stacks_fit_too():
+    many = whole(*(report("create", stack=f"cluster-{number}") for number in range(300)))
+    text = to_markdown(many)
+    assert len(text) < MARKDOWN_LIMIT
+    assert "left out for length" in text
+
+
+def test_it_can_not_be_broken_out_of():
+    evil = "```\n</details> | <script> @everyone `x` [a](https://evil.example) --> *b*"
+    change = Change(
+        f'aws_thing.x["{evil}"]',
+        "aws_thing",
+        "update",
+        evil,
+        (AttributeChange("tags.a", evil, evil),),
+        (DocumentChange("policy", (f"+{evil}", "-```")),),
+    )
+    text = to_markdown(whole(of_changes(change)))
+    assert text.count("```") == 4
+    outside = "".join(part for index, part in enumerate(text.split("```")) if index % 2 == 0)
+    for bad in ("<script>", "@everyone", "](https", "</details> |", "*b*"):
+        assert bad not in outside
+    assert "-->" not in outside.partition("\n")[2]
+    table = next(line for line in outside.splitlines() if "tags.a" in line)
+    assert table.replace("\\|", "").count("|") == 4

@@ -1,0 +1,292 @@
+"""Policies decide as AWS documents.
+
+The pages are those of the IAM user guide, https://docs.aws.amazon.com/IAM/latest/UserGuide/, where no other is named.
+"""
+
+import pytest
+
+from terradask_simulator.iam import MalformedPolicy, Policies, Policy, Request, evaluate
+
+ACCOUNT = "123456789012"
+USER = f"arn:aws:iam::{ACCOUNT}:user/anika"
+ROLE, SESSION = f"arn:aws:iam::{ACCOUNT}:role/team/analyst", f"arn:aws:sts::{ACCOUNT}:assumed-role/analyst/i-1"
+
+
+def policy(*statements, version="2012-10-17"):
+    return Policy.parse({"Version": version, "Statement": list(statements)})
+
+
+def allow(action, resource="*", **more):
+    return {"Effect": "Allow", "Action": action, "Resource": resource, **more}
+
+
+def deny(action, resource="*", **more):
+    return {**allow(action, resource, **more), "Effect": "Deny"}
+
+
+def asks(action, resource="*", principal=USER, **context):
+    entity = ROLE if principal == SESSION else principal
+    keys = {"aws:PrincipalArn": (entity,), "aws:PrincipalAccount": (ACCOUNT,)}
+    keys |= {key: (value,) if isinstance(value, str) else tuple(value) for key, value in context.get("context", {}).items()}
+    return Request(action, resource, keys, principal)
+
+
+def allowed(request, *statements):
+    return evaluate(request, [policy(*statements)]).allowed
+
+
+# reference_policies_evaluation-logic_AccessPolicyLanguage_Interplay.html
+def test_nothing_is_allowed_until_something_allows_it():
+    decision = evaluate(asks("s3:GetObject", "arn:aws:s3:::b/k"), [policy()])
+    assert not decision.allowed
+    assert decision.why("s3:GetObject") == "because no identity-based policy allows the s3:GetObject action"
+
+
+def test_an_explicit_deny_wins():
+    decision = evaluate(asks("s3:GetObject", "arn:aws:s3:::b/k"), [policy(allow("*")), policy(deny("s3:*", Sid="NoS3"))])
+    assert not decision.allowed
+    assert decision.statement.sid == "NoS3"
+    assert decision.why("s3:GetObject") == "with an explicit deny in an identity-based policy"
+
+
+def test_a_decision_names_the_statement():
+    decision = evaluate(asks("s3:GetObject", "arn:aws:s3:::b/k"), [policy(allow("ec2:*"), allow("s3:Get*", Sid="Read"))])
+    assert (decision.allowed, decision.statement.sid) == (True, "Read")
+
+
+# reference_policies_elements_action.html: names know no case; wildcards match several actions of a service.
+@pytest.mark.parametrize(
+    ("pattern", "action", "expected"),
+    [
+        ("iam:*AccessKey*", "iam:CreateAccessKey", True),
+        ("IAM:listaccesskeys", "iam:ListAccessKeys", True),
+        ("s3:Get?bject", "s3:GetObject", True),
+        ("s3:GetObject", "s3:GetObjectVersion", False),
+        ("s3.*", "s3:GetObject", False),
+    ],
+)
+def test_actions(pattern, action, expected):
+    assert allowed(asks(action), allow(pattern)) is expected
+
+
+# reference_policies_elements_notaction.html: everything but deleting a bucket, in S3; denying all but IAM without MFA.
+def test_not_action():
+    statement = {"Effect": "Allow", "NotAction": "s3:DeleteBucket", "Resource": "arn:aws:s3:::*"}
+    assert allowed(asks("s3:ListBucket", "arn:aws:s3:::b"), statement)
+    assert not allowed(asks("s3:DeleteBucket", "arn:aws:s3:::b"), statement)
+    without_mfa = {
+        "Effect": "Deny",
+        "NotAction": ["iam:*"],
+        "Resource": "*",
+        "Condition": {"BoolIfExists": {"aws:MultiFactorAuthPresent": "false"}},
+    }
+    assert not allowed(asks("ec2:RunInstances"), allow("*"), without_mfa)
+    assert allowed(asks("iam:ListUsers"), allow("*"), without_mfa)
+    assert allowed(asks("ec2:RunInstances", context={"aws:MultiFactorAuthPresent": "true"}), allow("*"), without_mfa)
+
+
+# reference_policies_elements_notresource.html
+def test_not_resource():
+    own = ["arn:aws:s3:::HRBucket/Payroll", "arn:aws:s3:::HRBucket/Payroll/*"]
+    statement = {"Effect": "Deny", "Action": "s3:*", "NotResource": own}
+    assert allowed(asks("s3:GetObject", "arn:aws:s3:::HRBucket/Payroll/2026"), allow("*"), statement)
+    assert not allowed(asks("s3:GetObject", "arn:aws:s3:::HRBucket/Bonuses"), allow("*"), statement)
+
+
+# reference_policies_elements_resource.html
+@pytest.mark.parametrize(
+    ("pattern", "resource", "expected"),
+    [
+        ("arn:aws:s3:::amzn-s3-demo-bucket/*/test/*", "arn:aws:s3:::amzn-s3-demo-bucket/1/2/test/3/object.jpg", True),
+        ("arn:aws:s3:::amzn-s3-demo-bucket/*/test/*", "arn:aws:s3:::amzn-s3-demo-bucket/test/object.jpg", False),
+        ("arn:aws:iam::123456789012:user/*", "arn:aws:iam::123456789012:user/accounting/anika", True),
+        ("arn:aws:ec2:*:*:instance/*", "arn:aws:ec2:us-east-1:123456789012:volume/vol-1", False),
+        ("arn:aws:s3:::B/*", "arn:aws:s3:::b/k", False),
+        ("arn:aws:autoscaling:us-east-1:1:autoScalingGroup:*:autoScalingGroupName/a-*",
+         "arn:aws:autoscaling:us-east-1:1:autoScalingGroup:4f-2:autoScalingGroupName/a-b", True),
+    ],
+)  # fmt: skip
+def test_resources(pattern, resource, expected):
+    assert allowed(asks("x:Y", resource), allow("x:Y", pattern)) is expected
+
+
+# An action without resources is only allowed by a statement for all of them.
+def test_an_action_without_resources_needs_a_star():
+    assert allowed(asks("ec2:DescribeInstances"), allow("ec2:Describe*"))
+    assert not allowed(asks("ec2:DescribeInstances"), allow("ec2:Describe*", "arn:aws:ec2:*:*:instance/*"))
+
+
+# reference_policies_variables.html: home folders.
+def test_variables_in_resources():
+    statements = (
+        allow("s3:ListBucket", "arn:aws:s3:::b", Condition={"StringLike": {"s3:prefix": ["${aws:username}/*"]}}),
+        allow(["s3:GetObject"], "arn:aws:s3:::b/${aws:username}/*"),
+    )
+    anika = {"aws:username": "anika"}
+    assert allowed(asks("s3:GetObject", "arn:aws:s3:::b/anika/plan", context=anika), *statements)
+    assert not allowed(asks("s3:GetObject", "arn:aws:s3:::b/nikhil/plan", context=anika), *statements)
+    assert not allowed(asks("s3:GetObject", "arn:aws:s3:::b/nikhil/plan", context={"aws:username": "*"}), *statements)
+    assert allowed(asks("s3:ListBucket", "arn:aws:s3:::b", context={**anika, "s3:prefix": "anika/2026"}), *statements)
+    assert not allowed(asks("s3:ListBucket", "arn:aws:s3:::b", context=anika), *statements)
+
+
+# tutorial_attribute-based-access-control.html: the resource's tag is the caller's.
+def test_tags_of_the_caller_and_the_resource():
+    statement = allow("secretsmanager:*", Condition={"StringEquals": {"aws:ResourceTag/project": "${aws:PrincipalTag/project}"}})
+    peg = {"aws:PrincipalTag/project": "peg"}
+    assert allowed(asks("secretsmanager:GetSecretValue", context={**peg, "aws:ResourceTag/project": "peg"}), statement)
+    assert not allowed(asks("secretsmanager:GetSecretValue", context={**peg, "aws:ResourceTag/project": "uni"}), statement)
+    assert not allowed(asks("secretsmanager:GetSecretValue", context={"aws:ResourceTag/project": "peg"}), statement)
+
+
+# reference_policies_condition-logic-multiple-context-keys-or-values.html: operators and keys are AND.
+def test_all_lines_of_a_condition_must_hold():
+    statement = allow(
+        "ec2:StartInstances",
+        Condition={
+            "StringEquals": {"aws:ResourceTag/a": "1", "aws:RequestedRegion": ["eu-west-1", "eu-central-1"]},
+            "Bool": {"aws:SecureTransport": "true"},
+        },
+    )
+    whole = {"aws:ResourceTag/a": "1", "aws:RequestedRegion": "eu-central-1", "aws:SecureTransport": "true"}
+    assert allowed(asks("ec2:StartInstances", context=whole), statement)
+    for key in whole:
+        assert not allowed(asks("ec2:StartInstances", context={name: value for name, value in whole.items() if name != key}), statement)
+
+
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html: tags only while creating.
+def test_tagging_at_creation_alone():
+    statement = allow("ec2:CreateTags", "arn:aws:ec2:*:*:*/*", Condition={"StringEquals": {"ec2:CreateAction": "RunInstances"}})
+    instance = "arn:aws:ec2:us-east-1:1:instance/*"
+    assert allowed(asks("ec2:CreateTags", instance, context={"ec2:CreateAction": "RunInstances"}), statement)
+    assert not allowed(asks("ec2:CreateTags", instance, context={"ec2:CreateAction": "CreateVolume"}), statement)
+    assert not allowed(asks("ec2:CreateTags", instance), statement)
+
+
+# id_roles_use_passrole.html
+def test_passing_a_role_to_one_service():
+    to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+    statement = allow("iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/EC2-*", Condition=to_ec2)
+    role = f"arn:aws:iam::{ACCOUNT}:role/EC2-web"
+    assert allowed(asks("iam:PassRole", role, context={"iam:PassedToService": "ec2.amazonaws.com"}), statement)
+    assert not allowed(asks("iam:PassRole", role, context={"iam:PassedToService": "lambda.amazonaws.com"}), statement)
+    assert not allowed(
+        asks("iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/Admin", context={"iam:PassedToService": "ec2.amazonaws.com"}), statement
+    )
+
+
+# access_policies_boundaries.html: Shirley's boundary is S3, CloudWatch and EC2; her policy allows iam:CreateUser.
+def test_a_boundary_grants_nothing_and_narrows():
+    boundary = policy(allow(["s3:*", "cloudwatch:*", "ec2:*"]))
+    own = (policy(allow("iam:CreateUser")),)
+    decision = evaluate(asks("iam:CreateUser"), Policies(own, boundary))
+    assert decision.why("iam:CreateUser") == "because no permissions boundary allows the iam:CreateUser action"
+    assert not evaluate(asks("s3:GetObject"), Policies(own, boundary)).allowed
+    assert evaluate(asks("s3:GetObject"), Policies((policy(allow("s3:*")),), boundary)).allowed
+    denying = policy(allow("*"), deny("s3:*"))
+    assert (
+        evaluate(asks("s3:GetObject"), Policies((policy(allow("s3:*")),), denying)).why("s3:GetObject")
+        == "with an explicit deny in a permissions boundary"
+    )
+
+
+# access_policies.html#policies_session
+def test_a_session_policy_narrows():
+    own = (policy(allow("s3:*")),)
+    session = policy(allow("s3:GetObject"))
+    assert evaluate(asks("s3:GetObject", principal=SESSION), Policies(own, session=session)).allowed
+    decision = evaluate(asks("s3:PutObject", principal=SESSION), Policies(own, session=session))
+    assert decision.why("s3:PutObject") == "because no session policy allows the s3:PutObject action"
+
+
+def grants(principal, action="s3:GetObject", resource="arn:aws:s3:::b/*"):
+    return policy({"Effect": "Allow", "Principal": principal, "Action": action, "Resource": resource})
+
+
+# reference_policies_evaluation-logic_policy-eval-basics-single-account.html: within an account either kind of policy is enough.
+@pytest.mark.parametrize(
+    ("principal", "named", "expected"),
+    [
+        (USER, {"AWS": USER}, True),
+        (USER, "*", True),
+        (USER, {"AWS": "*"}, True),
+        (SESSION, {"AWS": ROLE}, True),
+        (SESSION, {"AWS": SESSION}, True),
+        (USER, {"AWS": ["arn:aws:iam::123456789012:user/nikhil"]}, False),
+        (USER, {"Service": "ec2.amazonaws.com"}, False),
+        # The account's name only lets the account's own policies decide.
+        (USER, {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, False),
+        (USER, {"AWS": ACCOUNT}, False),
+        ("", "*", True),
+        ("", {"AWS": USER}, False),
+    ],
+)
+def test_a_bucket_policy_grants(principal, named, expected):
+    request = asks("s3:GetObject", "arn:aws:s3:::b/k", principal)
+    assert evaluate(request, Policies(resource=grants(named))).allowed is expected
+
+
+def test_a_bucket_policy_denies():
+    tls = policy(
+        {
+            "Effect": "Deny",
+            "Principal": "*",
+            "Action": "s3:*",
+            "Resource": ["arn:aws:s3:::b", "arn:aws:s3:::b/*"],
+            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+        }
+    )
+    own = (policy(allow("s3:*")),)
+    open_wire = asks("s3:GetObject", "arn:aws:s3:::b/k", context={"aws:SecureTransport": "false"})
+    assert evaluate(open_wire, Policies(own, resource=tls)).why("s3:GetObject") == "with an explicit deny in a resource-based policy"
+    assert evaluate(asks("s3:GetObject", "arn:aws:s3:::b/k", context={"aws:SecureTransport": "true"}), Policies(own, resource=tls)).allowed
+
+
+# reference_policies_elements_notprincipal.html
+def test_everybody_but_one_is_denied():
+    statement = {"Effect": "Deny", "NotPrincipal": {"AWS": USER}, "Action": "s3:*", "Resource": "arn:aws:s3:::b/*"}
+    own = (policy(allow("s3:*")),)
+    assert evaluate(asks("s3:GetObject", "arn:aws:s3:::b/k"), Policies(own, resource=policy(statement))).allowed
+    assert not evaluate(asks("s3:GetObject", "arn:aws:s3:::b/k", SESSION), Policies(own, resource=policy(statement))).allowed
+
+
+# access_policies_boundaries.html#access_policies_boundaries-eval-logic: an implicit deny of a boundary doesn't reach what a resource's
+# policy grants to a user or to a session by name; it does reach what is granted to a role.
+@pytest.mark.parametrize(("principal", "named", "expected"), [(USER, USER, True), (SESSION, SESSION, True), (SESSION, ROLE, False)])
+def test_boundaries_and_resource_policies(principal, named, expected):
+    held = Policies(boundary=policy(allow("ec2:*")), resource=grants({"AWS": named}))
+    assert evaluate(asks("s3:GetObject", "arn:aws:s3:::b/k", principal), held).allowed is expected
+
+
+# reference_policies_evaluation-logic_policy-eval-basics-single-account.html: a role's trust policy must allow, whatever else does.
+def test_a_trust_policy_must_allow():
+    own = (policy(allow("*")),)
+    request = asks("sts:AssumeRole", ROLE)
+
+    def trusting(principal):
+        return policy({"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"})
+
+    assert not evaluate(request, Policies(own, resource=trusting({"Service": "ec2.amazonaws.com"}))).allowed
+    assert evaluate(request, Policies(own, resource=trusting({"AWS": f"arn:aws:iam::{ACCOUNT}:root"}))).allowed
+    assert not evaluate(request, Policies(resource=trusting({"AWS": f"arn:aws:iam::{ACCOUNT}:root"}))).allowed
+    assert evaluate(request, Policies(resource=trusting({"AWS": USER}))).allowed
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "no JSON",
+        {"Statement": [{"Effect": "allow", "Action": "*"}]},
+        {"Statement": [{"Effect": "Allow"}]},
+        {"Statement": [{"Effect": "Allow", "Action": "*", "NotAction": "*"}]},
+        {"Statement": "Allow"},
+    ],
+)
+def test_a_malformed_document_is_an_error(document):
+    with pytest.raises(MalformedPolicy, match="grammar"):
+        Policy.parse(document, "broken")
+
+
+def test_a_request_survives_json():
+    request = asks("s3:GetObject", "arn:aws:s3:::b/k", context={"aws:TagKeys": ["a", "b"]})
+    assert Request.from_dict(request.as_dict()) == request

@@ -1,0 +1,110 @@
+"""Who holds a state's lock, and what proves that nobody does any more."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terradask import _state_lock_owner
+from terradask._folder_lock import FolderLock
+from terradask._state_lock_owner import here, may_hold, proof_of_end
+from terradask._terraform_state_lock import LockInfo
+
+DEAD = 4_000_000
+NOW = 1_800_000_000.0
+SINCE = "2027-01-15T08:00:02.5Z"
+MINE = f"{here()['user']}@{here()['host']}"
+
+
+def _lock(**fields: str | None) -> LockInfo:
+    return LockInfo(**{"id": "one", "holder": MINE, "since": SINCE, "operation": "OperationTypeApply", "path": "b/k", **fields})
+
+
+def _note(**fields: Any) -> dict[str, Any]:
+    return {**here(), "child": DEAD, "child_started": "7", "command": "terraform apply", "started_at": NOW, **fields}
+
+
+def test_a_lock_is_read_from_its_object_and_from_what_terraform_prints():
+    content = json.dumps({"ID": "one", "Operation": "OperationTypeApply", "Who": MINE, "Created": SINCE, "Path": "b/k"})
+    lock = LockInfo.from_json(content.encode())
+    assert lock == _lock()
+    assert lock.seconds == NOW + 2.5
+    assert lock.describe() == f"locked by {MINE} since {SINCE} (apply)"
+    assert LockInfo.from_text("  ID:  one\n  Created:   2027-01-15 08:00:02.123456789 +0000 UTC\n").seconds == pytest.approx(NOW + 2.123456)
+
+
+def test_what_another_program_wrote_is_a_lock_too_with_an_id_of_its_own():
+    first, second = LockInfo.from_json(b"mine!"), LockInfo.from_json(b"[1]")
+    assert first.id
+    assert first.id != second.id
+    assert first.describe() == "locked by somebody since an unknown time"
+    assert proof_of_end(first, _note()) is None
+
+
+@pytest.mark.parametrize(
+    ("lock", "note", "proven"),
+    [
+        (_lock(), _note(), True),
+        (_lock(), None, False),
+        (_lock(id=None), _note(), False),
+        (_lock(since="some time"), _note(), False),
+        (_lock(holder="ana@laptop"), _note(), False),
+        (_lock(), _note(host="laptop"), False),
+        (_lock(), _note(user="ana"), False),
+        (_lock(), _note(machine_id="another"), False),
+        (_lock(), _note(started_at=NOW - 60), False),
+        (_lock(), _note(started_at=NOW + 60), False),
+        # Somebody else's process has the number by now.
+        (_lock(), _note(child=os.getpid()), True),
+        (_lock(), _note(child=os.getpid(), child_started=_state_lock_owner.process_started(os.getpid())), False),
+        # The number means nothing once the machine was started anew.
+        (_lock(), _note(child=os.getpid(), child_started=_state_lock_owner.process_started(os.getpid()), boot_id="earlier"), True),
+    ],
+)
+def test_a_lock_is_void_only_when_its_process_is_known_to_have_ended(lock: LockInfo, note: dict[str, Any] | None, proven: bool):
+    assert (proof_of_end(lock, note) is not None) is proven
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A running program called terraform, in a folder that is initialised for b/k."""
+    (tmp_path / ".terraform").mkdir()
+    backend = {"backend": {"type": "s3", "config": {"bucket": "b", "key": "k"}}}
+    (tmp_path / ".terraform/terraform.tfstate").write_text(json.dumps(backend))
+    code = "import sys; print('up', flush=True); sys.stdin.read()"
+    process = subprocess.Popen(
+        ["terraform", "-c", code], executable=sys.executable, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        yield process
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system doesn't say what a process works on")
+def test_a_lock_that_a_terraform_of_another_checkout_may_hold_is_not_void(other: subprocess.Popen[str]):
+    now = time.time()
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    note = _note(started_at=now - 2)
+    assert other.pid in may_hold("b/k", earliest=now - 5, latest=now + 1)
+    assert proof_of_end(_lock(since=since), note) is None
+    assert proof_of_end(_lock(since=since, path="b/other"), note) is not None
+    # It was started after that lock was taken.
+    assert proof_of_end(_lock(since="2027-01-15T08:00:02Z"), _note()) is not None
+
+
+def test_a_folder_remembers_whose_command_was_killed_in_it(tmp_path: Path):
+    with FolderLock(tmp_path / "etl", limit_seconds=0) as lock:
+        lock.note("terraform apply", os.getpid())
+    with FolderLock(tmp_path / "etl", limit_seconds=0) as lock:
+        assert lock.killed is not None
+        assert {name: lock.killed[name] for name in here()} == dict(here())
+        assert lock.killed["child_started"] == _state_lock_owner.process_started(os.getpid())
