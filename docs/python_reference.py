@@ -15,9 +15,11 @@ def python_markdown() -> str:
     """Return the reference of what ``terradask`` exports."""
     import terradask
     from terradask._plan import Change, Danger, PlanSummary
+    from terradask._plans import Plans
+    from terradask._report import PlanReport, WorkspaceReport
 
     exported = [getattr(terradask, name) for name in terradask.__all__ if not name.startswith("_")]
-    return "\n\n".join(_class(cls) for cls in [*exported, PlanSummary, Change, Danger])
+    return "\n\n".join(_class(cls) for cls in [*exported, Plans, WorkspaceReport, PlanReport, PlanSummary, Change, Danger])
 
 
 def _class(cls: type) -> str:

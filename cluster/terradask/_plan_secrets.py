@@ -29,7 +29,8 @@ _TEXTS = (
     re.compile(r"()\b(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|xox[abeprs]-[\w-]{10,})"),
     re.compile(r"()\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+"),
     re.compile(r"((?<![a-zA-Z0-9+.-])[a-zA-Z][a-zA-Z0-9+.-]{0,20}://[^\s/:@'\"]*:)[^\s/@'\"]+(?=@)"),
-    re.compile(r"(\b(?:Bearer|Basic)\s+)[A-Za-z0-9+/._~=-]{8,}"),
+    re.compile(r"(\bAuthorization\\*[\"']?\s*[:=]\s*\\*[\"']?(?:[A-Za-z]+\s+)?)(?!\(sensitive\)|[$\s])[A-Za-z0-9+/._~=-]{8,}", re.I),
+    re.compile(r"(\bBearer\s+)(?=\S*\d)[A-Za-z0-9+/._~=-]{16,}"),
     # A name, a sign, a value: in a shell, in TOML, YAML, JSON. A reference holds nothing; in an ARN a colon stands before the next part.
     re.compile(rf"({_NAMED_TEXT}{_SIGN}\\*\")(?!\(sensitive\)|[$\"\\])[^\"\n]*?(?=\\*\"|\n|\Z)", re.I),
     re.compile(rf"({_NAMED_TEXT}{_SIGN}')(?!\(sensitive\)|[$'])[^'\n]*", re.I),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from terradask._plan_secrets import masked_text
 from terradask._report import PlanReport, WorkspaceReport
 from terradask._report_sources import context_of, report_on
-from terradask.errors import NoBaseline, TerradaskError, TerraformCancelled
+from terradask.errors import BaselineFormat, NoBaseline, TerradaskError, TerraformCancelled
 from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def plan_stacks(
 ) -> Plans:
     """Plan several stacks; the parameters are those of `Workspace.plan`."""
     names = in_order([NETWORK_STACK, *workspace.settings.clusters] if stacks is None else stacks)
+    alone = names[0] if stacks is not None and len(names) == 1 else None
     waiting = _waiting(workspace, names) if not destroy else ()
     names = [name for name in names if name not in waiting]
     unchanged = _unchanged(workspace, names) if changed_only and not destroy else ()
@@ -76,8 +77,8 @@ def plan_stacks(
         except TerraformCancelled:
             raise
         except TerradaskError as error:
-            # With one stack there is nothing to report beside the error.
-            if len(names) == 1:
+            # Of one stack there is nothing to report beside the error.
+            if alone is not None:
                 raise
             failed[name] = error
     report = WorkspaceReport(
@@ -86,6 +87,7 @@ def plan_stacks(
         unchanged=unchanged,
         waiting=waiting,
         failed={name: masked_text(str(error)) for name, error in failed.items()},
+        stack=alone,
     )
     return Plans(tuple(plans), report, tuple(failed.values()))
 
@@ -103,13 +105,13 @@ def _plan(workspace: Workspace, name: str, *, destroy: bool, refresh: bool) -> P
 
 
 def _waiting(workspace: Workspace, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the clusters that wait for a network which is planned beside them, and isn't there yet."""
+    """Return the clusters that wait for a network which is planned beside them: it isn't there yet, or in a form that they can't use."""
     clusters = tuple(name for name in names if name != NETWORK_STACK)
     if not clusters or NETWORK_STACK not in names:
         return ()
     try:
         workspace.baseline()
-    except NoBaseline:
+    except (NoBaseline, BaselineFormat):
         return clusters
     return ()
 

@@ -62,9 +62,9 @@ def marker(context: ReportContext, stack: str | None = None) -> str:
 
 
 def _header(report: WorkspaceReport) -> str:
-    context, several = report.context, len(report.plans) != 1
-    name = f"workspace {context.workspace}" if several else report.plans[0].stack
-    title = f"{marker(context, None if several else name)}\n## {escaped(name)}: {report.counts.text} ({VERDICTS[report.verdict]})\n"
+    context = report.context
+    name = report.stack or f"workspace {context.workspace}"
+    title = f"{marker(context, report.stack)}\n## {escaped(name)}: {report.counts.text} ({VERDICTS[report.verdict]})\n"
     where = f"workspace {context.workspace}, account {context.account}, {context.region}"
     return f"{title}{escaped(where)}\n"
 
@@ -85,7 +85,7 @@ def _footer(report: WorkspaceReport) -> str:
 
 
 def _overview(report: WorkspaceReport) -> Iterator[Section]:
-    if len(report.plans) > 1:
+    if report.stack is None and report.plans:
         head = "\n| stack | verdict | create | update | replace | destroy | import |\n|---|---|---|---|---|---|---|\n"
         yield Section("stacks", _STACKS, head, [_stack_row(plan) for plan in report.plans], what="stacks")
     notes = [f"{code(stack)} could not be planned: {escaped(reason[:_REASON_LIMIT])}" for stack, reason in report.failed.items()]
@@ -109,7 +109,7 @@ def _plan_line(plan: PlanReport) -> str:
 
 
 def _details(report: WorkspaceReport) -> Iterator[Section]:
-    several = len(report.plans) > 1
+    several = report.stack is None
     dangers = [
         f"> - {code(plan.stack) + ' ' if several else ''}{code(danger.address)} {escaped(danger.text)}\n"
         for plan in report.plans

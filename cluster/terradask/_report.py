@@ -131,6 +131,8 @@ class WorkspaceReport:
         Clusters that can be planned only when the network is deployed.
     failed
         Stacks that could not be planned, each with the reason.
+    stack
+        The stack, where the report is of one alone; None where it is of the workspace, however many of its stacks have a plan.
     """
 
     context: ReportContext
@@ -138,6 +140,7 @@ class WorkspaceReport:
     unchanged: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
+    stack: str | None = None
 
     @property
     def verdict(self) -> Verdict | Literal["failed"]:
@@ -157,7 +160,7 @@ class WorkspaceReport:
     def only(self, stack: str) -> WorkspaceReport:
         """Return the same report with one stack's plan."""
         plans = tuple(plan for plan in self.plans if plan.stack == stack)
-        return replace(self, plans=plans, unchanged=(), waiting=(), failed={})
+        return replace(self, plans=plans, unchanged=(), waiting=(), failed={}, stack=stack)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON data, format 1."""

@@ -271,6 +271,8 @@ class Workspace:
         ------
         BaselineInUse
             With `destroy`, if clusters stand on it.
+        SettingsError
+            If what the settings name as given can't be used, listing all that is wrong, or would take away what clusters stand on.
         """
         if destroy:
             self._refuse_while_in_use()
@@ -449,11 +451,30 @@ class Workspace:
         if plan.stack == NETWORK_STACK:
             self._apply_network(plan)
             self._baseline = None
-            self._note_applied(plan)
+            self.note_applied(plan)
             return None if plan.destroy else self.baseline()
         self._apply_cluster(plan)
-        self._note_applied(plan)
+        self.note_applied(plan)
         return None if plan.destroy else self.deployment(plan.stack)
+
+    def note_applied(self, plan: Plan) -> None:
+        """Note what a declared stack is applied from, for `plan` with `changed_only`; without the right to do so, nothing is noted.
+
+        `apply` does so by itself. For a plan that changes nothing this is all that is left to do.
+
+        Parameters
+        ----------
+        plan
+            The plan: applied, or without a change.
+        """
+        from terradask._applied import AppliedNotes
+
+        if plan.destroy or plan.stack not in (NETWORK_STACK, *self.settings.clusters):
+            return
+        try:
+            AppliedNotes(self.aws, self.bucket).write(plan.stack, plan.folder)
+        except AwsError as error:
+            self._progress(Message(f"{plan.stack}: --changed-only will plan it again: {error.problem}"))
 
     def destroy_cluster(self, name: str) -> None:
         """Destroy a cluster, running or not: groups to zero, then everything that Terraform made, then its objects in the bucket.
@@ -622,17 +643,6 @@ class Workspace:
         from terradask._plan_basis import PlanPlace
 
         return PlanPlace(self.settings.workspace.name, self.account_id, self.region)
-
-    def _note_applied(self, plan: Plan) -> None:
-        """Note what a declared stack was applied from, for `plan` with `changed_only`; without the right to do so, nothing is noted."""
-        from terradask._applied import AppliedNotes
-
-        if plan.destroy or plan.stack not in (NETWORK_STACK, *self.settings.clusters):
-            return
-        try:
-            AppliedNotes(self.aws, self.bucket).write(plan.stack, plan.folder)
-        except AwsError as error:
-            self._progress(Message(f"{plan.stack}: --changed-only will plan it again: {error.problem}"))
 
     def _folder(self, stack: str) -> Path:
         return self._loaded.out_dir / "stacks" / stack

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -158,13 +158,38 @@ class Simulator:
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
         """Make this process itself use the embedded AWS, for the length of a ``with`` block."""
-        changes = self.overlay
-        before = {name: os.environ.get(name) for name in changes}
-        _apply(changes)
-        try:
+        with _laid_over(self.overlay):
             yield
-        finally:
-            _apply(before)
+
+    @contextlib.contextmanager
+    def acting_as(self, name: str, *policies: Mapping[str, Any] | str) -> Iterator[None]:
+        """Make this process use the embedded AWS as somebody who holds some policies alone, for the length of a ``with`` block.
+
+        Parameters
+        ----------
+        name, policies
+            See `environ_of`.
+        """
+        with _laid_over({**self.overlay, **self._credentials_of(name, policies)}):
+            yield
+
+    def environ_of(self, name: str, *policies: Mapping[str, Any] | str) -> dict[str, str]:
+        """Return a whole environment in which everything uses the embedded AWS as somebody who holds some policies alone.
+
+        Parameters
+        ----------
+        name
+            The name of the role that is made for it; where it exists, its policies are replaced.
+        policies
+            Its identity-based policies. They are attached as managed policies, of 6,144 characters at most without blanks each.
+        """
+        return {**self.environ, **self._credentials_of(name, policies)}
+
+    def _credentials_of(self, name: str, policies: Sequence[Mapping[str, Any] | str]) -> dict[str, str]:
+        from .iam.roles import assume
+
+        with contextlib.closing(self.client("iam")) as iam, contextlib.closing(self.client("sts")) as sts:
+            return assume(iam, sts, name, policies)
 
     def session(self) -> boto3.Session:
         """Return a boto3 session of the person who uses the embedded AWS.
@@ -235,25 +260,6 @@ class Simulator:
         answer = ask(self.info, "GET", "requests")
         return {entity: [LoggedRequest.from_dict(row) for row in found] for entity, found in answer.items()}
 
-    def environ_of(self, name: str, *policies: Mapping[str, Any] | str) -> dict[str, str]:
-        """Return a whole environment in which everything uses the embedded AWS as somebody who holds these policies alone.
-
-        Parameters
-        ----------
-        name
-            The name of the role that is made for it, or whose policies are replaced.
-        policies
-            Its identity-based policies. They are attached as managed policies, each of 6,144 characters at most without blanks.
-        """
-        from .iam.roles import assume
-
-        with contextlib.ExitStack() as clients:
-            iam, sts = self.client("iam"), self.client("sts")
-            clients.callback(iam.close)
-            clients.callback(sts.close)
-            credentials = assume(iam, sts, name, policies)
-        return {**self.environ, **credentials}
-
     def hosts(self) -> list[HostInfo]:
         """Return the machines that there are now."""
         return [HostInfo(**{**row, "log_path": Path(row["log_path"])}) for row in ask(self.info, "GET", "hosts")]
@@ -317,6 +323,16 @@ class Simulator:
         if self._owns_state:
             shutil.rmtree(self.state_dir, ignore_errors=True)
         return left
+
+
+@contextlib.contextmanager
+def _laid_over(changes: Mapping[str, str | None]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in changes}
+    _apply(changes)
+    try:
+        yield
+    finally:
+        _apply(before)
 
 
 def _apply(changes: Mapping[str, str | None]) -> None:

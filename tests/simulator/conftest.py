@@ -14,7 +14,10 @@ from typing import Any
 
 import pytest
 
+from terradask_modules.caller_policies import CALLERS, CallerScope, caller_policies
+from terradask_modules.policies import PolicyScope
 from terradask_simulator import Simulator
+from terradask_simulator.baseline import deploy_baseline
 
 DEFAULT_UNIT = """\
 [Unit]
@@ -31,9 +34,20 @@ RestartSec=100ms
 
 
 @pytest.fixture(scope="session")
-def sim() -> Iterator[Simulator]:
-    """One embedded AWS with the network baseline, shared by the whole session."""
-    with Simulator.start(baseline=True) as simulator:
+def policies() -> dict[str, list[dict[str, Any]]]:
+    """The generated policies of every kind of caller, of the workspace that `sim` has."""
+    scope = CallerScope(place=PolicyScope(partition="aws", region="us-east-1", account="123456789012", workspace="default"))
+    return {caller: list(caller_policies(scope, caller).values()) for caller in CALLERS}
+
+
+@pytest.fixture(scope="session")
+def sim(policies: dict[str, list[dict[str, Any]]]) -> Iterator[Simulator]:
+    """One embedded AWS, shared by the whole session, with the network deployed by somebody who holds the generated policy alone.
+
+    IAM is evaluated: hosts live on their roles. Tests may do everything, unless they act as somebody.
+    """
+    with Simulator.start(enforce_iam=True) as simulator:
+        deploy_baseline(simulator.environ_of("setup", *policies["setup"]))
         yield simulator
 
 

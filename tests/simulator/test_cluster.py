@@ -23,6 +23,7 @@ from terradask.errors import (
     NoIngress,
     WorkersMissing,
 )
+from terradask.policy import secrets_in_state
 
 pytestmark = [pytest.mark.simulator]
 
@@ -83,6 +84,17 @@ def test_it_computes_over_mutual_tls_on_hosts_of_the_account(cluster, client, si
     assert cluster.observed == cluster.plan == cluster.requested
     assert all(name.startswith("i-") for name in cluster.observed)
     assert {h.instance_id for h in sim.hosts() if h.role == "worker" and h.cluster == "shared"} == cluster.observed
+
+
+def test_no_private_key_of_a_running_cluster_is_in_a_state(cluster, sim):
+    secret = json.loads(sim.client("secretsmanager").get_secret_value(SecretId="terradask/default/shared")["SecretString"])
+    keys = [secret[role]["key"].encode() for role in ("scheduler", "worker", "client")]
+    assert all(b"PRIVATE KEY" in key for key in keys)
+    workspace = Workspace.load()
+    state = sim.client("s3").get_object(Bucket=workspace.bucket, Key="clusters/shared/terraform.tfstate")["Body"].read()
+    assert b"aws_secretsmanager_secret" in state
+    assert secrets_in_state(state, keys) == ()
+    assert len(secrets_in_state(state.replace(b"shared", json.dumps(keys[0].decode()).encode(), 1), keys)) == 1
 
 
 def test_what_was_asked_for_reaches_the_hosts(cluster, client):

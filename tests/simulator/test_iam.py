@@ -25,8 +25,8 @@ OTHER = "default-two"
 OTHER_BUCKET = f"terradask-{OTHER}-{ACCOUNT}-{REGION}"
 REFUSALS = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"}
 
-#: What a short life doesn't ask for: seeing and tagging, which the rest of a host's program may need, and leaving for good.
-LATER = {
+#: What this life doesn't show: a retired worker's leaving, and what no host asks for at present.
+UNSEEN = {
     "autoscaling:DeleteScheduledAction",
     "autoscaling:DescribeAutoScalingGroups",
     "autoscaling:DescribeAutoScalingInstances",
@@ -38,10 +38,10 @@ LATER = {
 
 
 @pytest.fixture(scope="module")
-def strict() -> Iterator[Simulator]:
-    """An embedded AWS with the baseline, whose door asks policies."""
-    with Simulator.start(baseline=True, enforce_iam=True) as simulator, simulator.applied():
-        yield simulator
+def strict(sim: Simulator) -> Iterator[Simulator]:
+    """The embedded AWS, whose door asks policies, used by this process."""
+    with sim.applied():
+        yield sim
 
 
 class Account:
@@ -105,10 +105,11 @@ def test_a_whole_life_on_the_hosts_roles(strict: Simulator, wait_for: Any) -> No
             cluster.wait_for_workers(2, timeout=60)
             cluster.scale(1)
             wait_for(lambda: len(cluster.observed) == 1)
+        instances = {one.instance_id for one in strict.hosts() if one.cluster == "life"}
         with Client(cluster.scheduler_address, security=cluster.security) as client:
             client.shutdown()
         # The scheduler's host brings all groups to zero: nobody else is there to do it.
-        wait_for(lambda: not strict.running_instances(), seconds=30)
+        wait_for(lambda: not instances & set(strict.running_instances()), seconds=30)
 
     requests = strict.requests()
     with contextlib.closing(strict.client("iam")) as iam:
@@ -118,7 +119,7 @@ def test_a_whole_life_on_the_hosts_roles(strict: Simulator, wait_for: Any) -> No
             asked = [one.request for one in logged]
             assert [one.request for one in logged if not one.allowed] == []
             assert denied_by(policy, asked) == []
-            assert {action for _, action in needless(policy, asked)} <= LATER
+            assert {action for _, action in needless(policy, asked)} <= UNSEEN
 
 
 @pytest.fixture(scope="module")
@@ -131,38 +132,42 @@ def templates(strict: Simulator) -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def neighbours(strict: Simulator) -> Iterator[dict[str, str]]:
-    """A group with an instance in each workspace, and the other workspace's bucket and secret."""
+def neighbours(strict: Simulator, wait_for: Any) -> Iterator[dict[str, str]]:
+    """A cluster's things in each workspace; the ids of the groups' instances."""
     with contextlib.ExitStack() as stack:
         owner = Account(strict, strict.environ, stack)
-        s3, secrets = owner.client("s3"), owner.client("secretsmanager")
+        s3, ec2 = owner.client("s3"), owner.client("ec2")
         s3.create_bucket(Bucket=OTHER_BUCKET)
-        for bucket in (BUCKET, OTHER_BUCKET):
-            for name in ("cluster.json", "terraform.tfstate"):
-                s3.put_object(Bucket=bucket, Key=f"clusters/etl/{name}", Body=b"{}")
-        ec2, groups = owner.client("ec2"), owner.client("autoscaling")
-        subnet = a_subnet(ec2)
+        stack.callback(s3.delete_bucket, Bucket=OTHER_BUCKET)
         # Without user data no machine is booted.
         plain = ec2.create_launch_template(LaunchTemplateName="plain", LaunchTemplateData={"ImageId": "ami-1", "InstanceType": "m7i.large"})
+        stack.callback(ec2.delete_launch_template, LaunchTemplateName="plain")
         template = {"LaunchTemplateId": plain["LaunchTemplate"]["LaunchTemplateId"], "Version": "1"}
-        found = {}
-        for workspace in ("default", OTHER):
-            secrets.create_secret(Name=f"terradask/{workspace}/etl", SecretString="keys")
-            name = f"terradask-{workspace}-etl-workers"
-            tags = [{"Key": "terradask:workspace", "Value": workspace, "PropagateAtLaunch": False}]
-            groups.create_auto_scaling_group(
-                AutoScalingGroupName=name,
-                MinSize=0,
-                MaxSize=2,
-                DesiredCapacity=1,
-                VPCZoneIdentifier=subnet,
-                LaunchTemplate=template,
-                Tags=tags,
-            )
-            found[workspace] = groups.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"][0]["Instances"][0][
-                "InstanceId"
-            ]
-        yield found
+        for workspace, bucket in (("default", BUCKET), (OTHER, OTHER_BUCKET)):
+            furnish(owner, stack, workspace, bucket, template)
+        groups = owner.client("autoscaling")
+
+        def member(workspace: str) -> str:
+            found = groups.describe_auto_scaling_groups(AutoScalingGroupNames=[f"terradask-{workspace}-etl-workers"])
+            return next((one["InstanceId"] for one in found["AutoScalingGroups"][0]["Instances"]), "")
+
+        yield {workspace: wait_for(lambda workspace=workspace: member(workspace)) for workspace in ("default", OTHER)}
+
+
+def furnish(owner: Account, stack: contextlib.ExitStack, workspace: str, bucket: str, template: dict[str, str]) -> None:
+    """Make what a cluster ``etl`` has, with an instance in its group; the stack takes it away again."""
+    s3, secrets, groups = owner.client("s3"), owner.client("secretsmanager"), owner.client("autoscaling")
+    for name in ("cluster.json", "terraform.tfstate"):
+        s3.put_object(Bucket=bucket, Key=f"clusters/etl/{name}", Body=b"{}")
+        stack.callback(s3.delete_object, Bucket=bucket, Key=f"clusters/etl/{name}")
+    secrets.create_secret(Name=f"terradask/{workspace}/etl", SecretString="keys")
+    stack.callback(secrets.delete_secret, SecretId=f"terradask/{workspace}/etl", ForceDeleteWithoutRecovery=True)
+    name = f"terradask-{workspace}-etl-workers"
+    tags = [{"Key": "terradask:workspace", "Value": workspace, "PropagateAtLaunch": False}]
+    numbers = {"MinSize": 0, "MaxSize": 2, "DesiredCapacity": 1}
+    subnet = a_subnet(owner.client("ec2"))
+    groups.create_auto_scaling_group(AutoScalingGroupName=name, **numbers, VPCZoneIdentifier=subnet, LaunchTemplate=template, Tags=tags)
+    stack.callback(groups.delete_auto_scaling_group, AutoScalingGroupName=name, ForceDelete=True)
 
 
 def test_a_host_reaches_no_other_workspace(strict, clients, owner, neighbours) -> None:
@@ -258,6 +263,7 @@ def test_trust_keys_and_bucket_policies_have_their_say(strict, clients, owner, n
     sse = {"Bucket": OTHER_BUCKET, "Key": "clusters/etl/sealed", "ServerSideEncryption": "aws:kms", "SSEKMSKeyId": key}
     assert "kms:GenerateDataKey" in refused(reader.client("s3").put_object, Body=b"", **sse)
     owner.client("s3").put_object(Body=b"", **sse)
+    clients.callback(owner.client("s3").delete_object, Bucket=OTHER_BUCKET, Key=sse["Key"])
     assert "kms:Decrypt" in refused(reader.client("s3").get_object, Bucket=OTHER_BUCKET, Key="clusters/etl/sealed")
 
     denied = {
@@ -279,3 +285,18 @@ def test_a_key_that_nobody_knows_opens_nothing(strict, clients) -> None:
         stranger.client("ec2").describe_instances()
     with pytest.raises(ClientError, match="InvalidAccessKeyId"):
         stranger.client("s3").list_buckets()
+
+
+def test_this_process_can_be_somebody_else(strict, clients) -> None:
+    with strict.acting_as("somebody", policy(allow("ec2:DescribeVpcs"))):
+        sts, ec2 = boto3.Session().client("sts"), boto3.Session().client("ec2")
+        clients.callback(sts.close)
+        clients.callback(ec2.close)
+        assert sts.get_caller_identity()["Arn"] == f"arn:aws:sts::{ACCOUNT}:assumed-role/somebody/somebody"
+        assert ec2.describe_vpcs()["Vpcs"]
+        assert refused(ec2.describe_subnets)
+    logged = strict.requests()[f"arn:aws:iam::{ACCOUNT}:role/somebody"]
+    assert [(one.request.action, one.allowed, one.count) for one in logged] == [
+        ("ec2:DescribeVpcs", True, 1),
+        ("ec2:DescribeSubnets", False, 1),
+    ]

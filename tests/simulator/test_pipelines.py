@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import json
 import os
@@ -151,10 +152,10 @@ def gitlab(host: CodeHost, tmp_path: Path) -> Pipeline:
     return _pipeline("gitlab", tmp_path / "repository", environ)
 
 
-def _report(pipeline: Pipeline, *, verdict: str, text: str) -> None:
+def _report(pipeline: Pipeline, *, verdict: str, text: str, about: str = "default") -> None:
     folder = pipeline.folder / "report"
     folder.mkdir(exist_ok=True)
-    (folder / "report.md").write_text(f"<!-- terradask plan default 123456789012 us-east-1 -->\n{text}\n")
+    (folder / "report.md").write_text(f"<!-- terradask plan {about} 123456789012 us-east-1 -->\n{text}\n")
     (folder / "report.json").write_text(json.dumps({"verdict": verdict}))
 
 
@@ -168,15 +169,17 @@ def test_one_comment_is_made_and_then_updated(name: str, host: CodeHost, request
     assert host.posted == []
 
     # A person who quotes the report's first line has a comment of their own.
-    host.comments[3]["body"] = "<!-- terradask plan default 123456789012 us-east-1 --> what is this?"
+    host.comments[3]["body"] = "<!-- terradask plan default 123456789012 us-east-1 -->\nwhat is this?"
     _report(pipeline, verdict="changes", text="first")
+    pipeline.run(*comment)
+    _report(pipeline, verdict="changes", text="of another workspace", about="trading")
     pipeline.run(*comment)
     _report(pipeline, verdict="no changes", text="second")
     pipeline.run(*comment)
 
     own = [comment["body"].splitlines()[1:] for comment in host.comments if comment["user"] == BOT]
-    assert own == [["second"]]
-    assert [method for method, _, _ in host.posted] == ["POST", {"github": "PATCH", "gitlab": "PUT"}[name]]
+    assert own == [["second"], ["of another workspace"]]
+    assert [method for method, _, _ in host.posted] == ["POST", "POST", {"github": "PATCH", "gitlab": "PUT"}[name]]
 
 
 def test_github_a_token_that_may_not_comment_is_a_failure(host: CodeHost, github: Pipeline) -> None:
@@ -236,11 +239,12 @@ def test_both_pipelines_run_the_same_scripts(script: str) -> None:
     assert all(path.stat().st_mode & 0o111 for path in scripts)
 
 
-def test_a_plan_is_reviewed_applied_as_it_was_reviewed_and_watched(sim: Simulator, host: CodeHost, github: Pipeline) -> None:
+def test_a_plan_is_reviewed_applied_as_it_was_reviewed_and_watched(
+    sim: Simulator, policies: dict[str, list[dict[str, Any]]], host: CodeHost, github: Pipeline
+) -> None:
     settings, lock, sealed = (github.folder / name for name in ("terradask.toml", "terradask.lock.json", "plan.sealed"))
     summary = github.folder / "summary.md"
-    github.environ = {
-        **sim.environ,
+    environ = {
         **github.environ,
         "PLAN_KEY": "a key of this repository",
         "GITHUB_STEP_SUMMARY": str(summary),
@@ -248,10 +252,13 @@ def test_a_plan_is_reviewed_applied_as_it_was_reviewed_and_watched(sim: Simulato
         "TERRADASK_STATE__BACKEND": "local",
         "TERRADASK_NETWORK__ZONES": "null",
     }
+    # Each job holds the policies that docs/pull-requests.md gives its role, and nothing else.
+    planning = Pipeline(github.folder, {**sim.environ_of("pipeline-plan", *policies["ci"]), **environ})
+    applying = Pipeline(github.folder, {**sim.environ_of("pipeline-apply", *policies["ongoing"]), **environ})
     # The simulator keeps locked answers elsewhere; a repository has the file.
     lock.write_text("{}")
     try:
-        github.run("ci/plan.sh")
+        planning.run("ci/plan.sh")
         assert {path.name for path in (github.folder / "report").iterdir()} == {"report.md", "report.json", "etl.sarif"}
         assert not (github.folder / "plan").exists()
         github.run("python3", "ci/github.py", "comment", "report")
@@ -259,30 +266,32 @@ def test_a_plan_is_reviewed_applied_as_it_was_reviewed_and_watched(sim: Simulato
 
         # Another branch was merged meanwhile.
         settings.write_text(reviewed.replace("max_workers = 20", "max_workers = 30"))
-        assert "something has changed since the review" in github.run("ci/apply.sh", code=5)
+        assert "something has changed since the review" in applying.run("ci/apply.sh", code=5)
         assert not sealed.exists()
         settings.write_text(reviewed)
 
         sealed.write_bytes(kept)
         lock.unlink()
-        assert "etl: deployed" in github.run("ci/apply.sh")
+        assert "etl: deployed" in applying.run("ci/apply.sh")
         assert lock.exists()
         assert not (github.folder / "plan").exists()
 
-        github.run("ci/plan.sh")
+        planning.run("ci/plan.sh")
         github.run("python3", "ci/github.py", "comment", "report")
         (comment,) = [comment["body"] for comment in host.comments if comment["user"] == BOT]
         assert "no changes" in comment
         assert [method for method, _, _ in host.posted] == ["POST", "PATCH"]
+        assert "nothing to do" in applying.run("ci/apply.sh")
 
-        sim.client("autoscaling").update_auto_scaling_group(AutoScalingGroupName="terradask-default-etl-workers", MaxSize=99)
-        github.run("ci/drift.sh", code=2)
+        with contextlib.closing(sim.client("autoscaling")) as groups:
+            groups.update_auto_scaling_group(AutoScalingGroupName="terradask-default-etl-workers", MaxSize=99)
+        planning.run("ci/drift.sh", "etl", code=2)
         assert "99" in summary.read_text()
     finally:
-        github.run("terradask", "destroy", "etl", "--yes")
+        applying.run("terradask", "destroy", "etl", "--yes")
 
 
 def test_a_sealed_plan_opens_with_its_key_alone(github: Pipeline) -> None:
     (github.folder / "plan.sealed").write_bytes(b"Salted__" + bytes(64))
     github.environ["PLAN_KEY"] = "another key"
-    assert "bad decrypt" in github.run("ci/apply.sh", code=1)
+    assert "bad decrypt" in github.run("ci/apply.sh", code=2)

@@ -184,43 +184,21 @@ def test_gpu_workers_start_from_the_given_image(planned: dict[str, Planned], giv
 
 @dataclass(frozen=True)
 class Checked:
-    """What checkov said."""
+    """What checkov said: how many checks passed, which ones failed in which file."""
 
     passed: int
     failed: frozenset[tuple[str, str]]
     parsing_errors: int
 
 
-def _checkov(folder: Path, *arguments: str) -> Checked:
-    if not CHECKOV.exists():
-        pytest.skip("checkov is not installed: make checkov")
-    done = subprocess.run(
-        [str(CHECKOV), "--directory", ".", "--framework", "terraform_json", "terraform_plan", "--output", "json", *arguments],
-        cwd=folder,
-        # Its networking is off; nothing of this environment is its business.
-        env={"PATH": os.environ["PATH"], "HOME": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=110,
-    )
-    assert done.returncode in (0, 1), done.stderr
-    found = json.loads(done.stdout)
-    reports = found if isinstance(found, list) else [found]
-    failed = frozenset((f["check_id"], f["file_path"].strip("/")) for report in reports for f in report["results"]["failed_checks"])
-    assert {report["check_type"] for report in reports} == {"terraform_json", "terraform_plan"}
-    return Checked(sum(r["summary"]["passed"] for r in reports), failed, sum(r["summary"]["parsing_errors"] for r in reports))
-
-
 @pytest.fixture(scope="module")
 def scanned(planned: dict[str, Planned], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Terraform JSON and the plans of a network and a cluster with defaults, and of a network with every protection."""
+    if not CHECKOV.exists():
+        pytest.skip("checkov is not installed: make checkov")
     root = tmp_path_factory.mktemp("scanned")
-    for name, folder, stack in (
-        ("defaults", "minimal", "network"),
-        ("defaults", *WITH_CLUSTER),
-        ("protected", "private-network", "network"),
-    ):
+
+    def write(name: str, folder: str, stack: str) -> None:
         document = planned[folder].synthesised(stack)
         # checkov takes no string there, and then reads nothing at all: github.com/bridgecrewio/checkov/issues/7454.
         del document["terraform"]["required_version"]
@@ -228,27 +206,60 @@ def scanned(planned: dict[str, Planned], tmp_path_factory: pytest.TempPathFactor
         written.mkdir(parents=True)
         (written / "cdk.tf.json").write_text(json.dumps(document, indent=1))
         (written / "plan.json").write_text(json.dumps(planned[folder].plans[stack].document, indent=1))
+
+    jobs = (("defaults", "minimal", "network"), ("defaults", *WITH_CLUSTER), ("protected", "private-network", "network"))
+    with ThreadPoolExecutor(2) as pool:
+        for job in [pool.submit(write, *job) for job in jobs]:
+            job.result()
     return root
+
+
+@pytest.fixture(scope="module")
+def checked(scanned: Path) -> dict[str, Checked]:
+    """What checkov says with the skips, and of the skipped checks alone."""
+    arguments = {
+        "with skips": ("--config-file", str(ROOT / ".checkov.yaml")),
+        "what is skipped": ("--skip-download", "--check", ",".join(_skips())),
+    }
+    with ThreadPoolExecutor(2) as pool:
+        jobs = {name: pool.submit(_checkov, scanned, *each) for name, each in arguments.items()}
+        return {name: job.result() for name, job in jobs.items()}
+
+
+def _checkov(folder: Path, *arguments: str) -> Checked:
+    done = subprocess.run(
+        [str(CHECKOV), "--directory", ".", "--framework", "terraform_json", "terraform_plan", "--output", "json", *arguments],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    reports = json.loads(done.stdout)
+    assert {report["check_type"] for report in reports} == {"terraform_json", "terraform_plan"}
+    failed = frozenset((f["check_id"], f["file_path"].strip("/")) for report in reports for f in report["results"]["failed_checks"])
+    return Checked(sum(r["summary"]["passed"] for r in reports), failed, sum(r["summary"]["parsing_errors"] for r in reports))
 
 
 def _skips() -> list[str]:
     return list(yaml.safe_load((ROOT / ".checkov.yaml").read_text())["skip-check"])
 
 
-def test_checkov_finds_nothing(scanned: Path) -> None:
-    checked = _checkov(scanned, "--config-file", str(ROOT / ".checkov.yaml"))
-    assert checked.failed == frozenset()
-    assert checked.parsing_errors == 0
-    assert checked.passed > 100
+def test_checkov_finds_nothing(checked: dict[str, Checked]) -> None:
+    found = checked["with skips"]
+    assert found.failed == frozenset()
+    assert found.parsing_errors == 0
+    assert found.passed > 100
 
 
-def test_every_skip_is_needed_and_settings_pass_the_checks_that_they_are_for(scanned: Path) -> None:
-    checked = _checkov(scanned, "--skip-download", "--check", ",".join(_skips()))
-    failed = {check for check, path in checked.failed if path.startswith("defaults")}
-    assert failed == set(_skips())
+def test_every_skip_is_needed_and_settings_pass_the_checks_that_they_are_for(checked: dict[str, Checked]) -> None:
+    failed = checked["what is skipped"].failed
+    assert {check for check, path in failed if path.startswith("defaults")} == set(_skips())
     by_setting = set(re.findall(r"- (CKV\w+) # .*: network\.\w+$", (ROOT / ".checkov.yaml").read_text(), flags=re.MULTILINE))
     assert len(by_setting) == 5
-    assert by_setting.isdisjoint(check for check, path in checked.failed if path.startswith("protected"))
+    assert by_setting.isdisjoint(check for check, path in failed if path.startswith("protected"))
 
 
 def test_skips_stand_in_one_place_with_a_reason_each() -> None:

@@ -55,5 +55,6 @@ def large(resources: int, value: str = "x" * 100) -> WorkspaceReport:
 
 
 def whole(*reports: PlanReport, **parts: Any) -> WorkspaceReport:
-    """Return a workspace's report."""
-    return WorkspaceReport(CONTEXT, reports, **parts)
+    """Return a workspace's report; with one stack's, a report on that stack."""
+    alone = reports[0].stack if len(reports) == 1 else None
+    return WorkspaceReport(CONTEXT, reports, **{"stack": alone, **parts})

@@ -189,6 +189,8 @@ def test_errors_are_free_of_them(tmp_path: Path):
         "secret_id: terradask/default/etl",
         "max_tokens: 4096",
         "keep the password safe",
+        "Basic monitoring of hosts",
+        "Bearer authentication",
     ],
 )
 def test_what_only_sounds_secret_stays_in_a_text(text: str):
@@ -210,6 +212,9 @@ def test_names_of_secrets(name: str):
         ('password = "correct horse, battery"', 'password = "(sensitive)"'),
         ("password: 'correct horse'", "password: '(sensitive)'"),
         ("password=a,b;c next", "password=(sensitive) next"),
+        ("Authorization: Basic aHVudGVyMg==", "Authorization: Basic (sensitive)"),
+        ("-H 'Authorization: Bearer abc.def-123'", "-H 'Authorization: Bearer (sensitive)'"),
+        ("sent Bearer abcdefgh12345678 there", "sent Bearer (sensitive) there"),
         ("?token=abc&x=1", "?token=(sensitive)&x=1"),
         ("token=abc", "token=(sensitive)"),
     ],

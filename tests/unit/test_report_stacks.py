@@ -57,6 +57,8 @@ def test_the_network_and_every_declared_cluster_by_default():
     workspace: Any = FakeWorkspace("b", "a")
     plans = plan_stacks(workspace)
     assert [plan.stack for plan in plans.plans] == [r.stack for r in plans.report.plans] == ["network", "b", "a"]
+    assert plans.report.stack is None
+    assert plan_stacks(workspace, ["a"]).report.stack == "a"
     assert in_order(["a", "network", "b", "a"]) == ["network", "a", "b"]
 
 

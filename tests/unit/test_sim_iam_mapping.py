@@ -176,6 +176,13 @@ def test_flow_logs_watch_what_is_named_and_pass_a_role():
     assert context(operation, number=-1) == {"iam:PassedToService": ("vpc-flow-logs.amazonaws.com",)}
 
 
+def test_an_interface_endpoint_with_the_services_own_names():
+    endpoint = {"VpcId": "vpc-1", "VpcEndpointType": "Interface", "SubnetId__1": "subnet-1", "SecurityGroupId__1": "sg-1"}
+    zone = ("route53:AssociateVPCWithHostedZone", "arn:aws:route53:::hostedzone/*")
+    assert zone in asked(query("ec2", "CreateVpcEndpoint", PrivateDnsEnabled="true", **endpoint))
+    assert zone not in asked(query("ec2", "CreateVpcEndpoint", PrivateDnsEnabled="false", **endpoint))
+
+
 def test_tagging_what_exists():
     world = SmallWorld(tags={"vol-1": {"owner": "a"}})
     operation = query("ec2", "CreateTags", ResourceId__1="vol-1", Tag__1__Key="k", Tag__1__Value="v")
@@ -451,6 +458,8 @@ def test_services_without_a_mapping_of_their_own():
     assert asked(call("pricing", "GetProducts")) == [("pricing:GetProducts", "*")]
     assert asked(call("servicequotas", "ListServiceQuotas", ServiceCode="ec2")) == [("servicequotas:ListServiceQuotas", "*")]
     quota = f"arn:aws:servicequotas:{REGION}:{ACCOUNT}:ec2/L-1"
+    limits = call("servicequotas", "GetServiceQuota", ServiceCode="autoscaling", QuotaCode="L-1")
+    assert [action for action, _ in asked(limits)] == ["autoscaling:DescribeAccountLimits", "servicequotas:GetServiceQuota"]
     raised = call("servicequotas", "RequestServiceQuotaIncrease", ServiceCode="ec2", QuotaCode="L-1", DesiredValue=9)
     assert asked(raised) == [("servicequotas:RequestServiceQuotaIncrease", quota)]
     assert asked(call("kms", "DescribeKey", KeyId=f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1")) == [

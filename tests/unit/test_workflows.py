@@ -37,8 +37,7 @@ EXPRESSIONS = re.compile(
 
 def _load(path: Path) -> dict[str, Any]:
     # YAML 1.1 reads the key `on` as true.
-    document = {("on" if key is True else key): value for key, value in yaml.safe_load(path.read_text()).items()}
-    return document
+    return {("on" if key is True else key): value for key, value in yaml.safe_load(path.read_text()).items()}
 
 
 def _steps(workflow: dict[str, Any]) -> list[dict[str, Any]]:
@@ -122,9 +121,9 @@ def test_a_fork_gets_no_role_and_a_merge_applies_once() -> None:
 
 def test_plans_are_kept_encrypted_and_not_for_long() -> None:
     uploads = [step["with"] for step in _steps(_load(WORKFLOWS[2])) if step.get("uses", "").startswith("actions/upload-artifact@")]
-    assert {upload["path"]: upload["retention-days"] for upload in uploads} == {"report/": 7, "plan.sealed": 7}
+    assert {upload["path"]: upload["retention-days"] for upload in uploads} == {"report/": 7, "plan.sealed": 1}
     artifacts = _load(GITLAB / ".gitlab-ci.yml")["plan"]["artifacts"]
-    assert (artifacts["paths"], artifacts["expire_in"], artifacts["access"]) == (["report/", "plan.sealed"], "7 days", "developer")
+    assert (artifacts["paths"], artifacts["expire_in"], artifacts["access"]) == (["report/", "plan.sealed"], "1 day", "developer")
 
 
 def test_the_gitlab_pipeline_has_known_keys_and_each_job_its_rule() -> None:

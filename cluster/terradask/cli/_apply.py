@@ -114,6 +114,9 @@ def _apply(workspace: Workspace, story: Story, plans: Sequence[Plan], reports: S
         show(report, err=True)
     _refuse_blocked(reports)
     changing = [plan for plan, report in zip(plans, reports, strict=True) if report.summary.changed or report.summary.outputs]
+    for plan in plans:
+        if plan not in changing:
+            workspace.note_applied(plan)
     names = ", ".join(plan.stack for plan in changing)
     if not changing:
         say("nothing to do")

@@ -82,7 +82,7 @@ def show(report: PlanReport | WorkspaceReport, *, form: str = "terminal", detail
         from terradask._render_markdown import to_markdown
         from terradask._report import PlanReport, WorkspaceReport
 
-        whole = WorkspaceReport(report.context, (report,)) if isinstance(report, PlanReport) else report
+        whole = WorkspaceReport(report.context, (report,), stack=report.stack) if isinstance(report, PlanReport) else report
         result(to_markdown(whole))
     else:
         _show_to_person(report, details=details, err=err)

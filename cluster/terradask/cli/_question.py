@@ -17,7 +17,7 @@ def check_answerable(yes: bool, verb: str) -> None:
         raise InvalidInput(
             f"{verb} asks before it changes anything, and standard input is no terminal",
             allowed="a terminal, or --yes",
-            advice=f"look at `terradask plan`, then run terradask {verb} with --yes",
+            advice=f"run terradask {verb} with --yes, after a look at what it would do",
         )
 
 

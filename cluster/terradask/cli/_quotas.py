@@ -8,7 +8,7 @@ import click
 
 from terradask.cli._invocation import json_option, yes_option
 from terradask.cli._output import result, result_json, say, table
-from terradask.cli._questions import check_answerable, declined
+from terradask.cli._question import check_answerable, declined
 
 if TYPE_CHECKING:
     from terradask._aws import Aws

@@ -22,7 +22,7 @@ from typing import Any, Literal, get_args
 from terradask_modules.caller_policies._clusters import change_clusters, lock_states, read_keys, see_clusters, use_key
 from terradask_modules.caller_policies._documents import MAX_POLICY_CHARACTERS, characters, documents
 from terradask_modules.caller_policies._network_changes import change_network
-from terradask_modules.caller_policies._network_reading import read_network, see_prices, see_service_roles
+from terradask_modules.caller_policies._network_reading import read_network, see_prices, see_service_roles, see_zones
 from terradask_modules.caller_policies._quotas import see_quotas
 from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope, Statement
 from terradask_modules.caller_policies._state import keep_network_state, read_network_state
@@ -85,5 +85,6 @@ def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
         *change_clusters(scope),
         read_keys(scope),
         *use_key(scope),
+        see_zones(scope),
         see_service_roles(scope),
     ]

@@ -33,7 +33,7 @@ def see_clusters(scope: CallerScope) -> list[Statement]:
         allow(
             "ReadBaselineAndClusters",
             ["s3:GetObject", "s3:GetObjectTagging"],
-            [f"{scope.bucket}/clusters/*", f"{scope.bucket}/workspace.json"],
+            [f"{scope.bucket}/applied/*", f"{scope.bucket}/clusters/*", f"{scope.bucket}/workspace.json"],
         ),
         # Terraform asks for the version that it was told of, which is another action.
         allow("ReadVersionOfBaseline", "s3:GetObjectVersion", f"{scope.bucket}/workspace.json"),
@@ -80,6 +80,7 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             ],
             scope.secrets,
         ),
+        allow("NoteWhatWasApplied", "s3:PutObject", f"{scope.bucket}/applied/*"),
         record_unlocks("RecordUnlocks", scope.bucket),
         allow("ListVersions", "s3:ListBucketVersions", scope.bucket),
         allow(

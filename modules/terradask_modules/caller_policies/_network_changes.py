@@ -233,7 +233,7 @@ def _bucket(scope: CallerScope) -> list[Statement]:
         allow(
             "WriteObjectsOfNetwork",
             ["s3:PutObject", "s3:PutObjectTagging"],
-            [f"{scope.bucket}/host/*", f"{scope.bucket}/workspace.json"],
+            [f"{scope.bucket}/applied/network.json", f"{scope.bucket}/host/*", f"{scope.bucket}/workspace.json"],
         ),
         # A bucket is removed with every version of everything in it.
         allow("EmptyBucket", ["s3:DeleteObject", "s3:DeleteObjectVersion"], f"{scope.bucket}/*"),

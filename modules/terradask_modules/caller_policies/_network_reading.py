@@ -48,9 +48,9 @@ def read_network(scope: CallerScope) -> list[Statement]:
         allow(
             "SeeRoles",
             ["iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies"],
-            [*scope.roles, *([scope.flow_logs_role] if scope.flow_logs else [])],
+            scope.asked_for([*scope.roles, *([scope.flow_logs_role] if scope.flow_logs else [])]),
         ),
-        allow("SeeInstanceProfiles", "iam:GetInstanceProfile", scope.instance_profiles),
+        allow("SeeInstanceProfiles", "iam:GetInstanceProfile", scope.asked_for(scope.instance_profiles)),
         *([] if scope.permissions_boundary is None else [allow("SeeBoundary", "iam:GetPolicy", scope.permissions_boundary)]),
         see_service_roles(scope),
         allow("SeeTagsOfLogGroups", "logs:ListTagsForResource", scope.log_groups),
@@ -79,7 +79,7 @@ def read_network(scope: CallerScope) -> list[Statement]:
         allow(
             "SeeObjectsOfNetwork",
             ["s3:GetObject", "s3:GetObjectTagging"],
-            [f"{scope.bucket}/host/*", f"{scope.bucket}/workspace.json"],
+            [f"{scope.bucket}/applied/network.json", f"{scope.bucket}/host/*", f"{scope.bucket}/workspace.json"],
         ),
         *_check_key(scope),
     ]
@@ -87,7 +87,12 @@ def read_network(scope: CallerScope) -> list[Statement]:
 
 def see_service_roles(scope: CallerScope) -> Statement:
     """Return the right to see whether the service-linked roles exist."""
-    return allow("SeeServiceRoles", "iam:GetRole", scope.service_roles)
+    return allow("SeeServiceRoles", "iam:GetRole", scope.asked_for(scope.service_roles))
+
+
+def see_zones(scope: CallerScope) -> Statement:
+    """Return the right by which `terradask doctor` finds that the region answers."""
+    return allow("SeeZones", "ec2:DescribeAvailabilityZones", "*", scope.in_region)
 
 
 def see_prices() -> Statement:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,6 +114,13 @@ class CallerScope:
     def service_roles(self) -> list[str]:
         """ARNs of the service-linked roles."""
         return [self.iam(f"role/aws-service-role/{service}/{name}") for service, name in SERVICE_ROLES.items()]
+
+    @staticmethod
+    def asked_for(arns: Iterable[str]) -> list[str]:
+        """Return the ARNs by which IAM knows what a name is asked for: while there is none, it has no path."""
+        arns = list(arns)
+        named = [f"{arn.partition('/')[0]}/{arn.rpartition('/')[2]}" for arn in arns]
+        return list(dict.fromkeys([*arns, *named]))
 
     @property
     def groups(self) -> str:

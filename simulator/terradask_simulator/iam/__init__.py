@@ -1,8 +1,9 @@
 """IAM at the simulator's door.
 
 ``evaluation`` decides requests from policies, with ``documents``, ``patterns`` and ``conditions``; all of it is pure. ``operation`` reads
-an HTTP request, ``mapping`` says which permissions it needs (``reference`` is AWS's own list of them), ``principals`` whose they are,
-``gate`` puts it together, ``refusals`` words the answer. ``log`` keeps what was asked for, ``proof`` draws conclusions from it.
+an HTTP request; ``mapping`` says which permissions it needs, with ``reference``, AWS's own list of them, and ``world``, what exists
+(``moto_world`` reads it from moto). ``principals`` says who calls. ``gate`` puts it together, ``refusals`` words the answer. ``log`` keeps
+what was asked for, ``proof`` draws conclusions from it. ``roles`` makes roles with given policies, to act as somebody.
 """
 
 from __future__ import annotations

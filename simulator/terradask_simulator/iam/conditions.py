@@ -49,7 +49,7 @@ def holds(condition: Condition, context: Context, version: str = "2012-10-17") -
     ``ForAnyValue`` doesn't.
     """
     operator = condition.operator.lower()
-    values = tuple(value for value in context.get(condition.key.lower(), ()))
+    values = context.get(condition.key.lower(), ())
     present = condition.key.lower() in context
     if operator == "null":
         return any((wanted.lower() == "true") != present for wanted in condition.values)

@@ -68,7 +68,8 @@ class MotoWorld:
                 return route_table.id, route_table._associations[resource_id]
         for address in self._ec2.addresses:
             if address.association_id == resource_id:
-                return (address.allocation_id,)
+                # moto doesn't know the interface of a NAT gateway.
+                return address.allocation_id, address.eni.id if address.eni else "eni-*"
         for groups in self._ec2.groups.values():
             for group in groups.values():
                 if any(rule.id == resource_id for rule in (*group.ingress_rules, *group.egress_rules)):

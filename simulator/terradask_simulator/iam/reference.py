@@ -17,8 +17,8 @@ __all__ = ["ReferenceMissing", "arn", "carries", "created_types", "is_known", "r
 
 #: What terradask, Terraform and hosts call; the whole reference would take a hundred megabytes of memory.
 _USED = frozenset((
-    "access-analyzer", "autoscaling", "ce", "cloudwatch", "ec2", "iam", "kms", "logs", "organizations", "pricing", "s3", "secretsmanager",
-    "servicequotas", "ssm", "sts", "tag",
+    "access-analyzer", "autoscaling", "ce", "cloudwatch", "ec2", "iam", "kms", "logs", "organizations", "pricing", "route53", "s3",
+    "secretsmanager", "servicequotas", "ssm", "sts", "tag",
 ))  # fmt: skip
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}|<[^>]*>")
 

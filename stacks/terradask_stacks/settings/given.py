@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from terradask_stacks.rules import check_instance_profile, check_security_group_id, check_subnet_id
+from terradask_stacks.resource_rules import check_instance_profile, check_security_group_id, check_subnet_id
 from terradask_stacks.settings.base import Section
 
 SubnetId = Annotated[str, AfterValidator(check_subnet_id)]

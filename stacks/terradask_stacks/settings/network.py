@@ -7,19 +7,15 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from terradask_modules.cidr import MAX_SUBNET_PREFIX_LENGTH, slot_count
+from terradask_stacks.resource_rules import check_key_arn, check_policy_arn, check_role_name_prefix, check_role_path, check_vpc_id
 from terradask_stacks.rules import (
     LOG_RETENTION_DAYS,
     check_bucket_path,
     check_image,
     check_ingress_cidr,
     check_instance_types,
-    check_key_arn,
     check_network_cidr,
-    check_policy_arn,
     check_ports,
-    check_role_name_prefix,
-    check_role_path,
-    check_vpc_id,
     refuse,
     unique,
 )

@@ -12,7 +12,7 @@ from .ec2 import ec2_needs
 from .identity import iam_needs, sts_needs
 from .keys import key_needs
 from .need import Facts, Need
-from .others import any_needs, logs_needs, secret_needs, ssm_needs
+from .others import any_needs, logs_needs, quota_needs, secret_needs, ssm_needs
 from .s3 import s3_needs
 
 __all__ = ["Need", "context_of", "needs_of"]
@@ -24,6 +24,7 @@ _SERVICES: dict[str, Callable[[Operation, World], Iterator[Need]]] = {
     "logs": logs_needs,
     "s3": s3_needs,
     "secretsmanager": secret_needs,
+    "servicequotas": quota_needs,
     "ssm": ssm_needs,
     "sts": sts_needs,
 }

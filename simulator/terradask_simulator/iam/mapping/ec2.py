@@ -88,6 +88,13 @@ def ec2_needs(operation: Operation, world: World) -> Iterator[Need]:
         yield _pass_role(world.role_of_profile(named(profile, "Arn", "Name")), "ec2.amazonaws.com")
     elif operation.name == "CreateFlowLogs" and named(parameters, "DeliverLogsPermissionArn"):
         yield _pass_role(named(parameters, "DeliverLogsPermissionArn"), "vpc-flow-logs.amazonaws.com")
+    elif operation.name == "CreateVpcEndpoint" and _has_private_names(parameters):
+        yield Need("route53:AssociateVPCWithHostedZone", f"arn:{world.partition}:route53:::hostedzone/*", "hostedzone")
+
+
+def _has_private_names(parameters: Parameters) -> bool:
+    is_interface = named(parameters, "VpcEndpointType") == "Interface"
+    return is_interface and named(parameters, "PrivateDnsEnabled").lower() != "false"
 
 
 def _created(action: str, parameters: Parameters, world: World, asked: Mapping[str, Mapping[str, str]]) -> Iterator[Need]:

@@ -10,11 +10,13 @@ from ..operation import Operation, Parameters, named, rows, texts
 from ..world import World
 from .need import Need
 
-__all__ = ["any_needs", "logs_needs", "secret_needs", "ssm_needs"]
+__all__ = ["any_needs", "logs_needs", "quota_needs", "secret_needs", "ssm_needs"]
 
 _SECRET_FACTS = ("SecretId", "VersionId", "VersionStage", "Name", "ForceDeleteWithoutRecovery", "RecoveryWindowInDays", "KmsKeyId")
 #: Operations that take a log group's ARN without the ending for its streams.
 _TAGS_LOG_GROUPS = {"TagResource", "UntagResource", "ListTagsForResource"}
+#: What Service Quotas asks other services in the caller's name; the dependent actions of the reference.
+_LIMITS = {"autoscaling": "autoscaling:DescribeAccountLimits", "iam": "iam:GetAccountSummary"}
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
 
@@ -96,6 +98,22 @@ def logs_needs(operation: Operation, world: World) -> Iterator[Need]:
     yield Need(action, arn + ending, kind, has_tags=has, gets_tags=tags or None, gets_keys=tuple(texts(parameters, "tagKeys")))
     if operation.name == "CreateLogGroup" and tags:
         yield Need("logs:TagResource", arn, "log-group", gets_tags=tags)
+
+
+def quota_needs(operation: Operation, world: World) -> Iterator[Need]:
+    """Yield what one of Service Quotas' operations needs.
+
+    Parameters
+    ----------
+    operation
+        The operation.
+    world
+        What exists.
+    """
+    yield from any_needs(operation, world)
+    asked = _LIMITS.get(named(operation.parameters, "ServiceCode"))
+    if operation.name == "GetServiceQuota" and asked:
+        yield Need(asked)
 
 
 def any_needs(operation: Operation, world: World) -> Iterator[Need]:

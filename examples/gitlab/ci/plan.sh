@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Plan every stack that has changed. Leaves report/, which may be shown, and plan.sealed: the plans hold what the state holds, so they leave this
+# machine encrypted alone.
+set -euo pipefail
+
+code=0
+terradask plan --changed-only --out plan >/dev/null || code=$?
+
+if [ -f plan/report.json ]; then
+	mkdir -p report
+	cp plan/report.md plan/report.json report/
+fi
+[ "$code" = 0 ] || exit "$code"
+
+# The locked answers belong to the plan: zones and image as they were reviewed.
+tar --create --gzip plan terradask.lock.json |
+	openssl enc -aes-256-cbc -pbkdf2 -iter 600000 -pass env:PLAN_KEY -out plan.sealed
+rm -rf plan

@@ -1,0 +1,134 @@
+"""Each principal holds its generated policy alone: what the docs promise works, and what they don't promise is refused.
+
+The network of `sim` is deployed by ``setup`` already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from terradask_simulator import Simulator, leftovers
+
+pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.timeout(240)]
+
+ACCOUNT = "123456789012"
+BUCKET = f"terradask-default-{ACCOUNT}-us-east-1"
+REFUSALS = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"}
+
+LIFE = """
+from terradask import Cluster
+with Cluster("granted", shutdown_on_close=True) as cluster, cluster.get_client() as client:
+    assert client.submit(sum, [1, 2, 3]).result() == 6
+    cluster.scale(2)
+    cluster.wait_for_workers(2, timeout=60)
+    cluster.scale(1)
+with Cluster("of-my-own", n_workers=1, max_workers=2) as cluster, cluster.get_client() as client:
+    assert client.submit(sum, [1, 2, 3]).result() == 6
+"""
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def environs(sim: Simulator, policies: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, str]]:
+    """An environment for each kind of caller."""
+    return {caller: sim.environ_of(caller, *documents) for caller, documents in policies.items()}
+
+
+@pytest.fixture
+def terradask(environs: dict[str, dict[str, str]], tmp_path: Path) -> Run:
+    """Run the command as one of the callers."""
+    (tmp_path / "terradask.toml").write_text("[clusters.granted]\nmax_workers = 3\nn_workers = 1\n")
+
+    def run(caller: str, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, *(arguments if arguments[0] == "-c" else ("-m", "terradask", *arguments))],
+            cwd=tmp_path,
+            env=environs[caller],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture
+def removed(sim: Simulator) -> Iterator[None]:
+    """No cluster of these tests is left after them, whatever happened."""
+    yield
+    for name in ("granted", "of-my-own"):
+        subprocess.run([sys.executable, "-m", "terradask", "destroy", name, "--yes"], env=sim.environ, capture_output=True, check=False)
+
+
+def denied(sim: Simulator, caller: str) -> list[str]:
+    return [one.request.action for one in sim.requests().get(f"arn:aws:iam::{ACCOUNT}:role/{caller}", ()) if not one.allowed]
+
+
+def test_a_clusters_life_in_three_hands(sim: Simulator, terradask: Run, removed: None) -> None:
+    sim.reset_calls()
+    # A pipeline plans, and can do no more.
+    assert "AWS refuses" in terradask("ci", "apply", "granted", "--yes", code=3).stderr
+    assert set(denied(sim, "ci")) == {"autoscaling:CreateAutoScalingGroup", "secretsmanager:CreateSecret", "s3:PutObject"}
+
+    # A platform engineer deploys, and sees that the network is as it was planned.
+    assert sum(json.loads(terradask("ongoing", "plan", "network", "--json").stdout)["counts"].values()) == 0
+    terradask("ongoing", "apply", "granted", "--yes")
+    assert denied(sim, "ongoing") == []
+
+    # A data scientist starts that one, and makes one of their own.
+    terradask("user", "-c", LIFE)
+    assert json.loads(terradask("user", "status", "granted", "--json").stdout)["state"] == "stopped"
+    assert denied(sim, "user") == []
+
+    terradask("ongoing", "destroy", "granted", "--yes")
+    assert denied(sim, "ongoing") == []
+    with sim.applied():
+        for name in ("granted", "of-my-own"):
+            assert leftovers("default", cluster=name) == []
+
+
+@pytest.mark.parametrize("caller", ["ongoing", "ci", "user"])
+def test_what_is_nobodys_but_setups_is_refused(environs: dict[str, dict[str, str]], sim: Simulator, caller: str) -> None:
+    environ = environs[caller]
+    session = boto3.Session(environ["AWS_ACCESS_KEY_ID"], environ["AWS_SECRET_ACCESS_KEY"], environ["AWS_SESSION_TOKEN"], "us-east-1")
+    with contextlib.ExitStack() as stack:
+
+        def refused(service: str, call: str, **parameters: Any) -> bool:
+            client: Any = session.client(service, endpoint_url=sim.endpoint_url)  # type: ignore[call-overload]  # any service
+            stack.callback(client.close)
+            try:
+                getattr(client, call)(**parameters)
+            except ClientError as error:
+                return error.response["Error"]["Code"] in REFUSALS
+            return False
+
+        host = "terradask-default-worker"
+        assert refused("ec2", "create_vpc", CidrBlock="10.0.0.0/16")
+        ssh = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "CidrIp": "0.0.0.0/0"}
+        assert refused("ec2", "authorize_security_group_ingress", GroupId="sg-0", **ssh)
+        assert refused("iam", "put_role_policy", RoleName=host, PolicyName="more", PolicyDocument="{}")
+        assert refused("iam", "create_role", RoleName="terradask-default-mine", AssumeRolePolicyDocument="{}")
+        assert refused("sts", "assume_role", RoleArn=f"arn:aws:iam::{ACCOUNT}:role/{host}", RoleSessionName="mine")
+        assert refused("s3", "put_bucket_policy", Bucket=BUCKET, Policy="{}")
+        assert refused("s3", "put_object", Bucket=BUCKET, Key="workspace.json", Body=b"{}")
+        assert refused("s3", "put_object", Bucket=BUCKET, Key="host/0/other.whl", Body=b"")
+        # Another workspace, whose name begins like this one's.
+        assert refused("s3", "get_object", Bucket=f"terradask-default-two-{ACCOUNT}-us-east-1", Key="workspace.json")
+        assert refused("secretsmanager", "get_secret_value", SecretId="terradask/default-two/etl")
+        theirs = "terradask-default-two-etl-workers"
+        assert refused("autoscaling", "delete_auto_scaling_group", AutoScalingGroupName=theirs, ForceDelete=True)

@@ -1,0 +1,111 @@
+"""Notes of what was applied, and versions of states: told from objects in a bucket, or from files."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from terradask._applied import AppliedNotes
+from terradask._plan_basis import StateVersion
+from terradask._state_version import state_version
+from terradask.errors import AccessDenied
+
+BUCKET = "terradask-default-123456789012-us-east-1"
+
+
+class FakeS3:
+    """A bucket in memory, in the place of `Aws` and of its client."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.denied = ""
+
+    def client(self, _service: str) -> FakeS3:
+        return self
+
+    @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        yield
+
+    def get_object(self, **asked: str) -> dict[str, Any]:
+        assert asked["Bucket"] == BUCKET
+        if self.denied and asked["Key"].startswith(self.denied):
+            raise AccessDenied("s3:GetObject", "no")
+        if asked["Key"] not in self.objects:
+            raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject")
+        return {"Body": io.BytesIO(self.objects[asked["Key"]])}
+
+    def put_object(self, **asked: Any) -> None:
+        assert (asked["Bucket"], asked["ContentType"]) == (BUCKET, "application/json")
+        self.objects[asked["Key"]] = asked["Body"]
+
+
+def _state(serial: int, lineage: str = "line") -> bytes:
+    return json.dumps({"version": 4, "serial": serial, "lineage": lineage, "resources": []}).encode()
+
+
+@pytest.fixture
+def s3() -> Any:
+    bucket = FakeS3()
+    bucket.objects = {"workspace.json": b"{}", "clusters/etl/terraform.tfstate": _state(3)}
+    return bucket
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> dict[str, Path]:
+    """A network with a local state, and a cluster with one in the bucket."""
+    (tmp_path / "network.tfstate").write_bytes(_state(9))
+    backends = {
+        "network": {"local": {"path": "../network.tfstate"}},
+        "etl": {"s3": {"bucket": BUCKET, "key": "clusters/etl/terraform.tfstate"}},
+    }
+    for stack, backend in backends.items():
+        (tmp_path / stack).mkdir()
+        (tmp_path / stack / "cdk.tf.json").write_text(json.dumps({"terraform": {"backend": backend}}))
+        (tmp_path / stack / ".terraform.lock.hcl").write_text("")
+    return {stack: tmp_path / stack for stack in backends}
+
+
+def test_versions_of_states(s3: Any, folders: dict[str, Path]):
+    assert state_version(folders["network"], s3) == StateVersion(9, "line")
+    assert state_version(folders["etl"], s3) == StateVersion(3, "line")
+    s3.objects.clear()
+    (folders["network"].parent / "network.tfstate").unlink()
+    assert state_version(folders["network"], s3) == state_version(folders["etl"], s3) == StateVersion()
+
+
+def test_what_was_applied_is_unchanged_until_something_changes(s3: Any, folders: dict[str, Path]):
+    notes = AppliedNotes(s3, BUCKET)
+    assert notes.unchanged(folders) == ()
+    for stack, folder in folders.items():
+        notes.write(stack, folder)
+    assert notes.unchanged(folders) == ("network", "etl")
+
+    s3.objects["clusters/etl/terraform.tfstate"] = _state(4)
+    assert notes.unchanged(folders) == ("network",)
+    s3.objects["clusters/etl/terraform.tfstate"] = _state(3)
+    s3.objects["workspace.json"] = b'{"templates": {}}'
+    assert notes.unchanged(folders) == ("network",)
+    notes.write("etl", folders["etl"])
+    (folders["network"] / ".terraform.lock.hcl").write_text("another provider")
+    assert notes.unchanged(folders) == ("etl",)
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b'{"format": 2}'])
+def test_a_note_that_says_nothing_means_planning(s3: Any, folders: dict[str, Path], text: bytes):
+    s3.objects["applied/etl.json"] = text
+    assert AppliedNotes(s3, BUCKET).unchanged(folders) == ()
+
+
+def test_who_may_not_read_notes_plans(s3: Any, folders: dict[str, Path]):
+    notes = AppliedNotes(s3, BUCKET)
+    notes.write("etl", folders["etl"])
+    s3.denied = "applied/"
+    assert notes.unchanged(folders) == ()
