@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from benchmarks._measure import Row, Verdict, in_turn, seconds_of
-from terradask._provider_mirror import cli_config_in_use
+from terradask._terraform.provider_mirror import cli_config_in_use
 from terradask_simulator import Simulator
 
 _LOCAL = """

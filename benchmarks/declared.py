@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks._measure import Row, Verdict, in_turn, timed
-from terradask._provider_mirror import cli_config_in_use
+from terradask._terraform.provider_mirror import cli_config_in_use
 from terradask_simulator import Simulator
 
 _CLUSTERS = 50

@@ -13,7 +13,7 @@ _CODE = """
 import asyncio, json, sys
 from concurrent.futures import ThreadPoolExecutor
 from terradask import Workspace
-from terradask._workers import Workers
+from terradask._runtime.workers import Workers
 from terradask_simulator import Simulator
 
 workspace = Workspace.load()

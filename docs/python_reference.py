@@ -14,9 +14,9 @@ _TABLES = {"Parameters", "Attributes", "Raises", "Returns"}
 def python_markdown() -> str:
     """Return the reference of what ``terradask`` exports."""
     import terradask
-    from terradask._plan import Change, Danger, PlanSummary
-    from terradask._plans import Plans
-    from terradask._report import PlanReport, WorkspaceReport
+    from terradask._plans.report import PlanReport, WorkspaceReport
+    from terradask._plans.several import Plans
+    from terradask._plans.summary import Change, Danger, PlanSummary
 
     exported = [getattr(terradask, name) for name in terradask.__all__ if not name.startswith("_")]
     return "\n\n".join(_class(cls) for cls in [*exported, Plans, WorkspaceReport, PlanReport, PlanSummary, Change, Danger])

@@ -9,9 +9,9 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from terradask._cluster import Cluster
-    from terradask._deployment import Deployment
-    from terradask._status import DeploymentStatus
+    from terradask._runtime.cluster import Cluster
+    from terradask._runtime.deployment import Deployment
+    from terradask._runtime.status import DeploymentStatus
     from terradask._workspace import Plan, Workspace
 
 __all__ = ["Cluster", "Deployment", "DeploymentStatus", "Plan", "Workspace", "__version__"]
@@ -19,9 +19,9 @@ __all__ = ["Cluster", "Deployment", "DeploymentStatus", "Plan", "Workspace", "__
 __version__ = _version("terradask")
 
 _HOMES = {
-    "Cluster": "terradask._cluster",
-    "Deployment": "terradask._deployment",
-    "DeploymentStatus": "terradask._status",
+    "Cluster": "terradask._runtime.cluster",
+    "Deployment": "terradask._runtime.deployment",
+    "DeploymentStatus": "terradask._runtime.status",
     "Plan": "terradask._workspace",
     "Workspace": "terradask._workspace",
 }

@@ -18,6 +18,8 @@ from terradask_modules.names import SCHEDULER_PORTS, resource_name
 from terradask_modules.network import ANYWHERE, ANYWHERE_IPV6
 
 _HTTPS = (443, 443)
+#: No process of a host's binds a lower one.
+_UNPRIVILEGED = (1024, 65535)
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class Firewall(Construct):
         )
 
     def _admit_to_workers(self) -> None:
-        # Dask's workers and nannies choose their ports, so all of TCP; between the hosts of one workspace only.
+        # Dask's workers and nannies choose their ports; between the hosts of one workspace only.
         for source, group_id, why in (
             ("scheduler", self.scheduler_id, "The scheduler gives work to workers"),
             ("worker", self.worker_id, "Workers fetch results from each other"),
@@ -146,7 +148,7 @@ class Firewall(Construct):
             self._in(
                 f"worker-from-{source}",
                 self.worker_id,
-                (0, 65535),
+                _UNPRIVILEGED,
                 why,
                 referenced_security_group_id=group_id,
             )
@@ -156,9 +158,8 @@ class Firewall(Construct):
             self._out(f"{role}-to-vpc", group_id, None, "Hosts and endpoints in the network", cidr_ipv4=vpc_cidr)
         else:
             for peer, peer_id in (("scheduler", self.scheduler_id), ("worker", self.worker_id)):
-                self._out(
-                    f"{role}-to-{peer}", group_id, (0, 65535), f"Dask {peer} hosts of the workspace", referenced_security_group_id=peer_id
-                )
+                why = f"Dask {peer} hosts of the workspace"
+                self._out(f"{role}-to-{peer}", group_id, _UNPRIVILEGED, why, referenced_security_group_id=peer_id)
         if s3_prefix_list_id is not None:
             self._out(
                 f"{role}-to-s3",

@@ -77,7 +77,6 @@ def scheduler_policy(scope: PolicyScope) -> str:
             _allow(
                 "MoveOwnGroups",
                 [
-                    "autoscaling:DeleteScheduledAction",
                     "autoscaling:PutScheduledUpdateGroupAction",
                     "autoscaling:SetDesiredCapacity",
                 ],
@@ -152,26 +151,7 @@ def _common(scope: PolicyScope) -> list[Statement]:
         _allow("ReportState", "s3:PutObject", f"{bucket}/clusters/*/hosts/*"),
         _allow("ReadKeys", "secretsmanager:GetSecretValue", secrets),
         _allow("WriteLogs", ["logs:CreateLogStream", "logs:PutLogEvents"], logs),
-        # Describe calls know no resources: the region is the narrowest bound that AWS evaluates for them.
-        _allow(
-            "SeeGroups",
-            [
-                "autoscaling:DescribeAutoScalingGroups",
-                "autoscaling:DescribeAutoScalingInstances",
-                "autoscaling:DescribeScheduledActions",
-                "ec2:DescribeInstances",
-            ],
-            "*",
-            {"StringEquals": {"aws:RequestedRegion": scope.region}},
-        ),
         _allow("LeaveForGood", "autoscaling:TerminateInstanceInAutoScalingGroup", _groups(scope), scope.own),
-        # The key of the workspace itself is out of reach, so that a host can't move a resource into another workspace.
-        _allow(
-            "TagOwnVolumesAndInterfaces",
-            "ec2:CreateTags",
-            [scope.arn("ec2", "volume/*"), scope.arn("ec2", "network-interface/*")],
-            {**scope.own, "ForAllValues:StringNotEquals": {"aws:TagKeys": [TAG_WORKSPACE]}},
-        ),
         *_data_statements(scope),
         *_key_statements(scope),
     ]

@@ -18,7 +18,7 @@ from typing import Any
 import boto3
 import pytest
 
-from terradask._provider_mirror import cli_config_in_use
+from terradask._terraform.provider_mirror import cli_config_in_use
 from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock
 from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings, WorkspaceSettings
 from terradask_stacks.synthesis import synthesize

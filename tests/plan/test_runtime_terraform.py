@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from terradask._events import Event
-from terradask._terraform import CONFIGURATION, LOCK_FILE, Terraform
-from terradask._terraform_binary import find_terraform
+from terradask._terraform.binary import find_terraform
+from terradask._terraform.events import Event
+from terradask._terraform.terraform import CONFIGURATION, LOCK_FILE, Terraform
 from terradask.errors import (
     FolderBusy,
     ProviderChecksumMismatch,
@@ -178,7 +178,7 @@ def test_cancel_stops_in_order_and_the_next_run_goes_on(folder: Path, tmp_path: 
 APPLY = """
     import sys
     from pathlib import Path
-    from terradask._terraform import Terraform
+    from terradask._terraform.terraform import Terraform
     terraform = Terraform(Path(sys.argv[1]), on_event=lambda e: print(e.type, flush=True))
     try:
         terraform.apply(Path(sys.argv[2]))

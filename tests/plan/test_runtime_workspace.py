@@ -19,9 +19,9 @@ import boto3
 import pytest
 
 from terradask import Workspace
-from terradask._applied import AppliedNotes
-from terradask._baseline import Baseline
-from terradask._doctor import examine
+from terradask._account.doctor import examine
+from terradask._network.baseline import Baseline
+from terradask._plans.applied import AppliedNotes
 from terradask._progress import Message, PhaseFinished, PhaseStarted, ProgressEvent, ResourceChanged
 from terradask.errors import (
     BaselineInUse,
@@ -254,7 +254,7 @@ def test_interrupted_deployment_is_found_finished_or_destroyed(
     machine: Callable[[str], Path], workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ):
     # At the worst moment: while requests are on their way.
-    monkeypatch.setattr("terradask._terraform.REQUEST_SECONDS", 0)
+    monkeypatch.setattr("terradask._terraform.terraform.REQUEST_SECONDS", 0)
 
     def cancel_at_first(event: ProgressEvent) -> None:
         if isinstance(event, ResourceChanged):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask._provider_mirror import cli_config_in_use
+from terradask._terraform.provider_mirror import cli_config_in_use
 from terradask_simulator import Simulator, leftovers
 
 pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.timeout(300)]

@@ -14,7 +14,7 @@ import pytest
 from distributed import Client, wait
 
 from terradask import Cluster, Deployment, Workspace
-from terradask._software import SoftwareNotInstalled
+from terradask._runtime.software import SoftwareNotInstalled
 from terradask.errors import (
     ClusterNotFound,
     ClusterStopped,

@@ -11,7 +11,7 @@ from typing import Any
 import botocore.exceptions
 import pytest
 
-from terradask._aws import Aws
+from terradask._account.aws import Aws
 from terradask.cost.calculation import estimate
 from terradask.cost.launches import read_launches
 from terradask.cost.price_cache import PriceCache

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from terradask._aws import Aws
-from terradask._service_roles import find_service_roles
+from terradask._account.aws import Aws
+from terradask._account.service_roles import find_service_roles
 from terradask_simulator import Simulator
 
 STANDARD = {"ServiceCode": "ec2", "QuotaCode": "L-1216C47A"}
@@ -57,3 +57,17 @@ def test_log_group_takes_another_key(sim: Simulator) -> None:
     with pytest.raises(logs.exceptions.ResourceNotFoundException):
         logs.associate_kms_key(logGroupName="/account/other", kmsKeyId=key)
     logs.delete_log_group(logGroupName="/account/test")
+
+
+def test_subnets_are_found_by_their_block_of_ipv6(sim: Simulator) -> None:
+    ec2 = sim.client("ec2")
+    vpc = ec2.create_vpc(CidrBlock="10.9.0.0/16", AmazonProvidedIpv6CidrBlock=True)["Vpc"]
+    block = vpc["Ipv6CidrBlockAssociationSet"][0]["Ipv6CidrBlock"].replace("::/56", "::/64")
+    subnet = ec2.create_subnet(VpcId=vpc["VpcId"], CidrBlock="10.9.0.0/24", Ipv6CidrBlock=block)["Subnet"]
+    (association,) = subnet["Ipv6CidrBlockAssociationSet"]
+    assert association["Ipv6CidrBlockState"] == {"State": "associated"}
+    name = "ipv6-cidr-block-association.association-id"
+    found = ec2.describe_subnets(Filters=[{"Name": name, "Values": [association["AssociationId"]]}])["Subnets"]
+    assert [one["SubnetId"] for one in found] == [subnet["SubnetId"]]
+    ec2.delete_subnet(SubnetId=subnet["SubnetId"])
+    ec2.delete_vpc(VpcId=vpc["VpcId"])

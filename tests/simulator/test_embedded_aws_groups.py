@@ -8,8 +8,8 @@ from typing import Any
 import botocore.exceptions
 import pytest
 
-from terradask._groups import Groups
-from terradask._scaling import ProtectAndLower, TerminateEach
+from terradask._runtime.groups import Groups
+from terradask._runtime.scaling import ProtectAndLower, TerminateEach
 
 pytestmark = pytest.mark.simulator
 

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from terradask import app
-from terradask._aws import Aws
-from terradask._state_bucket import TAG, make_state_bucket
-from terradask._state_lock_owner import here
-from terradask._terraform import CONFIGURATION, Terraform
-from terradask._terraform_state_file import LocalPlace
-from terradask._terraform_state_places import Waiting
+from terradask._account.aws import Aws
+from terradask._state.bucket import TAG, make_state_bucket
+from terradask._state.lock_owner import here
+from terradask._terraform.state_file import LocalPlace
+from terradask._terraform.state_places import Waiting
+from terradask._terraform.terraform import CONFIGURATION, Terraform
 from terradask._workspace import Workspace
 from terradask.cli import run
 from terradask.errors import InvalidInput, StateLocked
@@ -85,7 +85,7 @@ def test_a_bucket_that_is_not_terradasks_keeps_its_settings(s3: Any) -> None:
 APPLY = """
     import sys
     from pathlib import Path
-    from terradask._terraform import Terraform
+    from terradask._terraform.terraform import Terraform
     Terraform(Path(sys.argv[1]), on_event=lambda e: print(e.type, flush=True)).destroy()
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from terradask._given_facts import GivenFacts
+from terradask._network.given_facts import GivenFacts
 from terradask_stacks.settings import Settings
 
 REGION = "us-east-1"

@@ -7,10 +7,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from terradask._plan import Change, PlanSummary, summarise
-from terradask._plan_values import AttributeChange
-from terradask._report import PlanReport, ReportContext, WorkspaceReport
-from terradask._report_impact import RunningCluster
+from terradask._plans.impact import RunningCluster
+from terradask._plans.report import PlanReport, ReportContext, WorkspaceReport
+from terradask._plans.summary import Change, PlanSummary, summarise
+from terradask._plans.values import AttributeChange
 from terradask.cost.estimate import CostEstimate, CostItem
 from terradask.policy.findings import PolicyFinding
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from terradask._adoption import imports, unfinished_security_groups, unknown_addresses
-from terradask._network_resources import Resource
+from terradask._network.adoption import imports, unfinished_security_groups, unknown_addresses
+from terradask._network.resources import Resource
 
 ANYWHERE = {"IsEgress": True, "IpProtocol": "-1", "FromPort": -1, "ToPort": -1, "CidrIpv4": "0.0.0.0/0"}
 

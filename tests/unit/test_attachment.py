@@ -5,10 +5,10 @@ import json
 import pytest
 from botocore.exceptions import ClientError
 
-from terradask import _attachment
-from terradask._attachment import attach
-from terradask._documents import Descriptor, Run
-from terradask._keys import Bundle, KeySet
+from terradask._runtime import attachment
+from terradask._runtime.attachment import attach
+from terradask._runtime.documents import Descriptor, Run
+from terradask._runtime.keys import Bundle, KeySet
 from terradask.errors import HostFailed, SchedulerMissing
 
 DESCRIPTOR = Descriptor("default", "etl", "us-east-1", "bucket", "us-east-1a", {}, 9, "secret", {}, {})
@@ -70,7 +70,7 @@ def test_who_may_not_read_the_keys_learns_it_at_once():
 
 
 def test_of_several_failed_hosts_the_latest_is_told(monkeypatch):
-    monkeypatch.setattr(_attachment, "_REPORT_SECONDS", 0)
+    monkeypatch.setattr(attachment, "_REPORT_SECONDS", 0)
     hosts = [host("i-1", "failed", "2026-11-20T05:17:00Z"), host("i-2", "failed", "2026-11-20T05:16:00Z")]
     with pytest.raises(HostFailed) as caught:
         attached(Secrets(), Objects(hosts=hosts))

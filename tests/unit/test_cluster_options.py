@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from terradask import Cluster
-from terradask._options import RUN, STRUCTURE, UNBUILT, check_same_structure, refuse_unbuilt
+from terradask._runtime.options import RUN, STRUCTURE, UNBUILT, check_same_structure, refuse_unbuilt
 from terradask.errors import InvalidInput, UnsupportedOption
 
 #: The signature in the documents that terradask was made from.

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from terradask._aws import Aws
+from terradask._account.aws import Aws
 from terradask.cost.price_cache import PriceCache
 from terradask.cost.price_list import AwsPriceList, pricing_region
 from terradask.cost.prices import Price, PriceKey

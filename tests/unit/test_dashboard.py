@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 
-from terradask._dashboard import DashboardForward
+from terradask._runtime.dashboard import DashboardForward
 
 
 async def _never_answer(reader, writer):

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from terradask import errors
-from terradask._events import Diagnostic
+from terradask._terraform.events import Diagnostic
 from terradask.errors import TerradaskError
 from terradask.policy.findings import PolicyFinding
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from terradask._given_findings import LikelyFinding
-from terradask._given_firewall import firewall_findings
-from terradask._given_identity import identity_findings
-from terradask._given_network import network_findings
+from terradask._network.given_findings import LikelyFinding
+from terradask._network.given_firewall import firewall_findings
+from terradask._network.given_identity import identity_findings
+from terradask._network.given_network import network_findings
 from terradask_stacks.errors import Finding
 
 from .given_facts import (

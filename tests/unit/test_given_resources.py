@@ -12,11 +12,11 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from terradask._answers import check_network
-from terradask._aws import Aws
-from terradask._baseline import Baseline
-from terradask._given import check_given
-from terradask._given_change import replaced_settings
+from terradask._account.aws import Aws
+from terradask._network.baseline import Baseline
+from terradask._network.given import check_given
+from terradask._network.given_change import replaced_settings
+from terradask._stacks.answers import check_network
 from terradask.errors import SettingsError
 from terradask_stacks.loading import LoadedSettings, load_settings
 from terradask_stacks.settings import NetworkSettings, Settings

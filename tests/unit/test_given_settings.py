@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from terradask._answers import _as_deployed
+from terradask._stacks.answers import _as_deployed
 from terradask_modules.policies import PolicyScope, worker_policy
 from terradask_stacks.checks import check_capacity, check_egress, check_reachable
 from terradask_stacks.errors import SettingsError

@@ -4,8 +4,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from terradask._groups import Groups
-from terradask._scaling import ProtectAndLower, TerminateEach, removal
+from terradask._runtime.groups import Groups
+from terradask._runtime.scaling import ProtectAndLower, TerminateEach, removal
 
 
 class OneRegion:

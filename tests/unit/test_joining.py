@@ -2,8 +2,8 @@
 
 import pytest
 
-from terradask._documents import HostReport
-from terradask._joining import check_joining
+from terradask._runtime.documents import HostReport
+from terradask._runtime.joining import check_joining
 from terradask.errors import WorkersMissing
 
 

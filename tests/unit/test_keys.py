@@ -10,8 +10,8 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from terradask._authority import make_keys
-from terradask._keys import KeySet
+from terradask._runtime.authority import make_keys
+from terradask._runtime.keys import KeySet
 
 
 @pytest.fixture(scope="module")

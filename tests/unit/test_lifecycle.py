@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 from distributed.deploy.spec import SpecCluster
 
-from terradask import Cluster, _lifecycle
+from terradask import Cluster
+from terradask._runtime import lifecycle
 
 
 class FakeProvisioner:
@@ -34,7 +35,7 @@ class FakeProvisioner:
 
 @pytest.fixture(autouse=True)
 def _fake(monkeypatch):
-    monkeypatch.setattr(_lifecycle, "Provisioner", FakeProvisioner)
+    monkeypatch.setattr(lifecycle, "Provisioner", FakeProvisioner)
 
 
 def failing(error):
@@ -77,10 +78,10 @@ def test_closing_while_it_is_being_made_takes_it_back_and_waits():
 
 def test_closing_while_it_waits_for_workers_ends_it_once(monkeypatch):
     ended = []
-    monkeypatch.setattr(_lifecycle, "end_cluster", lambda *_: ended.append(True))
+    monkeypatch.setattr(lifecycle, "end_cluster", lambda *_: ended.append(True))
 
     async def attach(self, provisioned):
-        self.status = _lifecycle.Status.running
+        self.status = lifecycle.Status.running
         self._provisioned = SimpleNamespace(workspace=None, deployment=SimpleNamespace(name="etl"), origin="created")
         self.shutdown_on_close = True
         await self._wait_for_workers(1)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from terradask._plan import PlanSummary, summarise
+from terradask._plans.summary import PlanSummary, summarise
 
 DATA = Path(__file__).with_name("data")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask import _provider_mirror as mirrors
+from terradask._terraform import provider_mirror as mirrors
 
 
 @pytest.fixture

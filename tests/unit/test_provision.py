@@ -5,14 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from terradask._attachment import Attachment
-from terradask._documents import Descriptor, DocumentFormat, Run, SchedulerAddress
-from terradask._keys import Bundle, KeySet
-from terradask._options import parse_name
 from terradask._progress import silent
-from terradask._provision import Provisioner, Request
-from terradask._software import python_version
-from terradask._versions import check_versions
+from terradask._runtime.attachment import Attachment
+from terradask._runtime.documents import Descriptor, DocumentFormat, Run, SchedulerAddress
+from terradask._runtime.keys import Bundle, KeySet
+from terradask._runtime.options import parse_name
+from terradask._runtime.provision import Provisioner, Request
+from terradask._runtime.software import python_version
+from terradask._runtime.versions import check_versions
 from terradask.errors import InvalidInput, StalePlan, StateLocked, TerraformError, VersionMismatch
 from terradask_stacks.settings import ClusterSettings, Settings
 

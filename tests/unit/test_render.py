@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from terradask._plan import PlanSummary, summarise
-from terradask._render import to_json, to_text
-from terradask._render_values import value_text
+from terradask._plans.render import to_json, to_text
+from terradask._plans.render_values import value_text
+from terradask._plans.summary import PlanSummary, summarise
 
 DATA = Path(__file__).with_name("data")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from terradask._plan import Change, PlanSummary
-from terradask._plan_values import AttributeChange
-from terradask._render_drift import drift_markdown, drift_text
+from terradask._plans.render_drift import drift_markdown, drift_text
+from terradask._plans.summary import Change, PlanSummary
+from terradask._plans.values import AttributeChange
 
 
 def summary(stack: str, *drift: Change) -> PlanSummary:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from terradask._applied import AppliedNotes
-from terradask._plan_basis import StateVersion
-from terradask._state_version import state_version
+from terradask._plans.applied import AppliedNotes
+from terradask._plans.basis import StateVersion
+from terradask._state.version import state_version
 from terradask.errors import AccessDenied
 
 BUCKET = "terradask-default-123456789012-us-east-1"

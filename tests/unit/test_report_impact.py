@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from terradask._plan import Change
-from terradask._plan_values import AttributeChange
-from terradask._report_impact import RunningCluster, impacts, may_hit
+from terradask._plans.impact import RunningCluster, impacts, may_hit
+from terradask._plans.summary import Change
+from terradask._plans.values import AttributeChange
 from terradask.policy.findings import Waived
 
 from .report_data import FINDING, of_changes, report, whole

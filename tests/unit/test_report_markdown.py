@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from terradask._plan import Change
-from terradask._plan_documents import DocumentChange
-from terradask._plan_values import AttributeChange
-from terradask._render_markdown import MARKDOWN_LIMIT, to_markdown
-from terradask._report_impact import RunningCluster
+from terradask._plans.documents import DocumentChange
+from terradask._plans.impact import RunningCluster
+from terradask._plans.render_markdown import MARKDOWN_LIMIT, to_markdown
+from terradask._plans.summary import Change
+from terradask._plans.values import AttributeChange
 from terradask.policy.findings import Waived
 
 from .report_data import COST, FINDING, large, of_changes, report, whole

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from terradask._plan_basis import (
+from terradask._plans.basis import (
     PlanArchive,
     PlanBasis,
     PlanPlace,
@@ -21,10 +21,10 @@ from terradask._plan_basis import (
     provider_version,
     terradask_version,
 )
-from terradask._plan_file import PlanFile, sha256_of
-from terradask._plan_folder import PlanFolder
-from terradask._report import PlanReport, WorkspaceReport
-from terradask._saved_plan import Plan, open_plan
+from terradask._plans.folder import PlanFolder
+from terradask._plans.report import PlanReport, WorkspaceReport
+from terradask._plans.saved import Plan, open_plan
+from terradask._terraform.plan_file import PlanFile, sha256_of
 from terradask.errors import InvalidInput, PlanChanged
 
 from .report_data import CONTEXT, of_changes
@@ -201,7 +201,7 @@ def _files(folder: PlanFolder) -> set[str]:
 def test_a_second_plan_replaces_the_first(tmp_path: Path):
     folder = _write(tmp_path, "network", "etl")
     assert [path.parent.name for path in folder.plans()] == ["network", "etl"]
-    names = ("plan.tfplan", "plan.tfplan.json", "report.md", "report.json")
+    names = ("plan.tfplan", "plan.tfplan.json", "report.md", "report.json", "report.sarif")
     assert _files(folder) == {"report.md", "report.json", *(f"{stack}/{name}" for stack in ("network", "etl") for name in names)}
     (folder.path / "etl/.plan.tfplan.x1y2").write_text("left by an interruption")
     folder = _write(tmp_path, "network")

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from terradask._events import Diagnostic
-from terradask._plan import summarise
-from terradask._plan_basis import PlanBasis
-from terradask._plan_documents import document_changes
-from terradask._plan_file import PlanFile, sha256_of
-from terradask._plan_folder import PlanFolder
-from terradask._plan_secrets import in_environment, masked_text, secret_name
-from terradask._render import report_to_text, to_json, to_text
-from terradask._render_markdown import to_markdown
-from terradask._report import PlanReport, WorkspaceReport
-from terradask._saved_plan import Plan
-from terradask._stack import Stack
+from terradask._plans.basis import PlanBasis
+from terradask._plans.documents import document_changes
+from terradask._plans.folder import PlanFolder
+from terradask._plans.render import report_to_text, to_json, to_text
+from terradask._plans.render_markdown import to_markdown
+from terradask._plans.report import PlanReport, WorkspaceReport
+from terradask._plans.saved import Plan
+from terradask._plans.secrets import in_environment, masked_text, secret_name
+from terradask._plans.summary import summarise
+from terradask._stacks.stack import Stack
+from terradask._terraform.events import Diagnostic
+from terradask._terraform.plan_file import PlanFile, sha256_of
 from terradask.errors import TerraformError
 
 from .report_data import CONTEXT
@@ -150,7 +150,7 @@ def test_saved_files_are_free_of_them_but_the_plan(report: PlanReport, tmp_path:
     plan = Plan(folder=tmp_path, plan_file=PlanFile(raw, sha256_of(raw)), basis=basis, show=lambda file: {})
     PlanFolder(tmp_path / "out").write(WorkspaceReport(CONTEXT, (report,)), [plan])
     files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
-    assert len(files) == 6
+    assert len(files) == 7
     for path in files:
         if path.suffix == ".tfplan":
             assert path.stat().st_mode & 0o777 == 0o600

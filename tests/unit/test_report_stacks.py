@@ -10,11 +10,11 @@ from typing import Any
 import click
 import pytest
 
-from terradask import _plans
-from terradask._commit import commit_of
-from terradask._plans import in_order, plan_stacks
-from terradask._report import PlanReport
-from terradask._report_sources import running_on
+from terradask._plans import several
+from terradask._plans.commit import commit_of
+from terradask._plans.report import PlanReport
+from terradask._plans.report_sources import running_on
+from terradask._plans.several import in_order, plan_stacks
 from terradask.cli._apply import _meant
 from terradask.errors import NoBaseline, SettingsError, TerraformCancelled, TerraformError
 
@@ -48,9 +48,9 @@ def _reports(monkeypatch: pytest.MonkeyPatch) -> None:
     def report_on(_workspace: Any, plan: Any) -> PlanReport:
         return of_changes(stack=plan.stack)
 
-    monkeypatch.setattr(_plans, "report_on", report_on)
-    monkeypatch.setattr(_plans, "context_of", lambda workspace: CONTEXT)
-    monkeypatch.setattr(_plans, "_unchanged", lambda workspace, names: tuple(name for name in names if name == "b"))
+    monkeypatch.setattr(several, "report_on", report_on)
+    monkeypatch.setattr(several, "context_of", lambda workspace: CONTEXT)
+    monkeypatch.setattr(several, "_unchanged", lambda workspace, names: tuple(name for name in names if name == "b"))
 
 
 def test_the_network_and_every_declared_cluster_by_default():

@@ -8,8 +8,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from terradask._aws import Aws
-from terradask._resolve import Place, resolve_cluster, resolve_network
+from terradask._account.aws import Aws
+from terradask._stacks.resolve import Place, resolve_cluster, resolve_network
 from terradask.errors import AccountChanged, InvalidInput, UnknownImage, UnknownInstanceType, UnknownZone
 from terradask_stacks.lock import ClusterLock, NetworkLock
 from terradask_stacks.settings import ClusterSettings, Settings

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from terradask import _state_lock_owner
-from terradask._folder_lock import FolderLock
-from terradask._state_lock_owner import here, may_hold, proof_of_end
-from terradask._terraform_state_lock import LockInfo
+from terradask._state import lock_owner
+from terradask._state.lock_owner import here, may_hold, proof_of_end
+from terradask._terraform.folder_lock import FolderLock
+from terradask._terraform.state_lock import LockInfo
 
 DEAD = 4_000_000
 NOW = 1_800_000_000.0
@@ -64,9 +64,9 @@ def test_what_another_program_wrote_is_a_lock_too_with_an_id_of_its_own():
         (_lock(), _note(started_at=NOW + 60), False),
         # Somebody else's process has the number by now.
         (_lock(), _note(child=os.getpid()), True),
-        (_lock(), _note(child=os.getpid(), child_started=_state_lock_owner.process_started(os.getpid())), False),
+        (_lock(), _note(child=os.getpid(), child_started=lock_owner.process_started(os.getpid())), False),
         # The number means nothing once the machine was started anew.
-        (_lock(), _note(child=os.getpid(), child_started=_state_lock_owner.process_started(os.getpid()), boot_id="earlier"), True),
+        (_lock(), _note(child=os.getpid(), child_started=lock_owner.process_started(os.getpid()), boot_id="earlier"), True),
     ],
 )
 def test_a_lock_is_void_only_when_its_process_is_known_to_have_ended(lock: LockInfo, note: dict[str, Any] | None, proven: bool):
@@ -107,4 +107,4 @@ def test_a_folder_remembers_whose_command_was_killed_in_it(tmp_path: Path):
     with FolderLock(tmp_path / "etl", limit_seconds=0) as lock:
         assert lock.killed is not None
         assert {name: lock.killed[name] for name in here()} == dict(here())
-        assert lock.killed["child_started"] == _state_lock_owner.process_started(os.getpid())
+        assert lock.killed["child_started"] == lock_owner.process_started(os.getpid())

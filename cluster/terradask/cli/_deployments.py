@@ -11,7 +11,7 @@ from terradask.cli._invocation import interruption, json_option
 from terradask.cli._output import ago, result, result_json, say, table
 
 if TYPE_CHECKING:
-    from terradask._status import DeploymentStatus
+    from terradask._runtime.status import DeploymentStatus
 
 NAME = click.argument("name", shell_complete=complete_cluster)
 

@@ -30,7 +30,7 @@ def drift(stacks: tuple[str, ...], form: str, as_json: bool) -> int:
     Exit code 0: no drift. 2: drift, shown with the values before and after. 1 and above 2: it could not be found out. Settings that were
     not applied yet are no drift: terradask plan shows those.
     """
-    from terradask._render_drift import drift_markdown, drift_text
+    from terradask._plans.render_drift import drift_markdown, drift_text
     from terradask._workspace import Workspace
     from terradask.errors import TerradaskError
 

@@ -67,9 +67,9 @@ def _write_starter(path: Path, *, force: bool) -> None:
 
 def _keep_state_in_s3(path: Path) -> tuple[str, bool]:
     """Make the bucket, then say in the file that the state lies there: in this order, so that the file never names what isn't there."""
-    from terradask._aws import Aws
-    from terradask._state_bucket import make_state_bucket
-    from terradask._state_section import with_s3_state
+    from terradask._account.aws import Aws
+    from terradask._state.bucket import make_state_bucket
+    from terradask._state.section import with_s3_state
     from terradask_stacks.loading import load_settings
 
     text = with_s3_state(path)

@@ -13,7 +13,7 @@ from terradask.cli._output import result, result_json, say
 from terradask.cli._story import Story
 
 if TYPE_CHECKING:
-    from terradask._report import PlanReport, WorkspaceReport
+    from terradask._plans.report import PlanReport, WorkspaceReport
 
 
 @click.command(short_help="Show what applying stacks would change")
@@ -41,7 +41,7 @@ def plan(*, stacks: tuple[str, ...], out: Path | None, form: str, details: bool,
     STACK is network, or the name of a cluster; by default the network and every cluster that terradask.toml declares. With one STACK
     named, JSON is that stack's report; else it is the workspace's, with a report for each stack.
     """
-    from terradask._plan_folder import PlanFolder
+    from terradask._plans.folder import PlanFolder
     from terradask._workspace import Workspace
 
     if destroy and not stacks:
@@ -79,8 +79,8 @@ def show(report: PlanReport | WorkspaceReport, *, form: str = "terminal", detail
     if form == "json":
         result_json(report.as_dict())
     elif form == "markdown":
-        from terradask._render_markdown import to_markdown
-        from terradask._report import PlanReport, WorkspaceReport
+        from terradask._plans.render_markdown import to_markdown
+        from terradask._plans.report import PlanReport, WorkspaceReport
 
         whole = WorkspaceReport(report.context, (report,), stack=report.stack) if isinstance(report, PlanReport) else report
         result(to_markdown(whole))
@@ -92,7 +92,7 @@ def _show_to_person(report: PlanReport | WorkspaceReport, *, details: bool, err:
     """Show a report with colours where there is a terminal, as plain text elsewhere."""
     from rich.console import Console
 
-    from terradask._render import report_to_terminal, report_to_text
+    from terradask._plans.render import report_to_terminal, report_to_text
 
     console = Console(stderr=err, highlight=False)
     if console.is_terminal:

@@ -11,8 +11,8 @@ from terradask.cli._output import result, result_json, say, table
 from terradask.cli._question import check_answerable, declined
 
 if TYPE_CHECKING:
-    from terradask._aws import Aws
-    from terradask._quotas import QuotaCheck
+    from terradask._account.aws import Aws
+    from terradask._account.quotas import QuotaCheck
 
 
 @click.command(short_help="Compare AWS's quotas with what the settings can reach")
@@ -61,7 +61,7 @@ def _explain(checks: list[QuotaCheck]) -> None:
 
 
 def _request(aws: Aws, checks: list[QuotaCheck], *, yes: bool) -> list[QuotaCheck]:
-    from terradask._quotas import request_more
+    from terradask._account.quotas import request_more
 
     wanted = [check for check in checks if check.verdict == "short" and check.requested is None]
     for check in checks:

@@ -9,7 +9,7 @@ from terradask.cost.groups import HostLaunch, TemplateVersion, template_of
 from terradask.cost.plan_resources import PlannedStack
 
 if TYPE_CHECKING:
-    from terradask._aws import Aws
+    from terradask._account.aws import Aws
 
 #: What gp3 has without a further charge: https://aws.amazon.com/ebs/pricing
 _GP3_IOPS, _GP3_MIBPS = 3000, 125

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
-from terradask._aws import ENDPOINT_VARIABLE, Aws, is_loopback_endpoint
+from terradask._account.aws import ENDPOINT_VARIABLE, Aws, is_loopback_endpoint
 from terradask.cost.price_cache import PriceCache, is_fresh
 from terradask.cost.prices import Price, PriceKey, Quotes
 from terradask.cost.products import Reading, query_for, read_price

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from terradask.cost.products import Reading
 
 if TYPE_CHECKING:
-    from terradask._aws import Aws
+    from terradask._account.aws import Aws
 
 #: Both of EC2's names for Linux.
 LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")

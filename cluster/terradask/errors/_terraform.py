@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from terradask_modules.errors import TerradaskError
 
 if TYPE_CHECKING:
-    from terradask._events import Diagnostic
+    from terradask._terraform.events import Diagnostic
 
 
 class TerraformError(TerradaskError):

@@ -69,5 +69,6 @@ def _largest(estimate: CostEstimate) -> str:
 
 
 def _usd(amount: Decimal) -> str:
-    # Cents, and whatever more it takes to tell amounts below a cent.
-    return f"${amount:,.2f}" if amount == round(amount, 2) else f"${amount.normalize():f}"
+    # Cents, or what it takes to tell amounts below a cent.
+    shown = next((rounded for rounded in (round(amount, 2), round(amount, 4)) if rounded == amount), round(amount, 4) or amount)
+    return f"${shown:,.2f}" if shown == round(shown, 2) else f"${shown.normalize():f}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from terradask._plan_secrets import secret_name
+from terradask._plans.secrets import secret_name
 
 _WORDS = r"password|passwd|passphrase|secret|token|secret_?key|secret_?access_?key|private_?key|access_?key|api_?key"
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from terradask._plan_secrets import SENSITIVE, masked_text
-from terradask._plan_values import attribute_changes, decoded
+from terradask._plans.secrets import SENSITIVE, masked_text
+from terradask._plans.values import attribute_changes, decoded
 from terradask.policy.decoding import Undecodable, from_base64, layers
 from terradask.policy.findings import PolicyFinding
 from terradask.policy.patterns import is_secret_name, points_to_secret, secret_parts

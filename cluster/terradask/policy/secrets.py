@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from terradask._plan_values import decoded
+from terradask._plans.values import decoded
 from terradask.policy.decoding import Undecodable, from_base64, layers
 from terradask.policy.document import PlanDocument, Resource, Unknown
 from terradask.policy.findings import PolicyFinding

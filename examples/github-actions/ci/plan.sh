@@ -9,7 +9,9 @@ terradask plan --changed-only --out plan >/dev/null || code=$?
 if [ -f plan/report.json ]; then
 	mkdir -p report
 	cp plan/report.md plan/report.json report/
-	python ci/sarif.py report
+	for findings in plan/*/report.sarif; do
+		[ -f "$findings" ] && cp "$findings" "report/$(basename "$(dirname "$findings")").sarif"
+	done
 fi
 [ "$code" = 0 ] || exit "$code"
 

@@ -35,6 +35,7 @@ def install_all(*, public_cidr: str) -> None:
         rule_descriptions,
         rule_ids,
         service_roles,
+        subnet_ipv6,
     )
 
     addresses.install(public_cidr)
@@ -54,3 +55,4 @@ def install_all(*, public_cidr: str) -> None:
     rule_descriptions.install()
     rule_ids.install()
     service_roles.install()
+    subnet_ipv6.install()

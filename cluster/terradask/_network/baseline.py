@@ -1,0 +1,164 @@
+"""What the network tells its clusters: ``workspace.json`` in the workspace's bucket."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from terradask.errors import BaselineFormat, NoBaseline
+
+if TYPE_CHECKING:
+    from terradask._account.aws import Aws
+
+BASELINE_FORMAT = 1
+BASELINE_KEY = "workspace.json"
+
+
+class _Model(BaseModel):
+    # Newer versions may add keys to the same format.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Zone(_Model):
+    """The subnets of one availability zone."""
+
+    public_subnet_id: str
+    private_subnet_id: str
+    scheduler_subnet_id: str
+    worker_subnet_id: str
+    public_cidr: str
+    private_cidr: str
+
+
+class Template(_Model):
+    """A launch template, in one version."""
+
+    id: str
+    version: str
+
+
+class Ingress(_Model):
+    """Who may reach schedulers."""
+
+    ports: list[str | int]
+    cidr: str
+    description: str = ""
+
+
+class HostProgram(_Model):
+    """The program that hosts run."""
+
+    wheel_key: str
+    wheel_sha256: str
+
+
+class Baseline(_Model):
+    """The deployed network, as its clusters see it."""
+
+    format: int
+    terradask_version: str
+    workspace: str
+    region: str
+    account: str
+    bucket: str
+    vpc_id: str
+    vpc_cidr: str
+    zones: dict[str, Zone]
+    templates: dict[str, dict[str, Template]]
+    security_groups: dict[str, str]
+    instance_profiles: dict[str, str]
+    roles: dict[str, str]
+    secrets_prefix: str
+    log_group: str
+    nat: str
+    interface_endpoints: list[str] = []
+    public_workers: bool = False
+    public_schedulers: bool = True
+    #: What the network only uses and didn't make: ``vpc``, ``security_groups``, ``instance_profiles``.
+    given: list[str] = []
+    kms_key_arn: str | None = None
+    ingress: list[Ingress] = []
+    host: HostProgram
+
+
+def read_baseline(aws: Aws, bucket: str) -> Baseline:
+    """Read what the network tells its clusters.
+
+    Parameters
+    ----------
+    aws
+        Session for the workspace's account and region.
+    bucket
+        The workspace's bucket.
+
+    Raises
+    ------
+    NoBaseline
+        If the network isn't deployed in this account and region.
+    BaselineFormat
+        If it was deployed by a version of terradask that this one doesn't fit.
+
+    Notes
+    -----
+    Permission needed: ``s3:GetObject`` on ``workspace.json`` in the bucket.
+    """
+    from botocore.exceptions import ClientError
+
+    client = aws.client("s3")
+    with aws.explained():
+        try:
+            body = client.get_object(Bucket=bucket, Key=BASELINE_KEY)["Body"].read()
+        except ClientError as error:
+            if error.response["Error"]["Code"] in {"NoSuchBucket", "NoSuchKey", "404"}:
+                raise NoBaseline(
+                    "the network of this workspace isn't deployed",
+                    given=f"no {BASELINE_KEY} in s3://{bucket}",
+                    advice="terradask plan network, then terradask apply network; or check workspace.name, workspace.region and the "
+                    "AWS account",
+                ) from error
+            raise
+    return parse_baseline(body)
+
+
+def parse_baseline(body: bytes | str) -> Baseline:
+    """Read ``workspace.json``.
+
+    Raises
+    ------
+    BaselineFormat
+        If its format is another one, or its content doesn't fit the format.
+    """
+    try:
+        document: Any = json.loads(body)
+    except ValueError as error:
+        raise BaselineFormat(
+            f"{BASELINE_KEY} is no JSON", found="none", known=BASELINE_FORMAT, advice="terradask apply network writes it again"
+        ) from error
+    found = document.get("format") if isinstance(document, dict) else None
+    if isinstance(found, int) and found > BASELINE_FORMAT:
+        version = document.get("terradask_version", "a newer version")
+        raise BaselineFormat(
+            "the network was deployed by a newer terradask",
+            found=found,
+            known=BASELINE_FORMAT,
+            advice=f"pip install --upgrade terradask (the network was deployed with {version})",
+        )
+    if found != BASELINE_FORMAT:
+        raise BaselineFormat(
+            "the network was deployed by an older terradask",
+            found=found,
+            known=BASELINE_FORMAT,
+            advice="upgrade the network: terradask plan network, then terradask apply network. No running host is replaced",
+        )
+    try:
+        return Baseline.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise BaselineFormat(
+            f"{BASELINE_KEY} is not as its format says: {'.'.join(map(str, first['loc']))}: {first['msg']}",
+            found=found,
+            known=BASELINE_FORMAT,
+            advice="terradask apply network writes it again",
+        ) from error

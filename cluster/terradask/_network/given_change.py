@@ -1,0 +1,87 @@
+"""Whether a deployed network may change from its own resources to given ones, or back: not under clusters that stand on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from terradask_modules.names import ROLES, role_name
+from terradask_stacks.errors import Finding, SettingsError
+
+if TYPE_CHECKING:
+    from terradask._account.aws import Aws
+    from terradask._network.baseline import Baseline
+    from terradask_stacks.settings import NetworkSettings, Settings
+
+
+def check_change(settings: Settings, aws: Aws) -> None:
+    """Refuse settings that would take away from deployed clusters what they stand on.
+
+    Parameters
+    ----------
+    settings
+        The settings.
+    aws
+        Session for the workspace's account and region.
+
+    Raises
+    ------
+    SettingsError
+        Naming each setting and the clusters.
+
+    Notes
+    -----
+    Permissions needed: ``s3:GetObject`` on ``workspace.json``, ``s3:ListBucket`` where a change was found.
+    """
+    from terradask._network.baseline import read_baseline
+    from terradask._runtime.objects import cluster_names
+    from terradask.errors import BaselineFormat, NoBaseline
+    from terradask_modules.names import bucket_name
+
+    bucket = bucket_name(settings.workspace.name, aws.account_id, aws.region)
+    try:
+        baseline = read_baseline(aws, bucket)
+    except (NoBaseline, BaselineFormat):
+        return
+    replaced = replaced_settings(settings.network, baseline, aws.partition)
+    clusters = cluster_names(aws, bucket) if replaced else []
+    if clusters:
+        raise SettingsError([_finding(setting, settings.network, replaced[setting], clusters) for setting in replaced])
+
+
+def replaced_settings(network: NetworkSettings, baseline: Baseline, partition: str) -> dict[str, str]:
+    """Return the settings that would replace what clusters stand on: setting -> what is deployed.
+
+    A given security group or profile that gives way to another stays in the account, and running hosts keep it; the network's own
+    would be destroyed.
+    """
+    replaced = {}
+    if (network.vpc_id or "") != (baseline.vpc_id if "vpc" in baseline.given else ""):
+        replaced["vpc_id"] = baseline.vpc_id if "vpc" in baseline.given else f"a VPC of its own, {baseline.vpc_id}"
+    if network.security_groups is not None and "security_groups" not in baseline.given:
+        replaced["security_groups"] = "security groups of its own"
+    if "instance_profiles" in baseline.given:
+        return replaced
+    if network.instance_profiles is not None:
+        replaced["instance_profiles"] = "roles of its own"
+        return replaced
+    names = {role: role_name(baseline.workspace, role, network.role_name_prefix) for role in ROLES}
+    expected = {role: f"arn:{partition}:iam::{baseline.account}:role{network.role_path}{name}" for role, name in names.items()}
+    if baseline.roles != expected:
+        wrong = "role_name_prefix" if set(baseline.instance_profiles.values()) != set(names.values()) else "role_path"
+        replaced[wrong] = ", ".join(baseline.roles.values())
+    return replaced
+
+
+def _finding(setting: str, network: NetworkSettings, deployed: str, clusters: Iterable[str]) -> Finding:
+    names = sorted(clusters)
+    value = getattr(network, setting)
+    return Finding(
+        where=f"network.{setting}",
+        problem=f"the network is deployed with {deployed}; changing that would take it away from {', '.join(names)}, "
+        f"which stand{'s' if len(names) == 1 else ''} on it",
+        given="unset" if value is None else value if isinstance(value, str) else value.model_dump(),
+        allowed="what is deployed, as long as clusters are",
+        advice=f"destroy them first ({'; '.join(f'terradask destroy {name}' for name in names)}), or make another workspace "
+        "(workspace.name) beside this one",
+    )

@@ -1,0 +1,192 @@
+"""What AWS says of the resources that the network only uses: described, not judged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from terradask.errors import AccessDenied
+
+if TYPE_CHECKING:
+    from terradask._account.aws import Aws
+    from terradask_stacks.settings import NetworkSettings
+
+Description = Mapping[str, Any]
+
+#: What EC2 describes -> where its answer lists it, filter and attribute with its id.
+_IDENTIFIED = {
+    "vpcs": ("Vpcs", "vpc-id", "VpcId"),
+    "subnets": ("Subnets", "subnet-id", "SubnetId"),
+    "security_groups": ("SecurityGroups", "group-id", "GroupId"),
+    "images": ("Images", "image-id", "ImageId"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenFacts:
+    """What given resources are, in AWS's own words. A field is None where nobody looked, or nobody may look.
+
+    Parameters
+    ----------
+    region
+        Where they were looked for.
+    vpcs, subnets, security_groups, images
+        Id -> as EC2 describes it; what doesn't exist is left out. Groups are the given ones and those of endpoints.
+    dns
+        ``enableDnsSupport`` and ``enableDnsHostnames`` of the VPC.
+    route_tables, endpoints
+        All of the VPC's.
+    profiles
+        Name -> the instance profile with its roles, as IAM describes it.
+    boundaries
+        ARN -> the policy.
+    keys
+        ARN -> the key's metadata.
+    key_policy
+        The key's policy.
+    denied
+        The actions that AWS refused: what they would have told isn't known.
+    """
+
+    region: str
+    vpcs: Mapping[str, Description] | None = None
+    dns: Mapping[str, bool] | None = None
+    subnets: Mapping[str, Description] | None = None
+    route_tables: Sequence[Description] | None = None
+    endpoints: Sequence[Description] | None = None
+    security_groups: Mapping[str, Description] | None = None
+    profiles: Mapping[str, Description] | None = None
+    boundaries: Mapping[str, Description] | None = None
+    keys: Mapping[str, Description] | None = None
+    key_policy: Description | None = None
+    images: Mapping[str, Description] | None = None
+    denied: tuple[str, ...] = ()
+
+
+def describe_given(network: NetworkSettings, aws: Aws) -> GivenFacts:
+    """Ask AWS about everything that the settings name as given.
+
+    Parameters
+    ----------
+    network
+        The network's settings.
+    aws
+        Session for the workspace's region.
+
+    Notes
+    -----
+    Permissions needed: ``ec2:DescribeVpcs``, ``DescribeVpcAttribute``, ``DescribeSubnets``, ``DescribeRouteTables``,
+    ``DescribeVpcEndpoints``, ``DescribeSecurityGroups``, ``DescribeImages``; ``iam:GetInstanceProfile``, ``iam:GetPolicy``;
+    ``kms:DescribeKey``, ``kms:GetKeyPolicy``. Without one of them, what it would have told is left out.
+    """
+    jobs = _jobs(network, aws)
+    denied: list[str] = []
+
+    def answer(job: Callable[[], Any]) -> Any:
+        try:
+            with aws.explained():
+                return job()
+        except AccessDenied as error:
+            denied.append(error.action)
+            return None
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = dict(zip(jobs, pool.map(answer, jobs.values()), strict=True))
+    facts = GivenFacts(region=aws.region, **answers)
+    if network.vpc_id is not None:
+        groups = _group_ids(network, facts.endpoints or ())
+        facts = replace(facts, security_groups=answer(lambda: _by_id(aws, "security_groups", groups)))
+    return replace(facts, denied=tuple(sorted(denied)))
+
+
+def _jobs(network: NetworkSettings, aws: Aws) -> dict[str, Callable[[], Any]]:
+    """Return the field of the facts -> how to ask for it."""
+    jobs: dict[str, Callable[[], Any]] = {}
+    vpc_id, key_arn, boundary, image = network.vpc_id, network.kms_key_arn, network.permissions_boundary, network.image
+    if vpc_id is not None:
+        subnets = sorted({subnet for zone in network.subnets.values() for subnet in (zone.scheduler, zone.worker)})
+        jobs |= {
+            "vpcs": lambda: _by_id(aws, "vpcs", [vpc_id]),
+            "dns": lambda: _dns(aws.client("ec2"), vpc_id),
+            "subnets": lambda: _by_id(aws, "subnets", subnets),
+            "route_tables": lambda: _listed(aws, "route_tables", "RouteTables", "vpc-id", [vpc_id]),
+            "endpoints": lambda: _listed(aws, "vpc_endpoints", "VpcEndpoints", "vpc-id", [vpc_id]),
+        }
+    profiles = network.instance_profiles
+    if profiles is not None:
+        jobs["profiles"] = lambda: _profiles(aws.client("iam"), sorted({profiles.scheduler, profiles.worker}))
+    if boundary is not None:
+        jobs["boundaries"] = lambda: _boundary(aws.client("iam"), boundary)
+    if key_arn is not None:
+        jobs["keys"] = lambda: _key(aws.client("kms"), key_arn)
+        jobs["key_policy"] = lambda: _key_policy(aws.client("kms"), key_arn)
+    if image is not None:
+        jobs["images"] = lambda: _by_id(aws, "images", [image])
+    return jobs
+
+
+def _group_ids(network: NetworkSettings, endpoints: Sequence[Description]) -> list[str]:
+    given = network.security_groups
+    ids = {group["GroupId"] for endpoint in endpoints for group in endpoint.get("Groups", ())}
+    return sorted(ids | ({given.scheduler, given.worker} if given is not None else set()))
+
+
+def _listed(aws: Aws, what: str, listing: str, filter_name: str, values: Sequence[str]) -> list[Description]:
+    # By filter: what doesn't exist is then left out instead of an error that hides the rest.
+    pages = aws.client("ec2").get_paginator(f"describe_{what}").paginate(Filters=[{"Name": filter_name, "Values": list(values)}])
+    return [item for page in pages for item in page[listing]]
+
+
+def _by_id(aws: Aws, what: str, ids: Sequence[str]) -> dict[str, Description]:
+    listing, filter_name, key = _IDENTIFIED[what]
+    return {item[key]: item for item in _listed(aws, what, listing, filter_name, ids)} if ids else {}
+
+
+def _dns(client: Any, vpc_id: str) -> dict[str, bool] | None:
+    from botocore.exceptions import ClientError
+
+    found = {}
+    for attribute in ("enableDnsSupport", "enableDnsHostnames"):
+        try:
+            answer = client.describe_vpc_attribute(VpcId=vpc_id, Attribute=attribute)
+        except ClientError as error:
+            if error.response["Error"]["Code"].startswith("InvalidVpc"):
+                return None
+            raise
+        found[attribute] = bool(answer[attribute[0].upper() + attribute[1:]]["Value"])
+    return found
+
+
+def _profiles(client: Any, names: Sequence[str]) -> dict[str, Description]:
+    found = {}
+    for name in names:
+        try:
+            found[name] = client.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]
+        except client.exceptions.NoSuchEntityException:
+            continue
+    return found
+
+
+def _boundary(client: Any, arn: str) -> dict[str, Description]:
+    try:
+        return {arn: client.get_policy(PolicyArn=arn)["Policy"]}
+    except client.exceptions.NoSuchEntityException:
+        return {}
+
+
+def _key(client: Any, arn: str) -> dict[str, Description]:
+    try:
+        return {arn: client.describe_key(KeyId=arn)["KeyMetadata"]}
+    except client.exceptions.NotFoundException:
+        return {}
+
+
+def _key_policy(client: Any, arn: str) -> Description | None:
+    try:
+        policy: Description = json.loads(client.get_key_policy(KeyId=arn, PolicyName="default")["Policy"])
+    except client.exceptions.NotFoundException:
+        return None
+    return policy

@@ -1,0 +1,234 @@
+"""Whether given security groups let hosts do what they must: reach each other, AWS, and be reached by clients. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import TYPE_CHECKING
+
+from terradask._network.given_findings import LikelyFinding, own_tag
+from terradask._network.given_network import interface_endpoints, subnet_id
+from terradask_modules.names import ROLES, SCHEDULER_PORTS
+from terradask_stacks.checks import HOST_SERVICES
+from terradask_stacks.errors import Finding
+
+if TYPE_CHECKING:
+    from terradask._network.given_facts import Description, GivenFacts
+    from terradask_stacks.settings import Settings
+
+Ports = tuple[int, int]
+
+HTTPS: Ports = (443, 443)
+#: Dask's workers let the system choose their ports; Linux chooses from these (net.ipv4.ip_local_port_range).
+WORKER_PORTS: Ports = (32768, 60999)
+
+_EVERYWHERE = ip_network("0.0.0.0/0")
+
+#: Who calls whom, on which ports.
+_CALLS: tuple[tuple[str, str, Ports], ...] = (
+    ("worker", "scheduler", SCHEDULER_PORTS),
+    ("scheduler", "worker", WORKER_PORTS),
+    ("worker", "worker", WORKER_PORTS),
+)
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Whom a rule of a security group may name.
+
+    Parameters
+    ----------
+    group
+        Its security group. None: not known yet, or somebody outside.
+    blocks
+        Its addresses.
+    """
+
+    group: str | None
+    blocks: tuple[IPv4Network | IPv6Network, ...]
+
+
+def firewall_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:
+    """Find what given security groups, and those of the VPC's endpoints, don't let through."""
+    if settings.network.vpc_id is None or facts.security_groups is None:
+        return
+    peers = {role: _hosts(settings, facts, role) for role in ROLES}
+    if settings.network.security_groups is not None:
+        known = facts.security_groups
+        groups = {role: known[peer.group] for role, peer in peers.items() if peer.group is not None and peer.group in known}
+        yield from _existence_findings(settings, facts, peers)
+        yield from _call_findings(groups, peers)
+        yield from _egress_findings(groups)
+        yield from _client_findings(settings, groups)
+    yield from _endpoint_findings(facts, peers)
+
+
+def admits(permissions: Iterable[Description], ports: Ports, peer: Peer) -> bool:
+    """Tell whether rules of a security group, in one direction, let TCP through between it and a peer on all of some ports."""
+    permissions = list(permissions)
+    named = [_span(p) for p in permissions if peer.group is not None and peer.group in _groups(p)]
+    return all(_covered(ports, [*named, *(_span(p) for p in permissions if _holds(p, block))]) for block in peer.blocks)
+
+
+def _hosts(settings: Settings, facts: GivenFacts, role: str) -> Peer:
+    given = settings.network.security_groups
+    ids = {subnet_id(settings, zone, role) for zone in settings.network.subnets}
+    blocks = {subnet["CidrBlock"] for key, subnet in (facts.subnets or {}).items() if key in ids and subnet.get("CidrBlock")}
+    return Peer(None if given is None else getattr(given, role), tuple(ip_network(block) for block in sorted(blocks)))
+
+
+def _existence_findings(settings: Settings, facts: GivenFacts, peers: dict[str, Peer]) -> Iterator[Finding]:
+    vpc_id = settings.network.vpc_id
+    for role, peer in peers.items():
+        where, group = f"network.security_groups.{role}", (facts.security_groups or {}).get(str(peer.group))
+        allowed = f"a security group of {vpc_id}"
+        if group is None:
+            yield Finding(
+                where=where,
+                problem=f"there is no such security group in {facts.region} that this account may see",
+                given=peer.group,
+                allowed=allowed,
+                advice=f"aws ec2 describe-security-groups --filters Name=vpc-id,Values={vpc_id} lists those there are",
+            )
+            continue
+        yield from own_tag(where, str(peer.group), group, settings.workspace.name)
+        if group.get("VpcId") != vpc_id:
+            yield Finding(
+                where=where,
+                problem=f"the security group lies in another VPC: {group.get('VpcId')}",
+                given=peer.group,
+                allowed=allowed,
+                advice=f"give one of {vpc_id}",
+            )
+
+
+def _call_findings(groups: dict[str, Description], peers: dict[str, Peer]) -> Iterator[Finding]:
+    for caller, called, ports in _CALLS:
+        for role, other, direction, key in (
+            (called, caller, "in from", "IpPermissions"),
+            (caller, called, "out to", "IpPermissionsEgress"),
+        ):
+            # Without the other's subnets, which are told of elsewhere, nothing can be said about rules that name addresses.
+            if role not in groups or not peers[other].blocks:
+                continue
+            permissions = groups[role].get(key, ())
+            if admits(permissions, ports, peers[other]):
+                continue
+            by_list = any(p.get("PrefixListIds") and _covered(ports, [_span(p)]) for p in permissions)
+            kind = LikelyFinding if by_list else Finding
+            yield kind(
+                where=f"network.security_groups.{role}",
+                problem=f"{role}s' group doesn't let TCP ports {_shown(ports)} {direction} {other}s: {caller}s call {called}s there",
+                given=peers[role].group,
+                allowed=f"a rule for TCP {_shown(ports)} that names {peers[other].group}"
+                + (" (a prefix list may hold their addresses, which isn't looked into)" if by_list else ""),
+                advice=f"have the rule added: {'inbound' if key == 'IpPermissions' else 'outbound'}, TCP {_shown(ports)}, "
+                f"peer {peers[other].group}",
+            )
+
+
+def _egress_findings(groups: dict[str, Description]) -> Iterator[Finding]:
+    for role, group in groups.items():
+        permissions = list(group.get("IpPermissionsEgress", ()))
+        if admits(permissions, HTTPS, Peer(None, (_EVERYWHERE,))):
+            continue
+        some = any(_covered(HTTPS, [_span(p)]) for p in permissions)
+        yield (LikelyFinding if some else Finding)(
+            where=f"network.security_groups.{role}",
+            problem=f"{role}s' group lets port 443 out "
+            + (
+                "to some addresses alone: are AWS's services, or their endpoints, among them?"
+                if some
+                else "to nobody: hosts reach no AWS service"
+            ),
+            given=group.get("GroupId"),
+            allowed="TCP 443 to 0.0.0.0/0, or to the VPC's endpoints and S3's prefix list",
+            advice="have the outbound rule added",
+        )
+
+
+def _client_findings(settings: Settings, groups: dict[str, Description]) -> Iterator[Finding]:
+    scheduler = groups.get("scheduler")
+    if scheduler is None:
+        return
+    permissions = list(scheduler.get("IpPermissions", ()))
+    for rule in settings.network.ingress:
+        for ports in rule.port_ranges:
+            if not admits(permissions, ports, Peer(None, (ip_network(rule.cidr),))):
+                yield Finding(
+                    where="network.ingress",
+                    problem=f"the given security group of schedulers doesn't let {rule.cidr} in on ports {_shown(ports)}, and terradask "
+                    "changes nothing in it",
+                    given=scheduler.get("GroupId"),
+                    allowed="what the group lets in",
+                    advice="have the inbound rule added to the group, or correct network.ingress",
+                )
+    for role, group in groups.items():
+        if any(_EVERYWHERE in _blocks(p) or ip_network("::/0") in _blocks(p) for p in group.get("IpPermissions", ())):
+            yield LikelyFinding(
+                where=f"network.security_groups.{role}",
+                problem=f"{role}s' group lets the whole internet in",
+                given=group.get("GroupId"),
+                allowed="rules that name the addresses of clients",
+                advice="narrow the inbound rules from 0.0.0.0/0 and ::/0",
+            )
+
+
+def _endpoint_findings(facts: GivenFacts, peers: dict[str, Peer]) -> Iterator[Finding]:
+    """Find endpoints that shut hosts out: with private DNS a service is reached through them or not at all."""
+    for service in HOST_SERVICES:
+        for endpoint in interface_endpoints(facts, service):
+            ids = [group["GroupId"] for group in endpoint.get("Groups", ())]
+            permissions = [p for id_ in ids for p in (facts.security_groups or {}).get(id_, {}).get("IpPermissions", ())]
+            shut_out = [role for role, peer in peers.items() if ids and peer.blocks and not admits(permissions, HTTPS, peer)]
+            if shut_out:
+                yield (LikelyFinding if any(p.get("PrefixListIds") for p in permissions) else Finding)(
+                    where="network.vpc_id",
+                    problem=f"the VPC's endpoint for {service} answers for that service and doesn't let port 443 in from "
+                    f"{' and '.join(f'{role}s' for role in shut_out)}",
+                    given=endpoint.get("VpcEndpointId"),
+                    allowed="an inbound rule for TCP 443 from the hosts' subnets or groups",
+                    advice=f"have it added to {', '.join(ids)}",
+                )
+
+
+def _span(permission: Description) -> Ports | None:
+    """Return the TCP ports of a rule; None where it is about something else."""
+    protocol = str(permission.get("IpProtocol"))
+    if protocol == "-1":
+        return (0, 65535)
+    return (int(permission.get("FromPort", 0)), int(permission.get("ToPort", 65535))) if protocol in {"tcp", "6"} else None
+
+
+def _covered(ports: Ports, spans: Sequence[Ports | None]) -> bool:
+    """Tell whether spans, laid together, hold all ports."""
+    following = ports[0]
+    for first, last in sorted(span for span in spans if span is not None):
+        if first > following:
+            break
+        following = max(following, last + 1)
+    return following > ports[1]
+
+
+def _groups(permission: Description) -> list[str]:
+    return [pair["GroupId"] for pair in permission.get("UserIdGroupPairs", ())]
+
+
+def _blocks(permission: Description) -> list[IPv4Network | IPv6Network]:
+    ranges = [item["CidrIp"] for item in permission.get("IpRanges", ())] + [item["CidrIpv6"] for item in permission.get("Ipv6Ranges", ())]
+    return [ip_network(block, strict=False) for block in ranges]
+
+
+def _holds(permission: Description, wanted: IPv4Network | IPv6Network) -> bool:
+    return any(_is_within(wanted, block) for block in _blocks(permission))
+
+
+def _is_within(inner: IPv4Network | IPv6Network, outer: IPv4Network | IPv6Network) -> bool:
+    if isinstance(inner, IPv4Network) and isinstance(outer, IPv4Network):
+        return inner.subnet_of(outer)
+    return isinstance(inner, IPv6Network) and isinstance(outer, IPv6Network) and inner.subnet_of(outer)
+
+
+def _shown(ports: Ports) -> str:
+    return str(ports[0]) if ports[0] == ports[1] else f"{ports[0]}-{ports[1]}"

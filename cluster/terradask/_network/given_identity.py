@@ -1,0 +1,184 @@
+"""Whether given instance profiles, a permissions boundary, a KMS key and an image can be used by hosts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from terradask._network.given_findings import LikelyFinding, own_tag
+from terradask_modules.names import ROLES
+from terradask_stacks.errors import Finding
+
+if TYPE_CHECKING:
+    from terradask._network.given_facts import Description, GivenFacts
+    from terradask_stacks.settings import Settings
+
+ARCHITECTURE = "x86_64"
+
+#: The role by which Auto Scaling launches instances.
+AUTO_SCALING_ROLE = "role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
+
+
+def identity_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:
+    """Find what is wrong with profiles, roles, the boundary, the key and the image."""
+    yield from _profile_findings(settings, facts)
+    boundary = settings.network.permissions_boundary
+    if boundary is not None and facts.boundaries is not None and boundary not in facts.boundaries:
+        yield Finding(
+            where="network.permissions_boundary",
+            problem="there is no such policy",
+            given=boundary,
+            allowed="a managed policy of this account, or of AWS's",
+            advice="correct it; aws iam list-policies --scope Local lists those there are",
+        )
+    yield from _key_findings(settings, facts)
+    yield from _image_findings(settings, facts)
+
+
+def trusts_instances(role: Description) -> bool:
+    """Tell whether EC2 may hand a role to instances."""
+    return any(
+        statement.get("Effect") == "Allow"
+        and any(action in {"sts:AssumeRole", "sts:*", "*"} for action in _listed(statement.get("Action")))
+        and any(str(service).startswith("ec2.amazonaws.com") for service in _principals(statement, "Service"))
+        for statement in _listed(role.get("AssumeRolePolicyDocument", {}).get("Statement"))
+    )
+
+
+def key_policy_names(policy: Description, kind: str, ending: str) -> bool:
+    """Tell whether a key's policy allows something to a principal, by its name's ending, or to everybody."""
+    return any(
+        statement.get("Effect") == "Allow"
+        and any(str(principal) == "*" or str(principal).endswith(ending) for principal in _principals(statement, kind))
+        for statement in _listed(policy.get("Statement"))
+    )
+
+
+def _profile_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:
+    given = settings.network.instance_profiles
+    if given is None:
+        return
+    if settings.network.data_buckets:
+        yield Finding(
+            where="network.data_buckets",
+            problem="rights on data are policies of the hosts' roles, and the given roles are left as they are",
+            given=list(settings.network.data_buckets),
+            allowed="no data_buckets with network.instance_profiles",
+            advice="let the given roles read and write these buckets, and leave data_buckets out",
+        )
+    if facts.profiles is None:
+        return
+    for role in ROLES:
+        where, name = f"network.instance_profiles.{role}", getattr(given, role)
+        profile = facts.profiles.get(name)
+        if profile is None:
+            yield Finding(
+                where=where,
+                problem="there is no such instance profile in this account",
+                given=name,
+                allowed="the name of an instance profile (a role alone isn't one)",
+                advice="aws iam list-instance-profiles lists those there are",
+            )
+            continue
+        yield from own_tag(where, name, profile, settings.workspace.name)
+        roles = profile.get("Roles", ())
+        if not roles:
+            yield Finding(
+                where=where,
+                problem="the instance profile holds no role",
+                given=name,
+                allowed="an instance profile with a role",
+                advice=f"aws iam add-role-to-instance-profile --instance-profile-name {name} --role-name ROLE",
+            )
+        elif not trusts_instances(roles[0]):
+            yield Finding(
+                where=where,
+                problem=f"its role {roles[0].get('RoleName')} doesn't trust EC2: instances would get no credentials",
+                given=name,
+                allowed="a role that lets ec2.amazonaws.com call sts:AssumeRole",
+                advice="have the role's trust policy changed, or give another profile",
+            )
+
+
+def _key_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:
+    arn, where = settings.network.kms_key_arn, "network.kms_key_arn"
+    if arn is None or facts.keys is None:
+        return
+    allowed = f"an enabled symmetric key for encryption in {facts.region}"
+    key = facts.keys.get(arn)
+    if arn.split(":")[3] != facts.region or key is None:
+        yield Finding(
+            where=where,
+            problem=f"there is no such key in {facts.region}",
+            given=arn,
+            allowed=allowed,
+            advice="give a key of workspace.region; aws kms list-keys lists those there are",
+        )
+        return
+    wanted = (("KeyState", "Enabled"), ("KeyUsage", "ENCRYPT_DECRYPT"), ("KeySpec", "SYMMETRIC_DEFAULT"))
+    for attribute, value in wanted:
+        if key.get(attribute, value) != value:
+            yield Finding(
+                where=where,
+                problem=f"the key can't encrypt for hosts: its {attribute} is {key[attribute]}",
+                given=arn,
+                allowed=allowed,
+                advice="enable it (aws kms enable-key), or give another one" if attribute == "KeyState" else "give another key",
+            )
+    if facts.key_policy is not None:
+        yield from _key_policy_findings(arn, facts.key_policy, facts.region)
+
+
+def _key_policy_findings(arn: str, policy: Description, region: str) -> Iterator[Finding]:
+    # Grants do the same as a policy, and aren't looked into: likely, not certain.
+    for kind, ending, who, source in (
+        (
+            "AWS", AUTO_SCALING_ROLE, "Auto Scaling's role (AWSServiceRoleForAutoScaling): instances with encrypted volumes won't start",
+            "https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html",
+        ),
+        (
+            "Service", f"logs.{region}.amazonaws.com", "CloudWatch Logs: the log group can't be encrypted with it",
+            "https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html",
+        ),
+    ):  # fmt: skip
+        if not key_policy_names(policy, kind, ending):
+            yield LikelyFinding(
+                where="network.kms_key_arn",
+                problem=f"the key's policy doesn't name {who}, unless a grant lets it",
+                given=arn,
+                allowed=f"a policy that names {ending}",
+                advice=f"have it added to the key's policy: {source}",
+            )
+
+
+def _image_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:
+    image = settings.network.image
+    if image is None or facts.images is None:
+        return
+    found = facts.images.get(image)
+    problem = None
+    if found is None:
+        problem = f"there is no such image in {facts.region} that this account may launch"
+    elif found.get("Architecture", ARCHITECTURE) != ARCHITECTURE:
+        problem = f"the image is for {found['Architecture']}"
+    elif found.get("State", "available") != "available":
+        problem = f"the image is {found['State']}"
+    if problem is not None:
+        yield Finding(
+            where="network.image",
+            problem=problem,
+            given=image,
+            allowed=f"an available image for {ARCHITECTURE}",
+            advice="correct network.image, or leave it out for the newest Amazon Linux 2023",
+        )
+
+
+def _principals(statement: Mapping[str, Any], kind: str) -> list[Any]:
+    principal = statement.get("Principal")
+    return ["*"] if principal == "*" else _listed((principal or {}).get(kind))
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]

@@ -1,0 +1,1 @@
+"""Plans: read, judged, shown, kept, and applied as they were reviewed."""

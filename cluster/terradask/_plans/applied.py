@@ -1,0 +1,114 @@
+"""What each stack was applied from, as a note in the workspace bucket: stacks that would be planned as unchanged needn't be planned."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from terradask._network.baseline import BASELINE_KEY
+from terradask._plans.basis import configuration_sha256
+from terradask._state.version import state_version
+from terradask.errors import AccessDenied
+from terradask_modules.names import NETWORK_STACK
+
+if TYPE_CHECKING:
+    from terradask._account.aws import Aws
+
+APPLIED_FORMAT = 1
+_PARALLEL_READS = 16
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a stack was applied from, and the state that this left.
+
+    Parameters
+    ----------
+    configuration_sha256
+        Checksum of the configuration.
+    inputs_sha256
+        Checksum of what the configuration reads when it is planned: for a cluster, what the network tells it; else empty.
+    serial, lineage
+        The state afterwards: whoever else applies or destroys changes it.
+    """
+
+    configuration_sha256: str
+    inputs_sha256: str
+    serial: int
+    lineage: str
+
+
+class AppliedNotes:
+    """The notes of one workspace, each under ``applied/`` in its bucket.
+
+    Parameters
+    ----------
+    aws
+        Session for the workspace's account and region.
+    bucket
+        The workspace bucket.
+
+    Notes
+    -----
+    Permissions needed: ``s3:GetObject`` and ``PutObject`` on ``applied/*``, ``GetObject`` on ``workspace.json`` and on the states.
+    """
+
+    def __init__(self, aws: Aws, bucket: str) -> None:
+        self._aws = aws
+        self._bucket = bucket
+
+    def write(self, stack: str, folder: Path) -> None:
+        """Note that a stack was applied just now from what is in its folder."""
+        document = {"format": APPLIED_FORMAT, **asdict(self._now(folder, self._inputs(stack)))}
+        with self._aws.explained():
+            self._aws.client("s3").put_object(
+                Bucket=self._bucket, Key=_key(stack), Body=json.dumps(document).encode(), ContentType="application/json"
+            )
+
+    def unchanged(self, folders: Mapping[str, Path]) -> tuple[str, ...]:
+        """Return the stacks that a plan would find unchanged, unless something was changed beside Terraform.
+
+        Parameters
+        ----------
+        folders
+            Stack -> its folder, synthesised just now.
+        """
+        baseline = self._inputs("")
+        with ThreadPoolExecutor(_PARALLEL_READS) as pool:
+            same = pool.map(lambda name: self._is_unchanged(name, folders[name], "" if name == NETWORK_STACK else baseline), folders)
+            return tuple(stack for stack, unchanged in zip(folders, same, strict=True) if unchanged)
+
+    def _is_unchanged(self, stack: str, folder: Path, inputs: str) -> bool:
+        try:
+            noted = json.loads(self._read(_key(stack)) or b"")
+        except (ValueError, AccessDenied):
+            return False
+        return bool(noted == {"format": APPLIED_FORMAT, **asdict(self._now(folder, inputs))})
+
+    def _now(self, folder: Path, inputs: str) -> Applied:
+        return Applied(configuration_sha256(folder), inputs, **asdict(state_version(folder, self._aws)))
+
+    def _inputs(self, stack: str) -> str:
+        text = None if stack == NETWORK_STACK else self._read(BASELINE_KEY)
+        return hashlib.sha256(text).hexdigest() if text is not None else ""
+
+    def _read(self, key: str) -> bytes | None:
+        from botocore.exceptions import ClientError
+
+        client: Any = self._aws.client("s3")
+        with self._aws.explained():
+            try:
+                return bytes(client.get_object(Bucket=self._bucket, Key=key)["Body"].read())
+            except ClientError as error:
+                if error.response["Error"]["Code"] in {"NoSuchKey", "NoSuchBucket", "404"}:
+                    return None
+                raise
+
+
+def _key(stack: str) -> str:
+    return f"applied/{stack}.json"

@@ -1,0 +1,223 @@
+"""What a saved plan was made from, and in what it may not differ when it is applied."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import re
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from terradask._terraform.plan_file import sha256_of
+from terradask._terraform.terraform import CONFIGURATION, LOCK_FILE
+from terradask.errors import PlanChanged
+
+#: Our own rule: what was reviewed a day ago is reviewed again.
+PLAN_LIFETIME = datetime.timedelta(hours=24)
+
+_PROVIDER = re.compile(r'provider "[^"]*/hashicorp/aws" \{\s*version\s*=\s*"([^"]+)"')
+
+
+@dataclass(frozen=True)
+class StateVersion:
+    """Which state it is, and how often it was written; zero and empty where there is none.
+
+    Parameters
+    ----------
+    serial, lineage
+        Terraform's own.
+    """
+
+    serial: int = 0
+    lineage: str = ""
+
+
+@dataclass(frozen=True)
+class PlanPlace:
+    """What a plan is for.
+
+    Parameters
+    ----------
+    workspace, account, region
+        The workspace's name, and where it lies.
+    """
+
+    workspace: str
+    account: str
+    region: str
+
+
+@dataclass(frozen=True)
+class PlanBasis:
+    """What a plan was made from.
+
+    Parameters
+    ----------
+    stack
+        ``network``, or the cluster's name.
+    destroy
+        Whether it destroys the stack.
+    workspace, account, region
+        What it is for.
+    terradask_version, terraform_version, provider_version
+        What made it.
+    configuration_sha256
+        Checksum of the configuration.
+    serial, lineage
+        The state that it starts from.
+    planned_at
+        When it was made, UTC, in ISO 8601.
+    """
+
+    stack: str
+    destroy: bool
+    workspace: str
+    account: str
+    region: str
+    terradask_version: str
+    terraform_version: str
+    provider_version: str
+    configuration_sha256: str
+    serial: int
+    lineage: str
+    planned_at: str
+
+    @property
+    def expires_at(self) -> str:
+        """Until when it can be applied, UTC, in ISO 8601."""
+        return (datetime.datetime.fromisoformat(self.planned_at) + PLAN_LIFETIME).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def check_origin(self, place: PlanPlace, *, terraform_version: str) -> None:
+        """Refuse a plan that was made for another workspace, or by other versions.
+
+        Parameters
+        ----------
+        place
+            The workspace to which it is to be applied.
+        terraform_version
+            The Terraform that is to apply it.
+
+        Raises
+        ------
+        PlanChanged
+            Naming which.
+        """
+        found = {
+            "workspace": (self.workspace, place.workspace),
+            "account": (self.account, place.account),
+            "region": (self.region, place.region),
+            "terradask version": (self.terradask_version, terradask_version()),
+            "Terraform version": (self.terraform_version, terraform_version),
+        }
+        for what, (planned, here) in found.items():
+            self._same(what, planned, here)
+
+    def check_expiry(self, now: datetime.datetime | None = None) -> None:
+        """Refuse a plan that is too old.
+
+        Parameters
+        ----------
+        now
+            The time. Unset: now.
+
+        Raises
+        ------
+        PlanChanged
+            With ``expiry``.
+        """
+        now = now or datetime.datetime.now(datetime.UTC)
+        if now > datetime.datetime.fromisoformat(self.expires_at):
+            hours = PLAN_LIFETIME // datetime.timedelta(hours=1)
+            raise PlanChanged(
+                f"the plan of {self.stack} has expired: a plan can be applied for {hours} hours",
+                what="expiry",
+                given=f"planned at {self.planned_at}",
+            )
+
+    def check_configuration(self, folder: Path) -> None:
+        """Refuse where a stack's folder has another configuration than the plan was made from.
+
+        Raises
+        ------
+        PlanChanged
+            With ``provider version`` or ``configuration``.
+        """
+        self._same("provider version", self.provider_version, provider_version(folder))
+        if configuration_sha256(folder) != self.configuration_sha256:
+            raise PlanChanged(
+                f"the configuration of {self.stack} has changed since the plan was made", what="configuration", given=str(folder)
+            )
+
+    def check_state(self, now: StateVersion) -> None:
+        """Refuse where the state isn't the one that the plan starts from.
+
+        Raises
+        ------
+        PlanChanged
+            With ``state lineage`` or ``state serial``.
+        """
+        self._same("state lineage", self.lineage or "no state", now.lineage or "no state")
+        self._same("state serial", str(self.serial), str(now.serial))
+
+    def _same(self, what: str, planned: str, here: str) -> None:
+        if planned != here:
+            raise PlanChanged(f"the plan of {self.stack} was made with another {what}", what=what, given=f"planned {planned}, now {here}")
+
+
+@dataclass(frozen=True)
+class PlanArchive:
+    """What Terraform itself wrote into a plan's file.
+
+    Parameters
+    ----------
+    terraform_version
+        The Terraform that made it.
+    state
+        The state that it starts from.
+    """
+
+    terraform_version: str
+    state: StateVersion
+
+    @classmethod
+    def read(cls, path: Path) -> PlanArchive:
+        """Read a plan's file.
+
+        Raises
+        ------
+        PlanChanged
+            If the file is cut off, or no plan of Terraform's.
+        """
+        try:
+            with zipfile.ZipFile(path) as archive:
+                document = json.loads(archive.read("tfstate"))
+            return cls(str(document["terraform_version"]), StateVersion(int(document["serial"]), str(document["lineage"])))
+        except (OSError, zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, EOFError) as error:
+            raise PlanChanged(
+                "the plan's file can't be read: it was cut off, or is no plan", what="file", given=f"{path}: {error}"
+            ) from error
+
+
+def terradask_version() -> str:
+    """Return the version of the installed distribution."""
+    return importlib.metadata.version("terradask")
+
+
+def provider_version(folder: Path) -> str:
+    """Return the AWS provider's version in a stack's lock file; empty where there is none."""
+    try:
+        found = _PROVIDER.search((folder / LOCK_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ""
+    return found[1] if found else ""
+
+
+def configuration_sha256(folder: Path) -> str:
+    """Return a checksum of a stack's configuration and its provider's lock; empty where there is none."""
+    try:
+        return "-".join(sha256_of(folder / name)[:32] for name in (CONFIGURATION, LOCK_FILE))
+    except FileNotFoundError:
+        return ""

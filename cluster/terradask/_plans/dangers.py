@@ -1,0 +1,221 @@
+"""What a reviewer must not miss in a plan: what goes away, who is let in, what may be done."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from terradask._plans.secrets import masked_text
+from terradask._plans.values import decoded
+
+#: What losing a resource means, where its name doesn't say it.
+_MEANING = {
+    "aws_autoscaling_group": "every host of the group ends, with the results that it holds",
+    "aws_s3_bucket": "the clusters' states and descriptors are lost",
+    "aws_secretsmanager_secret": "hosts and clients of a running cluster lose their keys",
+    "aws_vpc": "every cluster of the workspace is cut off",
+    "aws_subnet": "hosts in this subnet end",
+    "aws_security_group": "hosts in this group can't be reached until their templates name the new one",
+    "aws_cloudwatch_log_group": "the hosts' logs are lost",
+}
+
+_POLICY_ATTRIBUTES = ("policy", "assume_role_policy", "inline_policy")
+#: Resources that add to what a role may do, without a change to the role.
+_ON_ROLES = ("aws_iam_role_policy", "aws_iam_role_policy_attachment")
+_INGRESS_RULES = ("aws_vpc_security_group_ingress_rule", "aws_security_group_rule", "aws_security_group")
+
+
+@dataclass(frozen=True)
+class Danger:
+    """Something to look at twice.
+
+    Parameters
+    ----------
+    kind
+        ``running``, ``destroy``, ``replace``, ``ingress`` or ``iam``.
+    address
+        The resource.
+    text
+        What happens.
+    """
+
+    kind: str
+    address: str
+    text: str
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the fields for JSON output."""
+        return asdict(self)
+
+
+def new_roles(resources: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the names of the roles that a plan makes: what they may do widens nothing that is there."""
+    made = (r["change"] for r in resources if r["type"] == "aws_iam_role" and "create" in r["change"]["actions"])
+    return frozenset(str((change.get("after") or {}).get("name")) for change in made)
+
+
+def dangers_of(resource: Mapping[str, Any], action: str, because: str | None, roles_made: Collection[str] = ()) -> list[Danger]:
+    """Return what is dangerous in one entry of a plan's ``resource_changes``.
+
+    Parameters
+    ----------
+    resource
+        The entry.
+    action
+        What happens to the resource, as `Change` calls it.
+    because
+        What forces a replacement.
+    roles_made
+        Names of the roles that the same plan makes.
+    """
+    address, kind, change = resource["address"], resource["type"], resource["change"]
+    found: list[Danger] = []
+    meaning = _MEANING.get(kind)
+    if action == "delete":
+        found.append(Danger("destroy", address, _sentence("is destroyed", None, meaning)))
+    if action == "replace":
+        found.append(Danger("replace", address, _sentence("is replaced", because, meaning)))
+    if action in ("create", "update", "replace"):
+        found.extend(_ingress(address, kind, change))
+        on_old_role = kind in _ON_ROLES and (change.get("after") or {}).get("role") not in (None, *roles_made)
+        found.extend(_iam(address, "update" if on_old_role else action, change))
+    return [Danger(danger.kind, danger.address, masked_text(danger.text)) for danger in found]
+
+
+def _sentence(what: str, because: str | None, meaning: str | None) -> str:
+    reason = f" because of {because}" if because else ""
+    return f"{what}{reason}{': ' + meaning if meaning else ''}"
+
+
+# ---- who is let in --------------------------------------------------------------------------------------------------
+
+_Opening = tuple[str, str]
+
+
+def _ingress(address: str, kind: str, change: Mapping[str, Any]) -> list[Danger]:
+    if kind not in _INGRESS_RULES:
+        return []
+    before, after = _openings(kind, change.get("before")), _openings(kind, change.get("after"))
+    new = [opening for opening in sorted(after) if not any(_covers(old, opening) for old in before)]
+    return [
+        Danger("ingress", address, f"lets {source} in at {ports}{' - the whole internet' if _everyone(source) else ''}")
+        for source, ports in new
+    ]
+
+
+def _openings(kind: str, values: Any) -> set[_Opening]:
+    """Return sources by address block and ports; sources that are security groups let nobody in from outside."""
+    if not values:
+        return set()
+    if kind == "aws_security_group":
+        rules = values.get("ingress") or []
+        return {
+            (block, _ports(rule)) for rule in rules for block in [*(rule.get("cidr_blocks") or []), *(rule.get("ipv6_cidr_blocks") or [])]
+        }
+    if kind == "aws_security_group_rule":
+        if values.get("type") != "ingress":
+            return set()
+        blocks = [*(values.get("cidr_blocks") or []), *(values.get("ipv6_cidr_blocks") or [])]
+        return {(block, _ports(values)) for block in blocks}
+    return {(block, _ports(values)) for block in (values.get("cidr_ipv4"), values.get("cidr_ipv6")) if block}
+
+
+def _ports(rule: Mapping[str, Any]) -> str:
+    protocol = rule.get("ip_protocol") or rule.get("protocol")
+    first, last = rule.get("from_port"), rule.get("to_port")
+    if protocol in ("-1", "all") or first is None:
+        return "every port"
+    return f"{protocol} {first}" if first == last else f"{protocol} {first}-{last}"
+
+
+def _covers(old: _Opening, new: _Opening) -> bool:
+    if old[1] not in (new[1], "every port"):
+        return False
+    try:
+        old_block, new_block = ipaddress.ip_network(old[0], strict=False), ipaddress.ip_network(new[0], strict=False)
+    except ValueError:
+        return old[0] == new[0]
+    if isinstance(old_block, ipaddress.IPv4Network) and isinstance(new_block, ipaddress.IPv4Network):
+        return new_block.subnet_of(old_block)
+    return old_block == new_block
+
+
+def _everyone(block: str) -> bool:
+    return block in ("0.0.0.0/0", "::/0")
+
+
+# ---- what may be done -----------------------------------------------------------------------------------------------
+
+
+def _iam(address: str, action: str, change: Mapping[str, Any]) -> list[Danger]:
+    before, after = change.get("before") or {}, change.get("after") or {}
+    unknown = change.get("after_unknown") or {}
+    found: list[Danger] = []
+    for name in _POLICY_ATTRIBUTES:
+        if action != "create" and unknown.get(name) is True:
+            found.append(Danger("iam", address, f"{name} changes, and is known only after the apply"))
+        granted = _grants(after.get(name))
+        if action == "create":
+            granted = {grant for grant in granted if grant[0].endswith("*") and grant[1] == "*" and grant[0] in ("*", "iam:*", "*:*")}
+        else:
+            old = _grants(before.get(name))
+            granted = {grant for grant in granted if not any(_grant_covers(earlier, grant) for earlier in old)}
+            found.extend(
+                Danger("iam", address, f"no longer denies {what} on {where}{_when(condition)}")
+                for what, where, condition in sorted(_grants(before.get(name), "Deny") - _grants(after.get(name), "Deny"))
+            )
+        found.extend(Danger("iam", address, f"allows {what} on {where}{_when(condition)}") for what, where, condition in sorted(granted))
+    if action != "create":
+        attached = after.get("policy_arn")
+        if attached and attached != before.get("policy_arn"):
+            found.append(Danger("iam", address, f"allows {after.get('role')} what {attached} allows"))
+        if before.get("permissions_boundary") and not after.get("permissions_boundary") and not unknown.get("permissions_boundary"):
+            found.append(Danger("iam", address, f"is no longer bounded by {before['permissions_boundary']}"))
+    return found
+
+
+_Grant = tuple[str, str, str]
+
+
+def _grants(policy: Any, effect: str = "Allow") -> set[_Grant]:
+    """Return action or principal, resource, and condition of every statement."""
+    document = decoded(policy)
+    if not isinstance(document, Mapping):
+        return set()
+    grants: set[_Grant] = set()
+    for statement in _list(document.get("Statement")):
+        if not isinstance(statement, Mapping) or statement.get("Effect") != effect:
+            continue
+        principal = statement.get("Principal")
+        who = f" to {json.dumps(principal, sort_keys=True)}" if principal is not None else ""
+        condition = json.dumps(statement.get("Condition"), sort_keys=True) if statement.get("Condition") else ""
+        actions = _list(statement.get("Action")) or [f"everything but {', '.join(map(str, _list(statement.get('NotAction'))))}"]
+        for act in actions:
+            grants.update((f"{act}{who}", str(where), condition) for where in _list(statement.get("Resource")) or ["itself"])
+    return grants
+
+
+def _grant_covers(old: _Grant, new: _Grant) -> bool:
+    """Tell whether what is newly written was allowed before."""
+    if "everything but" in new[0] and old[0] != new[0]:
+        return False
+    return fnmatchcase(new[0], _pattern(old[0])) and fnmatchcase(new[1], _pattern(old[1])) and old[2] in ("", new[2])
+
+
+def _pattern(text: str) -> str:
+    # IAM has wildcards and no sets of characters.
+    return text.replace("[", "[[]")
+
+
+def _list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def _when(condition: str) -> str:
+    return f" when {condition}" if condition else ""

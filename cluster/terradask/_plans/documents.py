@@ -1,0 +1,141 @@
+"""Documents inside of a plan's values - policies, user data, descriptors - as lines that can be compared, with secrets masked."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import difflib
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from terradask._plans.secrets import SENSITIVE, in_environment, looks_secret, masked_text, secret_name
+
+_USER_DATA = ("user_data", "user_data_base64")
+_CONTEXT_LINES = 3
+_LONGEST = 1_000_000
+
+
+@dataclass(frozen=True)
+class DocumentChange:
+    """A document that changes.
+
+    Parameters
+    ----------
+    path
+        The attribute that holds it.
+    lines
+        A unified diff, each line beginning with ``+``, ``-``, a blank or ``@@``; secrets are masked.
+    """
+
+    path: str
+    lines: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON output."""
+        return {**asdict(self), "lines": list(self.lines)}
+
+
+def document_changes(change: Mapping[str, Any]) -> tuple[DocumentChange, ...]:
+    """Return the documents among the attributes of a ``change`` of Terraform's plan JSON that differ, in the order of their names.
+
+    What Terraform marks as sensitive, and what is known only after the apply, is left out.
+    """
+    before, after = change.get("before") or {}, change.get("after") or {}
+    unknown = change.get("after_unknown") or {}
+    marks = [change.get("before_sensitive") or {}, change.get("after_sensitive") or {}]
+    found = []
+    for name in sorted({*before, *after}):
+        if unknown.get(name) or any(_marked(side, name) for side in marks):
+            continue
+        if secret_name(name) and name not in _USER_DATA:
+            continue
+        lines = tuple(_difference(_lines(name, before.get(name)), _lines(name, after.get(name))))
+        if lines:
+            found.append(DocumentChange(name, lines))
+    return tuple(found)
+
+
+def _marked(side: Any, name: str) -> bool:
+    return side is True or (isinstance(side, Mapping) and bool(side.get(name)))
+
+
+def _difference(before: list[str] | None, after: list[str] | None) -> Iterator[str]:
+    if before == after or (before is None and after is None):
+        return
+    for number, line in enumerate(difflib.unified_diff(before or [], after or [], lineterm="", n=_CONTEXT_LINES)):
+        # The first two lines name files.
+        if number >= 2:
+            yield line
+
+
+def _lines(name: str, value: Any) -> list[str] | None:
+    """Return a document's lines; None for what is no document."""
+    if not isinstance(value, str) or not value:
+        return None
+    text = _unpacked(value) if name in _USER_DATA else value
+    if text is None:
+        return None
+    structure = _structure(text)
+    if structure is not None:
+        return json.dumps(_masked((), structure), indent=2, sort_keys=True, ensure_ascii=False).splitlines()
+    return _cloud_config(text) if name in _USER_DATA else None
+
+
+def _unpacked(value: str) -> str | None:
+    """Return user data as text: base64 and gzip taken off; None for what is binary."""
+    try:
+        raw = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raw = value.encode()
+    if raw[:2] == b"\x1f\x8b":
+        try:
+            # No more than that: a small file may unpack to a very large one.
+            raw = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(raw, _LONGEST)
+        except zlib.error:
+            return None
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _structure(text: str) -> Any:
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _cloud_config(text: str) -> list[str]:
+    """Return the lines of user data; JSON in a line of it, as in what it writes to files, is laid out."""
+    lines: list[str] = []
+    for line in masked_text(text).splitlines():
+        head = line[: len(line) - len(line.lstrip())]
+        inner = _structure(line.strip())
+        if inner is None:
+            lines.append(line)
+        else:
+            laid_out = json.dumps(_masked((), inner), indent=2, sort_keys=True, ensure_ascii=False)
+            lines.extend(head + part for part in laid_out.splitlines())
+    return lines
+
+
+def _masked(path: tuple[object, ...], value: Any) -> Any:
+    """Return a structure with what is secret in it masked, and JSON in its texts laid open."""
+    if path and secret_name(path[-1]) and not isinstance(value, bool | int | float | None):
+        return SENSITIVE
+    if isinstance(value, Mapping):
+        return {name: _masked((*path, name), inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_masked((*path, index), inner) for index, inner in enumerate(value)]
+    if isinstance(value, str):
+        inner = _structure(value)
+        if inner is not None:
+            return _masked(path, inner)
+        return SENSITIVE if in_environment(path, value) or looks_secret(value) else value
+    return value

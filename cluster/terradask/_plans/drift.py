@@ -1,0 +1,162 @@
+"""What was changed beside Terraform: ``resource_drift`` without what is no drift.
+
+After one clean apply most of its entries say that null became empty, or repeat in one resource what another one declares.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from terradask._plans.values import decoded
+
+#: What the runtime owns.
+_RUNTIME = {"aws_autoscaling_group": ("desired_capacity", "predicted_capacity")}
+
+#: Lists on one resource that show what resources of another type declare, each an entry: what nobody declared is drift.
+_REPEATED = {
+    "aws_security_group": ("ingress", "egress"),
+    "aws_iam_role": ("inline_policy", "managed_policy_arns"),
+    "aws_route_table": ("route",),
+}
+
+#: Values on a bucket that show what one other resource declares: a difference is that resource's drift.
+_OF_BUCKETS = {
+    "policy": "aws_s3_bucket_policy",
+    "versioning": "aws_s3_bucket_versioning",
+    "server_side_encryption_configuration": "aws_s3_bucket_server_side_encryption_configuration",
+}
+
+#: Values on an address that tell what uses it: with a declared NAT gateway on it they say what that one says.
+_OF_ADDRESSES = ("association_id", "network_interface", "private_dns", "private_ip", "instance")
+
+_TARGETS = ("gateway_id", "nat_gateway_id", "vpc_endpoint_id", "transit_gateway_id", "network_interface_id", "vpc_peering_connection_id")
+
+_RULE_TYPES = {
+    "ingress": "aws_vpc_security_group_ingress_rule",
+    "egress": "aws_vpc_security_group_egress_rule",
+}
+
+_Values = Mapping[str, Any]
+
+
+def real_drift(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the entries of a plan's ``resource_drift`` that are drift, without the values that are none."""
+    entries = document.get("resource_drift") or []
+    declared = list(_declared(document)) if entries else []
+    found = []
+    for entry in entries:
+        change = entry["change"]
+        before, after = change.get("before"), change.get("after")
+        if before is not None and after is not None:
+            before, after = _compared(entry["type"], before, after, declared)
+            if _meaning(before) == _meaning(after):
+                continue
+        found.append({**entry, "change": {**change, "before": before, "after": after}})
+    return found
+
+
+def _compared(kind: str, before: _Values, after: _Values, declared: list[tuple[str, _Values]]) -> tuple[_Values, _Values]:
+    """Leave out what isn't compared, on both sides."""
+    ours = _RUNTIME.get(kind, ())
+    before = {k: v for k, v in before.items() if k not in ours}
+    after = {k: v for k, v in after.items() if k not in ours}
+    if kind == "aws_s3_bucket":
+        elsewhere = {other for other, values in declared if values.get("bucket") == after.get("id")}
+        for name, other in _OF_BUCKETS.items():
+            if other in elsewhere:
+                before.pop(name, None)
+                after.pop(name, None)
+    if kind == "aws_eip" and any(
+        other == "aws_nat_gateway" and values.get("allocation_id") == after.get("id") for other, values in declared
+    ):
+        before = {k: v for k, v in before.items() if k not in _OF_ADDRESSES}
+        after = {k: v for k, v in after.items() if k not in _OF_ADDRESSES}
+    for name in _REPEATED.get(kind, ()):
+        sides = [_facts(kind, name, side) for side in (before, after)]
+        known = {fact for declared_kind, values in declared for fact in _declared_facts(name, after, declared_kind, values)}
+        if sides[0] - known == sides[1] - known:
+            before.pop(name, None)
+            after.pop(name, None)
+    return before, after
+
+
+def _facts(kind: str, name: str, values: _Values) -> set[str]:
+    """Return the parts of a list, each as one comparable text."""
+    items = values.get(name) or []
+    if name == "inline_policy":
+        return {_policy(item.get("name"), item.get("policy")) for item in items if item.get("name")}
+    if kind == "aws_security_group":
+        return {fact for item in items for fact in _rules(item)}
+    if name == "route":
+        return {
+            _route(item.get("cidr_block") or item.get("ipv6_cidr_block") or item.get("destination_prefix_list_id"), item) for item in items
+        }
+    return set(map(str, items))
+
+
+def _declared_facts(name: str, owner: _Values, kind: str, values: _Values) -> Iterator[str]:
+    """Return what a resource of its own declares for the list `name` of `owner`."""
+    if kind == _RULE_TYPES.get(name) and values.get("security_group_id") == owner.get("id"):
+        source = next(
+            (f"{key}={values[key]}" for key in ("cidr_ipv4", "cidr_ipv6", "prefix_list_id") if values.get(key)),
+            f"group={values.get('referenced_security_group_id')}",
+        )
+        if values.get("referenced_security_group_id") == owner.get("id"):
+            source = "self"
+        yield _rule(values.get("ip_protocol"), values.get("from_port"), values.get("to_port"), source)
+    if name == "inline_policy" and kind == "aws_iam_role_policy" and values.get("role") in (owner.get("id"), owner.get("name")):
+        yield _policy(values.get("name"), values.get("policy"))
+    if name == "route" and kind == "aws_route" and values.get("route_table_id") == owner.get("id"):
+        keys = ("destination_cidr_block", "destination_ipv6_cidr_block", "destination_prefix_list_id")
+        yield _route(next((values[key] for key in keys if values.get(key)), None), values)
+    if name == "managed_policy_arns" and kind == "aws_iam_role_policy_attachment" and values.get("role") == owner.get("name"):
+        yield str(values.get("policy_arn"))
+
+
+def _rules(item: _Values) -> Iterator[str]:
+    sources = [
+        *(f"cidr_ipv4={block}" for block in item.get("cidr_blocks") or []),
+        *(f"cidr_ipv6={block}" for block in item.get("ipv6_cidr_blocks") or []),
+        *(f"prefix_list_id={prefix}" for prefix in item.get("prefix_list_ids") or []),
+        *(f"group={group}" for group in item.get("security_groups") or []),
+        *(["self"] if item.get("self") else []),
+    ]
+    for source in sources:
+        yield _rule(item.get("protocol"), item.get("from_port"), item.get("to_port"), source)
+
+
+def _rule(protocol: Any, first: Any, last: Any, source: str) -> str:
+    if str(protocol) == "-1":
+        first = last = 0
+    return f"{protocol} {first}-{last} {source}"
+
+
+def _route(destination: Any, values: _Values) -> str:
+    return f"{destination} {next((values[key] for key in _TARGETS if values.get(key)), None)}"
+
+
+def _meaning(value: Any) -> Any:
+    """Return a value without what is null, empty, false or zero: the provider turns one into the other when it reads."""
+    if isinstance(value, Mapping):
+        pairs = {name: _meaning(inner) for name, inner in value.items()}
+        return {name: inner for name, inner in pairs.items() if inner}
+    if isinstance(value, list):
+        return [inner for inner in map(_meaning, value) if inner]
+    return decoded(value)
+
+
+def _policy(name: Any, policy: Any) -> str:
+    return f"{name} {json.dumps(decoded(policy), sort_keys=True)}"
+
+
+def _declared(document: Mapping[str, Any]) -> Iterator[tuple[str, _Values]]:
+    """Return type and values of every resource in the state that the plan started from."""
+    values = (document.get("prior_state") or {}).get("values") or {}
+    waiting = [values.get("root_module") or {}]
+    while waiting:
+        module = waiting.pop()
+        waiting.extend(module.get("child_modules") or [])
+        for resource in module.get("resources") or []:
+            yield resource["type"], resource.get("values") or {}

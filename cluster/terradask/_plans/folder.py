@@ -1,0 +1,155 @@
+"""A folder of saved plans and their reports, as ``terradask plan --out`` writes it and ``terradask apply`` reads it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from terradask._plans.render import to_json
+from terradask._plans.render_markdown import to_markdown
+from terradask._plans.report import REPORT_FORMAT
+from terradask._plans.saved import PLAN_NAME
+from terradask.errors import InvalidInput, PlanChanged
+from terradask.policy import to_sarif
+
+if TYPE_CHECKING:
+    from terradask._plans.report import WorkspaceReport
+    from terradask._plans.saved import Plan
+
+REPORT_JSON = "report.json"
+REPORT_MARKDOWN = "report.md"
+#: Of one stack's policy findings, for tools that show them beside the code.
+REPORT_SARIF = "report.sarif"
+#: What terradask writes: nothing else is ever removed.
+_PLAN_FILES = (PLAN_NAME, f"{PLAN_NAME}.json")
+_REPORT_FILES = (REPORT_JSON, REPORT_MARKDOWN, REPORT_SARIF)
+_FOREIGN_NAMED = 5
+
+
+class PlanFolder:
+    """The folder of one ``terradask plan``: a folder for each stack with plan and report, and the report on all of them.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+
+    @property
+    def report(self) -> dict[str, Any] | None:
+        """The report that was written last, as JSON data; None where there is none that this version can read."""
+        try:
+            document = json.loads((self.path / REPORT_JSON).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        readable = isinstance(document, dict) and document.get("format") == REPORT_FORMAT and isinstance(document.get("stacks"), dict)
+        return document if readable else None
+
+    def check_own(self) -> None:
+        """Refuse a folder with anything in it that terradask didn't write: a second plan into it removes what the first one left.
+
+        Raises
+        ------
+        InvalidInput
+            Naming what is in the way.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise InvalidInput("plans are saved into a folder", given=self.path, allowed="a folder, new or of an earlier plan")
+        foreign = [str(path.relative_to(self.path)) for path in self._foreign()]
+        if foreign:
+            more = f" and {len(foreign) - _FOREIGN_NAMED} more" if len(foreign) > _FOREIGN_NAMED else ""
+            raise InvalidInput(
+                "the folder for plans has other things in it",
+                given=f"{self.path}: {', '.join(foreign[:_FOREIGN_NAMED])}{more}",
+                allowed="a new or empty folder, or one of an earlier plan",
+                advice="name another folder with --out",
+            )
+
+    def write(self, report: WorkspaceReport, plans: Sequence[Plan]) -> None:
+        """Replace what an earlier plan left by these plans and their reports.
+
+        Parameters
+        ----------
+        report
+            The report on all of them.
+        plans
+            The plans.
+        """
+        self.check_own()
+        self._clear()
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for plan in plans:
+            folder = self.path / plan.stack
+            plan.save(folder / PLAN_NAME)
+            of_stack = next(one for one in report.plans if one.stack == plan.stack)
+            _write_report(folder, to_json(of_stack), report.only(plan.stack))
+            sarif = to_sarif(of_stack.findings, version=report.context.terradask_version, stack=plan.stack)
+            (folder / REPORT_SARIF).write_text(sarif, encoding="utf-8")
+        # Last: a folder without it isn't whole.
+        _write_report(self.path, to_json(report), report)
+
+    def plans(self) -> list[Path]:
+        """Return the files of the plans, in the order of the report, each the one that the report describes.
+
+        Raises
+        ------
+        InvalidInput
+            If there are no plans.
+        PlanChanged
+            If a plan isn't there any more, or isn't the one that was reported.
+        """
+        report = self.report
+        if report is None:
+            raise InvalidInput(
+                "there is no plan that terradask saved",
+                given=f"{self.path} has no {REPORT_JSON}",
+                allowed="a folder that `terradask plan --out` wrote whole, or a plan's file",
+                advice="plan again",
+            )
+        return [self._reported(stack, entry) for stack, entry in report["stacks"].items()]
+
+    def _reported(self, stack: str, entry: Any) -> Path:
+        file = self.path / stack / PLAN_NAME
+        try:
+            saved = json.loads(file.with_name(f"{PLAN_NAME}.json").read_text(encoding="utf-8"))["sha256"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise PlanChanged(f"the plan of {stack} is gone: it was applied, or removed", what="file", given=str(file)) from error
+        if not isinstance(entry, dict) or saved != entry.get("plan_sha256"):
+            raise PlanChanged(f"the plan of {stack} isn't the one that was reported", what="report", given=str(file))
+        return file
+
+    def _clear(self) -> None:
+        for path in list(self._entries()):
+            if path.is_dir():
+                for inner in list(path.iterdir()):
+                    inner.unlink()
+                path.rmdir()
+            else:
+                path.unlink()
+
+    def _entries(self) -> Iterator[Path]:
+        return self.path.iterdir() if self.path.is_dir() else iter(())
+
+    def _foreign(self) -> Iterator[Path]:
+        for path in sorted(self._entries()):
+            if path.is_dir() and not path.is_symlink():
+                yield from (inner for inner in sorted(path.iterdir()) if not _is_own(inner))
+            elif not _is_own(path):
+                yield path
+
+
+def _is_own(path: Path) -> bool:
+    names = (*_PLAN_FILES, *_REPORT_FILES)
+    # A write that was interrupted leaves a file with a dot before its name and letters behind it.
+    own = path.name in names or any(path.name.startswith(f".{name}.") for name in names)
+    return own and not path.is_dir()
+
+
+def _write_report(folder: Path, text: str, report: WorkspaceReport) -> None:
+    (folder / REPORT_MARKDOWN).write_text(to_markdown(report), encoding="utf-8")
+    (folder / REPORT_JSON).write_text(text, encoding="utf-8")

@@ -1,0 +1,93 @@
+"""What a plan does to clusters that run: which hosts end, and which clusters stand on what goes away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from terradask._plans.dangers import Danger
+from terradask._plans.summary import Change, PlanSummary
+from terradask_modules.names import NETWORK_STACK
+
+_GROUP = "aws_autoscaling_group"
+_LOST = ("delete", "replace")
+
+#: As many resources are named before the rest is counted.
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class RunningCluster:
+    """A cluster that isn't stopped.
+
+    Parameters
+    ----------
+    name
+        The cluster's name.
+    state
+        Its state, as `DeploymentStatus` has it.
+    workers
+        How many instances its workers' group has.
+    """
+
+    name: str
+    state: str
+    workers: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON output."""
+        return asdict(self)
+
+
+def may_hit(summary: PlanSummary) -> bool:
+    """Tell whether a plan can do anything to a running cluster; where it can't, nobody has to be asked what runs."""
+    return any(change.action in _LOST or (change.action == "update" and change.type == _GROUP) for change in summary.changes)
+
+
+def impacts(summary: PlanSummary, running: Iterable[RunningCluster]) -> tuple[Danger, ...]:
+    """Return what a plan does to running clusters.
+
+    Parameters
+    ----------
+    summary
+        The plan.
+    running
+        The clusters that run on what it changes.
+    """
+    found = _on_network if summary.stack == NETWORK_STACK else _on_cluster
+    return tuple(danger for cluster in running for danger in found(summary, cluster))
+
+
+def _on_network(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Danger]:
+    lost = [change.address for change in summary.changes if change.action in _LOST]
+    if lost:
+        more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+        yield Danger(
+            "running",
+            lost[0],
+            f"cluster {cluster.name} is {cluster.state}, with {cluster.workers} workers, on a network that loses "
+            f"{', '.join(lost[:_NAMED])}{more}",
+        )
+
+
+def _on_cluster(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Danger]:
+    for change in summary.changes:
+        ends = _what_ends(change, cluster)
+        if ends:
+            yield Danger("running", change.address, f"cluster {cluster.name} is {cluster.state}: {ends}")
+
+
+def _what_ends(change: Change, cluster: RunningCluster) -> str | None:
+    if change.action in _LOST:
+        if change.type == "aws_secretsmanager_secret":
+            return "hosts and clients lose their keys"
+        if change.type != _GROUP:
+            return None
+        if change.address.endswith("scheduler"):
+            return "its scheduler ends, and every client loses the cluster with its results"
+        return f"its {cluster.workers} workers end, with the results that they hold"
+    limit = next((a.after for a in change.attributes if a.path == "max_size"), None)
+    if change.type == _GROUP and change.address.endswith("workers") and isinstance(limit, int) and limit < cluster.workers:
+        return f"{cluster.workers - limit} of its {cluster.workers} workers end, since the group may have {limit} at most"
+    return None

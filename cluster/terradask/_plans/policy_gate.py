@@ -1,0 +1,97 @@
+"""What policy and price list say of a plan, and the refusal to apply what policy forbids: the edge around the pure checks."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from terradask._terraform.terraform import CONFIGURATION
+from terradask.errors import PolicyViolation
+from terradask.policy import RoleRules, blocking, evaluate
+
+if TYPE_CHECKING:
+    from terradask._plans.saved import Plan
+    from terradask._workspace_plans import PlanningWorkspace
+    from terradask.cost.estimate import CostEstimate
+    from terradask.policy import PolicyFinding
+
+
+def cost_of(workspace: PlanningWorkspace, document: Mapping[str, Any]) -> CostEstimate:
+    """Return what a plan's stack costs. Where AWS tells no price, the estimate says so; nothing is raised.
+
+    Parameters
+    ----------
+    workspace
+        The plan's workspace.
+    document
+        Terraform's JSON of the plan.
+
+    Notes
+    -----
+    Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``, ``ec2:DescribeLaunchTemplateVersions``.
+    """
+    from terradask.cost.calculation import estimate
+    from terradask.cost.launches import read_launches
+    from terradask.cost.price_list import AwsPriceList
+
+    hosts = read_launches(workspace.aws, document)
+    return estimate(document, AwsPriceList(workspace.aws), region=workspace.region, hosts=hosts)
+
+
+def findings_on(
+    workspace: PlanningWorkspace, stack: str, document: Mapping[str, Any], estimate: CostEstimate | None = None
+) -> tuple[PolicyFinding, ...]:
+    """Return what policy says of a plan, or of a stack's configuration.
+
+    Parameters
+    ----------
+    workspace
+        Its workspace: the settings hold the policy.
+    stack
+        The stack's name.
+    document
+        Terraform's JSON of the plan, or a synthesised ``cdk.tf.json``.
+    estimate
+        What the stack costs; without one, cost is not checked.
+    """
+    network = workspace.settings.network
+    return evaluate(
+        document,
+        settings=workspace.settings.policy,
+        today=datetime.datetime.now(datetime.UTC).date(),
+        stack=stack,
+        root=workspace.root,
+        estimate=estimate,
+        role_rules=RoleRules(network.permissions_boundary, network.role_name_prefix),
+    )
+
+
+def refuse_forbidden(workspace: PlanningWorkspace, plan: Plan) -> None:
+    """Refuse a plan that policy forbids. Destroying is never forbidden.
+
+    The built-in checks need no more than the configuration that the plan was made from; a team's own rules and its limit of cost are about
+    the plan, which Terraform then shows first.
+
+    Raises
+    ------
+    PolicyViolation
+        With the findings.
+    """
+    if plan.destroy:
+        return
+    policy = workspace.settings.policy
+    if plan.shown or policy.rego_folder is not None or policy.max_hourly_cost_usd is not None:
+        estimate = cost_of(workspace, plan.document) if policy.max_hourly_cost_usd is not None else None
+        findings = findings_on(workspace, plan.stack, plan.document, estimate)
+    else:
+        try:
+            configuration = json.loads((plan.folder / CONFIGURATION).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            # The plan is refused for that a moment later.
+            return
+        findings = findings_on(workspace, plan.stack, configuration)
+    stopping = blocking(findings)
+    if stopping:
+        raise PolicyViolation(stopping, stack=plan.stack)

@@ -1,0 +1,54 @@
+"""How values, actions and prices of a plan are written, wherever it is shown."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+from terradask._plans.summary import PlanSummary
+from terradask._plans.values import UNKNOWN, AttributeChange
+
+SIGNS = {"create": "+", "import": "=", "update": "~", "replace": "±", "delete": "-", "forget": "·", "read": "<"}
+WORDS = {"delete": "destroy"}
+
+VERDICTS = {
+    "failed": "could not be planned",
+    "blocked": "blocked by policy",
+    "dangerous": "needs a look",
+    "changes": "changes",
+    "drift": "changed beside Terraform",
+    "no changes": "no changes",
+}
+
+_VALUE_LIMIT = 120
+
+
+def value_text(value: Any, limit: int = _VALUE_LIMIT) -> str:
+    """Return a value on one line, shortened in its middle."""
+    if value is None:
+        return "none"
+    text = value if value == UNKNOWN else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    if len(text) > limit:
+        half = (limit - 3) // 2
+        text = f"{text[:half]}…{text[-half:]}"
+    return text
+
+
+def assignment(attribute: AttributeChange) -> str:
+    """Return a change as ``path = before -> after``."""
+    after = value_text(attribute.after)
+    value = after if attribute.before is None else f"{value_text(attribute.before)} -> {after}"
+    note = "  # forces replacement" if attribute.forces_replacement else ""
+    return f"{attribute.path} = {value}{note}"
+
+
+def origin(summary: PlanSummary) -> str:
+    """Return which plan it is, and what made it."""
+    made_with = [f"Terraform {summary.terraform_version}", *(f"{n} {v}" for n, v in sorted(summary.providers.items()))]
+    return f"plan {summary.plan_hash[:12]} of {summary.created_at}, {', '.join(made_with)}"
+
+
+def price(amount: Decimal | None, *, digits: int = 2) -> str:
+    """Return a price in US dollars; a dash where there is none."""
+    return "-" if amount is None else f"${amount:,.{digits}f}"

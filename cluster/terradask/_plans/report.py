@@ -1,0 +1,176 @@
+"""What a reviewer gets: the plans of a workspace's stacks, with policy, cost, what runs on them, and where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from terradask._plans.dangers import Danger
+from terradask._plans.impact import RunningCluster, impacts
+from terradask._plans.summary import Counts, PlanSummary
+
+if TYPE_CHECKING:
+    from terradask.cost.estimate import CostEstimate
+    from terradask.policy.findings import PolicyFinding
+
+REPORT_FORMAT = 1
+
+Verdict = Literal["blocked", "dangerous", "changes", "drift", "no changes"]
+
+_DANGER_ORDER = ("running", "destroy", "replace", "ingress", "iam")
+
+
+@dataclass(frozen=True)
+class ReportContext:
+    """Where plans come from.
+
+    Parameters
+    ----------
+    workspace, account, region
+        What they are for.
+    terradask_version
+        The version of terradask that made them.
+    commit
+        The git commit of the workspace's folder, with ``-dirty`` where files differ from it; None where there is no git checkout.
+    """
+
+    workspace: str
+    account: str
+    region: str
+    terradask_version: str
+    commit: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON output."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """One stack's plan, with all that a reviewer has to know of it.
+
+    Parameters
+    ----------
+    summary
+        What the plan changes.
+    findings
+        What policies say of it.
+    cost
+        What the stack costs when the plan is applied; None where nobody asked.
+    context
+        Where the plan comes from.
+    expires_at
+        Until when it can be applied, UTC, in ISO 8601.
+    running
+        The clusters that run on what the plan changes.
+    """
+
+    summary: PlanSummary
+    findings: tuple[PolicyFinding, ...]
+    cost: CostEstimate | None
+    context: ReportContext
+    expires_at: str = ""
+    running: tuple[RunningCluster, ...] = ()
+
+    @property
+    def stack(self) -> str:
+        """The stack: ``network``, or a cluster's name."""
+        return self.summary.stack
+
+    @cached_property
+    def dangers(self) -> tuple[Danger, ...]:
+        """What a reviewer must not miss, with what happens to running clusters first."""
+        found = [*impacts(self.summary, self.running), *self.summary.dangers]
+        return tuple(sorted(found, key=lambda danger: _DANGER_ORDER.index(danger.kind)))
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a policy stops the apply."""
+        return any(finding.blocking for finding in self.findings)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The report in a word."""
+        if self.blocked:
+            return "blocked"
+        if self.dangers:
+            return "dangerous"
+        if self.summary.changed or self.summary.outputs:
+            return "changes"
+        return "drift" if self.summary.drift else "no changes"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON data: the summary's, and what belongs to it."""
+        return {
+            **self.summary.as_dict(),
+            "verdict": self.verdict,
+            "dangers": [danger.as_dict() for danger in self.dangers],
+            "running": [cluster.as_dict() for cluster in self.running],
+            "findings": [finding.as_dict() for finding in self.findings],
+            "cost": None if self.cost is None else self.cost.as_dict(),
+            "context": self.context.as_dict(),
+            "expires_at": self.expires_at,
+        }
+
+
+@dataclass(frozen=True)
+class WorkspaceReport:
+    """The plans of several stacks of one workspace.
+
+    Parameters
+    ----------
+    context
+        Where they come from.
+    plans
+        A report for each stack that was planned, in the order in which they are to be applied.
+    unchanged
+        Stacks that were not planned: neither their configuration nor what it is made from has changed since it was applied.
+    waiting
+        Clusters that can be planned only when the network is deployed.
+    failed
+        Stacks that could not be planned, each with the reason.
+    stack
+        The stack, where the report is of one alone; None where it is of the workspace, however many of its stacks have a plan.
+    """
+
+    context: ReportContext
+    plans: tuple[PlanReport, ...]
+    unchanged: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    stack: str | None = None
+
+    @property
+    def verdict(self) -> Verdict | Literal["failed"]:
+        """The worst of all stacks' verdicts."""
+        if self.failed:
+            return "failed"
+        order: tuple[Verdict, ...] = ("blocked", "dangerous", "changes", "drift")
+        found = {plan.verdict for plan in self.plans}
+        return next((verdict for verdict in order if verdict in found), "no changes")
+
+    @property
+    def counts(self) -> Counts:
+        """How many resources change, in all stacks together."""
+        each = [asdict(plan.summary.counts) for plan in self.plans]
+        return Counts(**{name: sum(counts[name] for counts in each) for name in asdict(Counts())})
+
+    def only(self, stack: str) -> WorkspaceReport:
+        """Return the same report with one stack's plan."""
+        plans = tuple(plan for plan in self.plans if plan.stack == stack)
+        return replace(self, plans=plans, unchanged=(), waiting=(), failed={}, stack=stack)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON data, format 1."""
+        return {
+            "format": REPORT_FORMAT,
+            "context": self.context.as_dict(),
+            "verdict": self.verdict,
+            "counts": asdict(self.counts),
+            "stacks": {plan.stack: plan.as_dict() for plan in self.plans},
+            "unchanged": list(self.unchanged),
+            "waiting": list(self.waiting),
+            "failed": dict(self.failed),
+        }

@@ -1,0 +1,73 @@
+"""Where the parts of a plan's report come from: the one place that asks policy, cost, and what runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from terradask._plans.basis import terradask_version
+from terradask._plans.impact import RunningCluster, may_hit
+from terradask._plans.policy_gate import cost_of, findings_on
+from terradask._plans.report import PlanReport, ReportContext
+from terradask_modules.names import NETWORK_STACK
+
+if TYPE_CHECKING:
+    from terradask._plans.saved import Plan
+    from terradask._plans.summary import PlanSummary
+    from terradask._runtime.deployment import Deployment
+    from terradask._workspace_plans import PlanningWorkspace
+    from terradask.cost.estimate import CostEstimate
+    from terradask.policy.findings import PolicyFinding
+
+
+def report_on(workspace: PlanningWorkspace, plan: Plan) -> PlanReport:
+    """Return a plan's report. What an expert has to say of a plan is asked for here, from its `Plan.document` and the settings.
+
+    Parameters
+    ----------
+    workspace
+        The plan's workspace.
+    plan
+        The plan.
+    """
+    findings: tuple[PolicyFinding, ...] = ()
+    cost: CostEstimate | None = None
+    if not plan.destroy:
+        cost = cost_of(workspace, plan.document)
+        findings = findings_on(workspace, plan.stack, plan.document, cost)
+    return PlanReport(
+        summary=plan.summary,
+        findings=findings,
+        cost=cost,
+        context=context_of(workspace),
+        expires_at=plan.basis.expires_at,
+        running=running_on(workspace, plan.summary),
+    )
+
+
+def context_of(workspace: PlanningWorkspace) -> ReportContext:
+    """Return where a workspace's plans come from."""
+    from terradask._plans.commit import commit_of
+
+    return ReportContext(
+        workspace=workspace.settings.workspace.name,
+        account=workspace.account_id,
+        region=workspace.region,
+        terradask_version=terradask_version(),
+        commit=None if workspace.settings_path is None else commit_of(workspace.settings_path.parent),
+    )
+
+
+def running_on(workspace: PlanningWorkspace, summary: PlanSummary) -> tuple[RunningCluster, ...]:
+    """Return the clusters that aren't stopped and that a plan may hit; nobody is asked where it can't hit any."""
+    if not may_hit(summary):
+        return ()
+    deployment = workspace.deployment
+    deployments = workspace.deployments() if summary.stack == NETWORK_STACK else [deployment(summary.stack)]
+    found = (_running(one) for one in deployments if one.exists)
+    return tuple(cluster for cluster in found if cluster is not None)
+
+
+def _running(deployment: Deployment) -> RunningCluster | None:
+    status = deployment.status()
+    workers = status.groups.get("workers", {}).get("instances", 0)
+    return None if status.state == "stopped" else RunningCluster(status.name, status.state, workers)

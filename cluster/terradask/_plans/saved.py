@@ -1,0 +1,269 @@
+"""A plan that was made and may be applied: its file, what it was made from, and what it says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from terradask._plans.basis import PlanArchive, PlanBasis
+from terradask._plans.summary import PlanSummary, summarise
+from terradask._terraform.plan_file import PlanFile, PlannedChange, sha256_of
+from terradask.errors import InvalidInput, PlanChanged
+
+SIDECAR_FORMAT = 2
+PLAN_NAME = "plan.tfplan"
+
+
+@dataclass(frozen=True)
+class _Sidecar:
+    """What lies beside a plan's file, so that another process can check it."""
+
+    sha256: str
+    basis: dict[str, Any]
+    add: int
+    change: int
+    remove: int
+    imports: int
+    creates: list[str] = field(default_factory=list)
+
+    @property
+    def checksum(self) -> str:
+        """A checksum over all of it: nobody edits it by hand without saying so."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+
+class Plan:
+    """A saved plan of one stack.
+
+    Look at `summary`, then hand it to `Workspace.apply`, which applies exactly this file or refuses.
+
+    Parameters
+    ----------
+    folder
+        Where Terraform runs.
+    plan_file
+        The file and its checksum.
+    basis
+        What it was made from.
+    show
+        Returns the plan's JSON; called when the summary is asked for.
+    """
+
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        plan_file: PlanFile,
+        basis: PlanBasis,
+        show: Callable[[PlanFile], Mapping[str, Any]],
+    ) -> None:
+        self.folder = folder
+        self.plan_file = plan_file
+        self.basis = basis
+        self._show = show
+        self._document: Mapping[str, Any] | None = None
+        self._summary: PlanSummary | None = None
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        counts = f"+{self.plan_file.add} ~{self.plan_file.change} -{self.plan_file.remove}"
+        return f"Plan({self.stack!r}, {counts}, sha256={self.hash[:12]!r})"
+
+    @property
+    def stack(self) -> str:
+        """The stack: ``network``, or the cluster's name."""
+        return self.basis.stack
+
+    @property
+    def destroy(self) -> bool:
+        """Whether it destroys the stack."""
+        return self.basis.destroy
+
+    @property
+    def file(self) -> Path:
+        """The plan's file. It holds the state and secrets in plain text; `summary` doesn't."""
+        return self.plan_file.path
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the file."""
+        return self.plan_file.sha256
+
+    @property
+    def creates(self) -> tuple[str, ...]:
+        """The addresses of what it creates."""
+        return tuple(change.address for change in self.plan_file.changes if change.action == "create")
+
+    @property
+    def changed(self) -> bool:
+        """Whether applying the plan would change a resource."""
+        return self.plan_file.changed
+
+    @property
+    def shown(self) -> bool:
+        """Whether `document` is known already."""
+        return self._document is not None
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """Terraform's own JSON of the plan, with secrets in plain text: for whoever judges it, not for showing it.
+
+        Terraform is asked when this, or `summary`, is read first, which takes about a second; who applies without looking doesn't wait.
+        """
+        with self._lock:
+            if self._document is None:
+                self._document = self._show(self.plan_file)
+            return self._document
+
+    @property
+    def summary(self) -> PlanSummary:
+        """What the plan would do, as typed data without secrets."""
+        with self._lock:
+            if self._summary is None:
+                self._summary = summarise(self.document, stack=self.stack, plan_hash=self.hash)
+            return self._summary
+
+    def check(self) -> None:
+        """Refuse when the file or the folder's configuration isn't what was planned, or the plan is too old.
+
+        Raises
+        ------
+        PlanChanged
+            Naming which.
+        """
+        self.check_file()
+        self.basis.check_expiry()
+        self.basis.check_configuration(self.folder)
+
+    def check_file(self) -> None:
+        """Refuse when the file isn't what was planned.
+
+        Raises
+        ------
+        PlanChanged
+            With ``file``.
+        """
+        if not self.file.is_file():
+            raise PlanChanged("the plan's file is gone: it was applied, or removed", what="file", given=str(self.file))
+        found = sha256_of(self.file)
+        if found != self.hash:
+            raise PlanChanged(
+                "the plan's file has changed since it was made", what="file", given=f"{self.file} has sha256 {found}, not {self.hash}"
+            )
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Save the plan for `Workspace.open_plan`, in another process or on another machine.
+
+        Parameters
+        ----------
+        path
+            The file, or the folder for it; beside it comes a small JSON file, which has to stay with it. Both are readable by their owner
+            alone: the plan has secrets in plain text.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        file = _file_of(Path(path))
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        entry = _Sidecar(
+            sha256=self.hash,
+            basis=asdict(self.basis),
+            add=self.plan_file.add,
+            change=self.plan_file.change,
+            remove=self.plan_file.remove,
+            imports=self.plan_file.imports,
+            creates=list(self.creates),
+        )
+        document = {"format": SIDECAR_FORMAT, "checksum": entry.checksum, **asdict(entry)}
+        _write(file, self.file.read_bytes())
+        _write(_sidecar_of(file), json.dumps(document, indent=1).encode())
+        return file
+
+    def remove(self) -> None:
+        """Remove the file and what lies beside it: it holds secrets, and can't be applied twice."""
+        self.file.unlink(missing_ok=True)
+        _sidecar_of(self.file).unlink(missing_ok=True)
+
+
+def open_plan(saved: Path, *, folder_of: Callable[[str], Path], show_in: Callable[[Path, PlanFile], Mapping[str, Any]]) -> Plan:
+    """Open a plan that `Plan.save` saved.
+
+    Parameters
+    ----------
+    saved
+        The file, or its folder.
+    folder_of
+        Returns the folder of a stack.
+    show_in
+        Returns a plan's JSON, given the folder of its stack.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no plan of terradask's.
+    PlanChanged
+        If the file was cut off or exchanged, or what lies beside it was edited.
+    """
+    path = _file_of(saved)
+    entry = _read_sidecar(saved, path)
+    basis = PlanBasis(**entry.basis)
+    folder = folder_of(basis.stack)
+    changes = tuple(PlannedChange(address, "create") for address in entry.creates)
+    plan_file = PlanFile(path, entry.sha256, changes, entry.add, entry.change, entry.remove, entry.imports)
+    plan = Plan(folder=folder, plan_file=plan_file, basis=basis, show=lambda file: show_in(folder, file))
+    plan.check_file()
+    written = PlanArchive.read(path)
+    if (written.terraform_version, written.state.serial, written.state.lineage) != (basis.terraform_version, basis.serial, basis.lineage):
+        raise _edited(path)
+    return plan
+
+
+def _read_sidecar(saved: Path, path: Path) -> _Sidecar:
+    sidecar = _sidecar_of(path)
+    try:
+        document = json.loads(sidecar.read_text(encoding="utf-8"))
+        if document.pop("format") != SIDECAR_FORMAT:
+            raise ValueError("its format is another one")
+        checksum = document.pop("checksum")
+        entry = _Sidecar(**document)
+        PlanBasis(**entry.basis)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidInput(
+            "there is no plan that terradask saved",
+            given=f"{saved}: {error}",
+            allowed=f"a plan with {sidecar.name} beside it, as `terradask plan --out` writes them",
+            advice="plan again",
+        ) from error
+    if checksum != entry.checksum:
+        raise _edited(path)
+    return entry
+
+
+def _edited(path: Path) -> PlanChanged:
+    return PlanChanged("what lies beside the plan's file was edited since the plan was made", what="sidecar", given=str(_sidecar_of(path)))
+
+
+def _file_of(path: Path) -> Path:
+    path = path.absolute()
+    return path / PLAN_NAME if path.is_dir() or not path.suffix else path
+
+
+def _sidecar_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.json")
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file that its owner alone may read, whole or not at all."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(content)
+    Path(temporary).replace(path)

@@ -1,0 +1,267 @@
+"""A plan as typed, frozen data: what changes, from what to what, and what a reviewer must not miss.
+
+Pure: from the JSON of ``terraform show -json PLAN`` to `PlanSummary`. The JSON has secrets in plain text; the summary has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from terradask._plans.dangers import Danger, dangers_of, new_roles
+from terradask._plans.documents import DocumentChange, document_changes
+from terradask._plans.drift import real_drift
+from terradask._plans.values import AttributeChange, attribute_changes, top_level
+
+SUMMARY_FORMAT = 1
+
+ACTIONS = ("create", "import", "update", "replace", "delete", "forget", "read", "no-op")
+
+_IMPORTED = "it exists, and is taken into the state"
+
+_REASONS = {
+    "replace_because_cannot_update": "the provider can't change it in place",
+    "replace_because_tainted": "it was made only in part",
+    "replace_by_request": "asked for",
+    "replace_by_triggers": "something it depends on is replaced",
+    "delete_because_no_resource_config": "it is no longer in the configuration",
+    "delete_because_no_module": "its module is no longer in the configuration",
+    "delete_because_each_key": "its key is no longer in the configuration",
+    "delete_because_count_index": "its number is no longer in the configuration",
+    "read_because_config_unknown": "it depends on what is known after the apply",
+    "read_because_dependency_pending": "something it depends on changes",
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """What happens to one resource.
+
+    Parameters
+    ----------
+    address
+        The resource, as Terraform names it.
+    type
+        Its type, such as ``aws_autoscaling_group``.
+    action
+        ``create``, ``import``, ``update``, ``replace``, ``delete``, ``forget``, ``read`` or ``no-op``. What is imported and changed as
+        well is ``update`` or ``replace``, with the import as its reason.
+    reason
+        Why, where Terraform says it.
+    attributes
+        The values that change.
+    documents
+        The documents among them, policies and user data, as differences of their lines.
+    """
+
+    address: str
+    type: str
+    action: str
+    reason: str | None = None
+    attributes: tuple[AttributeChange, ...] = ()
+    documents: tuple[DocumentChange, ...] = ()
+
+    @property
+    def replaced_because_of(self) -> tuple[str, ...]:
+        """The paths of the values that force a replacement."""
+        return tuple(a.path for a in self.attributes if a.forces_replacement)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON output."""
+        return {
+            "address": self.address,
+            "type": self.type,
+            "action": self.action,
+            "reason": self.reason,
+            "replaced_because_of": list(self.replaced_because_of),
+            "attributes": [attribute.as_dict() for attribute in self.attributes],
+            "documents": [document.as_dict() for document in self.documents],
+        }
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many resources change, by action. A replacement counts once; `imports` are those that are only taken into the state."""
+
+    create: int = 0
+    update: int = 0
+    replace: int = 0
+    delete: int = 0
+    imports: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.create + self.update + self.replace + self.delete + self.imports
+
+    @property
+    def text(self) -> str:
+        """The counts in words, such as ``3 to create, 1 to destroy``."""
+        words = {"create": "to create", "update": "to update", "replace": "to replace", "delete": "to destroy", "imports": "to import"}
+        return ", ".join(f"{number} {words[name]}" for name, number in asdict(self).items() if number) or "no changes"
+
+
+@dataclass(frozen=True)
+class PlanSummary:
+    """What a saved plan would do.
+
+    Parameters
+    ----------
+    stack
+        The stack: ``network``, or a cluster's name.
+    changes
+        What happens to each resource; resources that stay are left out.
+    drift
+        What was changed beside Terraform since it looked last.
+    dangers
+        What a reviewer must not miss.
+    plan_hash
+        SHA-256 of the plan's file.
+    created_at
+        When it was made, UTC, in ISO 8601.
+    terraform_version
+        The Terraform that made it.
+    providers
+        Version by provider.
+    outputs
+        The stack's outputs that change.
+    """
+
+    stack: str
+    changes: tuple[Change, ...]
+    drift: tuple[Change, ...]
+    dangers: tuple[Danger, ...]
+    plan_hash: str
+    created_at: str
+    terraform_version: str
+    providers: Mapping[str, str] = field(default_factory=dict)
+    outputs: tuple[AttributeChange, ...] = ()
+
+    @property
+    def counts(self) -> Counts:
+        """How many resources change."""
+        actions = [change.action for change in self.changes]
+        return Counts(*(actions.count(action) for action in ("create", "update", "replace", "delete", "import")))
+
+    @property
+    def changed(self) -> bool:
+        """Whether applying the plan would change a resource, or what the state knows."""
+        return self.counts.total > 0
+
+    @property
+    def headline(self) -> str:
+        """The counts in one line."""
+        return f"{self.stack}: {self.counts.text}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the summary as JSON data, format 1. The same plan always gives the same data."""
+        return {
+            "format": SUMMARY_FORMAT,
+            "stack": self.stack,
+            "plan_sha256": self.plan_hash,
+            "created_at": self.created_at,
+            "terraform_version": self.terraform_version,
+            "providers": dict(sorted(self.providers.items())),
+            "counts": asdict(self.counts),
+            "dangers": [danger.as_dict() for danger in self.dangers],
+            "changes": [change.as_dict() for change in self.changes],
+            "drift": [change.as_dict() for change in self.drift],
+            "outputs": [output.as_dict() for output in self.outputs],
+        }
+
+
+def summarise(document: Mapping[str, Any], *, stack: str, plan_hash: str) -> PlanSummary:
+    """Read a plan's JSON.
+
+    Parameters
+    ----------
+    document
+        What ``terraform show -json PLAN`` prints.
+    stack
+        The stack's name.
+    plan_hash
+        SHA-256 of the plan's file.
+    """
+    changes: list[Change] = []
+    dangers: list[Danger] = []
+    configured = _configured(document)
+    roles = new_roles(document.get("resource_changes", []))
+    for resource in document.get("resource_changes", []):
+        change = _change(resource, configured)
+        # Data sources are read at every plan: only those that wait for the apply say something.
+        if change.action == "no-op" or (change.action == "read" and not change.reason):
+            continue
+        changes.append(change)
+        because = ", ".join(change.replaced_because_of) or None
+        dangers.extend(dangers_of(resource, change.action, because, roles))
+    order = {action: index for index, action in enumerate(("delete", "replace", "update", "import", "create", "forget", "read"))}
+    changes.sort(key=lambda change: (order.get(change.action, 9), change.address))
+    severity = {kind: index for index, kind in enumerate(("destroy", "replace", "ingress", "iam"))}
+    dangers.sort(key=lambda danger: (severity[danger.kind], danger.address, danger.text))
+    return PlanSummary(
+        stack=stack,
+        changes=tuple(changes),
+        drift=_drift(document),
+        dangers=tuple(dangers),
+        plan_hash=plan_hash,
+        created_at=str(document.get("timestamp", "")),
+        terraform_version=str(document.get("terraform_version", "")),
+        providers=_providers(document),
+        outputs=_outputs(document),
+    )
+
+
+def _change(resource: Mapping[str, Any], configured: Mapping[str, frozenset[str]]) -> Change:
+    change = resource["change"]
+    actions = list(change["actions"])
+    action = "replace" if set(actions) == {"create", "delete"} else actions[0]
+    reason = resource.get("action_reason")
+    if change.get("importing"):
+        reason = reason or _IMPORTED
+        action = "import" if action == "no-op" else action
+    attributes = () if action in ("no-op", "import", "delete", "forget") else attribute_changes(change)
+    if action == "create":
+        # What AWS will answer by itself says nothing; what refers to another new resource does.
+        named = configured.get(resource["address"].partition("[")[0], frozenset())
+        attributes = tuple(a for a in attributes if a.known or top_level(a.path) in named)
+    return Change(
+        address=resource["address"],
+        type=resource["type"],
+        action=action,
+        reason=_REASONS.get(reason, reason) if reason else None,
+        attributes=attributes,
+        documents=document_changes(change) if action in ("create", "update", "replace") else (),
+    )
+
+
+def _configured(document: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    """Return, by resource, the attributes that the configuration names."""
+    root = (document.get("configuration") or {}).get("root_module") or {}
+    return {entry["address"]: frozenset(entry.get("expressions") or ()) for entry in root.get("resources") or []}
+
+
+def _drift(document: Mapping[str, Any]) -> tuple[Change, ...]:
+    found = []
+    for resource in real_drift(document):
+        change = _change(resource, {})
+        attributes = tuple(a for a in change.attributes if a.before or a.after)
+        if attributes or change.action == "delete":
+            found.append(replace(change, attributes=attributes))
+    return tuple(sorted(found, key=lambda change: change.address))
+
+
+def _outputs(document: Mapping[str, Any]) -> tuple[AttributeChange, ...]:
+    changes = {name: change for name, change in (document.get("output_changes") or {}).items() if change.get("actions") != ["no-op"]}
+    sides = ("before", "after", "after_unknown", "before_sensitive", "after_sensitive")
+    # As one map of values, so that an output's name counts as an attribute's does.
+    return attribute_changes({side: {name: change.get(side) for name, change in changes.items()} for side in sides})
+
+
+def _providers(document: Mapping[str, Any]) -> dict[str, str]:
+    configured = (document.get("configuration") or {}).get("provider_config") or {}
+    return {
+        str(entry.get("full_name", name)).removeprefix("registry.terraform.io/"): str(entry.get("version_constraint", ""))
+        for name, entry in configured.items()
+        if entry.get("version_constraint")
+    }

@@ -1,0 +1,1 @@
+"""Clusters in life: deployments, start and stop, attaching, scaling, leaving."""

@@ -1,0 +1,344 @@
+"""A deployed cluster: start it, stop it, see how it is.
+
+Deployed means stopped: Terraform made the groups with no instance and an empty secret. Starting makes keys and numbers, and needs no
+Terraform. Waiting for the scheduler is in `_attachment`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from terradask._runtime.attachment import Attachment, attach, read_reports, read_scheduler
+from terradask._runtime.dask_config import portable_config
+from terradask._runtime.documents import Descriptor, HostReport, Run
+from terradask._runtime.groups import Groups
+from terradask._runtime.objects import CLOSING, DESCRIPTOR, RUN, SOFTWARE, ClusterObjects, write_secret
+from terradask._runtime.software import SoftwareLock, lock_software
+from terradask._runtime.status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
+from terradask.errors import ClusterNotFound, ClusterStopped, InvalidInput
+
+if TYPE_CHECKING:
+    from terradask._account.aws import Aws
+
+DEFAULT_WORKERS = 4
+
+#: Groups are looked at this often while they empty, which takes AWS a minute or so.
+_EMPTY_POLL_SECONDS = 0.5
+
+
+class Deployment:
+    """A cluster that Terraform has deployed.
+
+    Parameters
+    ----------
+    aws
+        Session for the account and region.
+    bucket
+        The workspace bucket.
+    name
+        The cluster's name.
+
+    Notes
+    -----
+    Starting and stopping needs, for the cluster's own groups, secret and objects: ``autoscaling:SetDesiredCapacity``,
+    ``CreateOrUpdateTags``, ``DescribeAutoScalingGroups``, ``SetInstanceProtection``, ``PutScheduledUpdateGroupAction``,
+    ``BatchDeleteScheduledAction``; ``secretsmanager:PutSecretValue``, ``GetSecretValue``; ``s3:GetObject``, ``PutObject``,
+    ``DeleteObject``, ``ListBucket``. AWS also asks whoever raises a group for ``ec2:RunInstances`` and ``ec2:CreateTags`` on what its
+    launch template makes, and ``iam:PassRole`` on its roles.
+    """
+
+    def __init__(self, aws: Aws, bucket: str, name: str) -> None:
+        self._aws = aws
+        self._descriptor: Descriptor | None = None
+        self.bucket = bucket
+        self.name = name
+        self.objects = ClusterObjects(aws, bucket, name)
+        #: Id of the run that this object started last, and nobody else.
+        self.started_run_id: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Deployment({self.name!r}, bucket={self.bucket!r})"
+
+    @property
+    def exists(self) -> bool:
+        """Whether Terraform has deployed the cluster, up to its last resource."""
+        try:
+            return self.descriptor is not None
+        except ClusterNotFound:
+            return False
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """The cluster's structure.
+
+        Raises
+        ------
+        ClusterNotFound
+            When no such cluster is deployed in this workspace.
+        """
+        if self._descriptor is None:
+            document = self.objects.read(DESCRIPTOR)
+            if document is None:
+                raise ClusterNotFound(
+                    f"There is no cluster {self.name!r} in this workspace.",
+                    given=self.name,
+                    allowed="a cluster that is deployed; `terradask list` shows them",
+                    advice=f"terradask apply {self.name}, or Cluster(name={self.name!r}) from Python",
+                )
+            self._descriptor = Descriptor.read(document)
+        return self._descriptor
+
+    @property
+    def groups(self) -> Groups:
+        """The cluster's Auto Scaling groups."""
+        return Groups(self._aws, self.descriptor.autoscaling_groups)
+
+    def run(self) -> Run | None:
+        """Return the run that was started last and not stopped, be it over by now; None when the cluster was stopped."""
+        document = self.objects.read(RUN)
+        return None if document is None else Run.read(document)
+
+    def current_run(self) -> Run | None:
+        """Return the run that is going on; None when the cluster is stopped, or its run ended by itself: idle, or its hosts gone."""
+        run = self.run()
+        if run is None or age_seconds(run.started_at) < CLAIM_SECONDS:
+            return run
+        return run if any(group.desired for group in self.groups.describe().values()) else None
+
+    def start(
+        self,
+        *,
+        n_workers: int | None = None,
+        environ: Mapping[str, str] | None = None,
+        software: list[str] | None = None,
+        send_dask_config: bool | None = None,
+    ) -> Run:
+        """Start the cluster: make keys, describe the run, raise the groups.
+
+        Runs no Terraform. Of several callers at once exactly one starts; the others get the run that it made.
+
+        Parameters
+        ----------
+        n_workers
+            Workers to start with; as the cluster's settings say where left out, and 4 where they say nothing.
+        environ
+            Environment variables for the scheduler and the workers; as in the settings where left out.
+        software
+            Packages for the hosts besides Dask; as in the settings where left out.
+        send_dask_config
+            Whether hosts get a frozen copy of the caller's Dask configuration; as in the settings where left out.
+
+        Returns
+        -------
+        Run
+            The run that was started, or the one that is going on.
+
+        Raises
+        ------
+        ClusterNotFound
+            When the cluster isn't deployed.
+        InvalidInput
+            When more workers are asked for than ``max_workers`` allows, or a package isn't installed here.
+        """
+        descriptor = self.descriptor
+        settings = descriptor.settings
+        n = _first(n_workers, settings.get("n_workers"), min(DEFAULT_WORKERS, descriptor.max_workers))
+        self.check_workers(n)
+        lock = lock_software(_first(software, settings["software"]))
+        run = Run(
+            run_id=_run_id(),
+            started_at=_now(),
+            owner=self._aws.caller_arn,
+            secret_version_id=str(uuid.uuid4()),
+            python=lock.python,
+            packages=dict(lock.packages),
+            n_workers=n,
+            environ=dict(_first(environ, settings["environ"])),
+            dask_config=portable_config() if _first(send_dask_config, settings["send_dask_config"]) else {},
+        )
+        while not self._claim(run):
+            current = self.run()
+            if current is not None:
+                return current
+        self.started_run_id = run.run_id
+        self._prepare(run, lock)
+        self.groups.set_desired("scheduler", 1)
+        self.groups.set_desired("workers", n)
+        return run
+
+    def stop(self, *, wait_seconds: float = 0) -> None:
+        """Stop the cluster: no instance in any group, no keys, the deployment kept.
+
+        A stopped cluster costs only its secret. Stopping a stopped cluster changes nothing.
+
+        Parameters
+        ----------
+        wait_seconds
+            How long to wait for the groups to be empty, in seconds. By default not at all: AWS ends the instances by itself.
+        """
+        groups = self.groups
+        groups.zero()
+        deadline = time.monotonic() + wait_seconds
+        while wait_seconds and time.monotonic() < deadline:
+            if not any(group.members for group in groups.describe().values()):
+                break
+            time.sleep(_EMPTY_POLL_SECONDS)
+        groups.disarm()
+        self._void_keys()
+        self.objects.delete_run()
+
+    def mark_closing(self) -> None:
+        """Bring the groups to zero and note that the deployment shall go: what fits into the last seconds of a process."""
+        self.objects.write(CLOSING, {"format": 1, "at": _now()})
+        self.groups.zero()
+
+    @property
+    def marked_closing(self) -> bool:
+        """Whether somebody wanted this deployment gone and could not finish."""
+        return self.objects.read(CLOSING) is not None
+
+    def status(self) -> DeploymentStatus:
+        """Tell how the cluster is.
+
+        Returns
+        -------
+        DeploymentStatus
+
+        Raises
+        ------
+        ClusterNotFound
+            When the cluster isn't deployed.
+        """
+        descriptor = self.descriptor
+        with ThreadPoolExecutor(5) as pool:
+            groups_ = pool.submit(self.groups.describe)
+            run_ = pool.submit(self.run)
+            scheduler_ = pool.submit(read_scheduler, self.objects)
+            reports_ = pool.submit(self.reports)
+            closing_ = pool.submit(lambda: self.marked_closing)
+            groups, run, scheduler = groups_.result(), run_.result(), scheduler_.result()
+            members = {m.instance_id for g in groups.values() for m in g.members}
+            hosts = tuple(
+                h if h.instance_id in members else h.lost() for h in reports_.result() if run is not None and h.run_id == run.run_id
+            )
+            closing = closing_.result()
+        if scheduler is not None and (run is None or scheduler.run_id != run.run_id):
+            scheduler = None
+        public = bool(descriptor.settings.get("use_scheduler_public_ip", True))
+        return DeploymentStatus(
+            name=self.name,
+            state=derive_state(groups, run, scheduler, hosts, closing=closing),
+            run_id=run.run_id if run else None,
+            owner=run.owner if run else None,
+            started_at=run.started_at if run else None,
+            scheduler_address=dial_address(scheduler, public=public),
+            groups={name: {"desired": g.desired, "instances": len(g.active_ids), "max_size": g.max_size} for name, g in groups.items()},
+            hosts=hosts,
+        )
+
+    def reports(self) -> list[HostReport]:
+        """Read what each host says of itself."""
+        return read_reports(self.objects)
+
+    def attach(
+        self,
+        *,
+        timeout_seconds: float,
+        on_wait: Callable[[list[HostReport]], None] | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Attachment:
+        """Wait for the scheduler of the current run and return what a client needs.
+
+        Parameters
+        ----------
+        timeout_seconds
+            Longest wait, in seconds.
+        on_wait
+            Called every few seconds with what the hosts report.
+        cancelled
+            Asked between looks; when it says True the wait ends with `InterruptedError`.
+
+        Raises
+        ------
+        ClusterStopped
+            When nobody has started the cluster.
+        HostFailed
+            When the scheduler's host reports a failure, with its reason and the tail of its log.
+        SchedulerMissing
+            When the scheduler isn't up in time, with how far its host came.
+        """
+        run = self.current_run()
+        if run is None:
+            raise ClusterStopped(
+                f"Cluster {self.name!r} is stopped.",
+                advice=f"terradask start {self.name}, or Cluster(name={self.name!r}) from Python",
+            )
+        return attach(self._aws, self.objects, self.descriptor, run, timeout_seconds=timeout_seconds, on_wait=on_wait, cancelled=cancelled)
+
+    def check_workers(self, n: int) -> None:
+        """Refuse a number of workers that the group may not have, before any call.
+
+        Raises
+        ------
+        InvalidInput
+            Naming the setting to change.
+        """
+        if not 0 <= n <= self.descriptor.max_workers:
+            raise InvalidInput(
+                f"Cluster {self.name!r} can't have {n} workers.",
+                given=n,
+                allowed=f"0 to {self.descriptor.max_workers}, its max_workers",
+                advice=f"ask for fewer, or raise max_workers in [cluster] and run: terradask apply {self.name}",
+            )
+
+    def _claim(self, run: Run) -> bool:
+        if self.objects.claim(RUN, run.to_document()):
+            self.objects.delete([CLOSING])
+            return True
+        if self.current_run() is None and self.run() is not None:
+            # Over, or claimed by a start that was interrupted: what is left of it makes way.
+            self.stop()
+        return False
+
+    def _prepare(self, run: Run, lock: SoftwareLock) -> None:
+        """Do all that must be there before a host boots."""
+        from terradask._runtime.authority import make_keys
+
+        keys = make_keys(self.name, run.run_id).to_document()
+        groups = self.groups
+        tags = {
+            "terradask:run:id": run.run_id,
+            "terradask:run:owner": run.owner,
+            "terradask:run:started": run.started_at,
+        }
+        with ThreadPoolExecutor(4) as pool:
+            waits = [
+                pool.submit(write_secret, self._aws, self.descriptor.secret_id, keys, version_id=run.secret_version_id),
+                pool.submit(self.objects.write_text, SOFTWARE, lock.to_requirements()),
+                pool.submit(groups.tag, tags),
+                pool.submit(groups.arm),
+            ]
+            for wait in waits:
+                wait.result()
+
+    def _void_keys(self) -> None:
+        write_secret(self._aws, self.descriptor.secret_id, {"format": 1}, version_id=str(uuid.uuid4()))
+
+
+def _first(*values: Any) -> Any:
+    return next((v for v in values if v is not None), None)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _run_id() -> str:
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+    return f"{stamp}-{secrets.token_hex(3)}"

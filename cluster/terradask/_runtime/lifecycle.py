@@ -1,0 +1,274 @@
+"""From a request to an attached cluster and away again: what happens when a cluster is constructed, started, attached to and closed."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import logging
+import weakref
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar, Self
+
+from distributed.core import Status, rpc
+from distributed.deploy.cluster import Cluster as DaskCluster
+
+from terradask._progress import Progress, ProgressEvent, silent
+from terradask._runtime.dashboard import DashboardForward
+from terradask._runtime.deployment import Deployment
+from terradask._runtime.group_cluster import GroupCluster
+from terradask._runtime.provision import Provisioned, Provisioner, Request
+from terradask._runtime.remote import RemoteScheduler, RemoteWorker
+from terradask._runtime.scaling import workers_to_wait_for
+from terradask._runtime.sigterm import terminated_in_order
+from terradask._runtime.undo import end_cluster
+from terradask._runtime.widget import shown_in_notebook
+from terradask.errors import InvalidInput
+
+logger = logging.getLogger("terradask")
+
+ADAPTIVE_MINIMUM = 4
+ADAPTIVE_MAXIMUM = 20
+
+
+class ProvisionedCluster(GroupCluster):
+    """A `GroupCluster` that is found or made before it is attached to, and is left or ended when it closes.
+
+    Parameters
+    ----------
+    request
+        What is wanted.
+    asynchronous, loop, shutdown_on_close, show_widget, progress
+        As of `Cluster`.
+    """
+
+    _open: ClassVar[weakref.WeakSet[ProvisionedCluster]] = weakref.WeakSet()
+
+    def __init__(
+        self,
+        request: Request,
+        *,
+        asynchronous: bool,
+        loop: Any,
+        shutdown_on_close: bool | None,
+        show_widget: bool,
+        progress: Progress | None,
+    ) -> None:
+        self._request = request
+        self._wants_shutdown_on_close = shutdown_on_close
+        self._progress_to = progress
+        self._show: Progress = silent
+        self._provisioned: Provisioned | None = None
+        self._dashboard: DashboardForward | None = None
+        self._pool = ThreadPoolExecutor(4, thread_name_prefix="terradask")
+        self._provisioner = Provisioner(request, self._tell)
+        with terminated_in_order():
+            if not asynchronous:
+                with shown_in_notebook(show_widget) as show:
+                    self._show = show
+                    self._provisioned = self._provisioner.run()
+            try:
+                super().__init__(
+                    worker={"cls": RemoteWorker},
+                    asynchronous=asynchronous,
+                    loop=loop,
+                    name=request.name,
+                    shutdown_on_close=bool(shutdown_on_close),
+                )
+            except BaseException as error:
+                self._give_up(error)
+                raise
+
+    def _give_up(self, error: BaseException) -> None:
+        """End what was made, in the caller's thread: a Ctrl-C arrives here while the loop's thread waits."""
+        try:
+            if self._provisioned is not None:
+                self._provisioner.undo_after(error)
+        finally:
+            self.status = Status.closed
+            # SpecCluster may have failed before it had a loop.
+            if hasattr(self, "_loop_runner") and not self.asynchronous:
+                self._loop_runner.stop()
+            self._pool.shutdown(wait=False)
+
+    # ---- starting -------------------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        while self.status == Status.starting:
+            await asyncio.sleep(0.01)
+        if self.status == Status.running:
+            return
+        if self.status == Status.closed:
+            raise ValueError("Cluster is closed")
+        self._lock = asyncio.Lock()
+        self.status = Status.starting
+        try:
+            if self._provisioned is None:
+                self._provisioned = await self._provision_in_thread()
+            await self._attach(self._provisioned)
+        except BaseException as error:
+            # Closed while it waited for workers: whoever closes it also ends it.
+            if self.status not in (Status.closing, Status.closed):
+                await self._fail(error)
+            raise
+
+    async def _provision_in_thread(self) -> Provisioned:
+        making = asyncio.ensure_future(self._call(self._provisioner.run))
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            self._provisioner.cancel()
+            with contextlib.suppress(Exception):
+                self._provisioned = await making
+            raise
+
+    async def _fail(self, error: BaseException) -> None:
+        self.status = Status.failed
+        try:
+            try:
+                await self._disconnect()
+            except Exception:
+                # It must neither hide the error nor keep what was made from being taken back.
+                logger.debug("cluster %s: can't disconnect", self._request.name, exc_info=True)
+            self.status = Status.failed
+            if self._provisioned is not None:
+                await self._call(self._provisioner.undo_after, error)
+        finally:
+            self.status = Status.closed
+            self._pool.shutdown(wait=False)
+
+    def __await__(self) -> Generator[Any, Any, Self]:
+        async def ready() -> Self:
+            if self.status == Status.created:
+                await self._start()
+            if self.status == Status.running:
+                await self._correct_state()
+            return self
+
+        return ready().__await__()
+
+    async def __aenter__(self) -> Self:
+        return await self
+
+    # ---- attaching ------------------------------------------------------------------------------------------------
+
+    async def _attach(self, provisioned: Provisioned) -> None:
+        attachment, settings = provisioned.attachment, provisioned.settings
+        if self._wants_shutdown_on_close is None:
+            self.shutdown_on_close = provisioned.origin != "attached"
+        self.security = attachment.keys.client_security()
+        connection = self.security.get_connection_args("client")
+        address = attachment.address(public=settings["use_scheduler_public_ip"])
+        self.scheduler = RemoteScheduler(address)
+        self.scheduler_comm = rpc(address, connection_args=connection)
+        await DaskCluster._start(self)
+        self._open.add(self)
+        host = address.partition("://")[2].rpartition(":")[0]
+        self._dashboard = DashboardForward(host, attachment.scheduler.dashboard_port, connection["ssl_context"])
+        await self._dashboard.start()
+        await self._start_watching()
+        if provisioned.origin != "attached":
+            n = workers_to_wait_for(len(self.plan), settings["wait_for_workers"])
+            await self._wait_for_workers(n, timeout=settings["worker_timeout_seconds"])
+            if settings.get("n_workers") is None:
+                self._adapt_by_default()
+
+    def _adapt_by_default(self) -> None:
+        most = self._deployed.attachment.descriptor.max_workers
+        self.adapt(minimum=min(ADAPTIVE_MINIMUM, most), maximum=min(ADAPTIVE_MAXIMUM, most))
+
+    @property
+    def _deployed(self) -> Provisioned:
+        if self._provisioned is None:
+            raise InvalidInput(f"Cluster {self._request.name!r} is not running yet.", advice="await it, or use it in `async with`")
+        return self._provisioned
+
+    @property
+    def _deployment(self) -> Deployment:
+        return self._deployed.deployment
+
+    @property
+    def _run_id(self) -> str:
+        return self._deployed.attachment.run.run_id
+
+    # ---- closing --------------------------------------------------------------------------------------------------
+
+    def close(self, timeout: float | None = None) -> Any:
+        """Leave the cluster, and end it where `shutdown_on_close` says so.
+
+        A cluster that was made here is destroyed; one that was deployed before and started here is stopped; one that was attached to goes
+        on. One that is still being made is taken back.
+
+        Parameters
+        ----------
+        timeout
+            Longest wait, in seconds. By default there is no limit.
+        """
+        return super().close(timeout)
+
+    def shutdown(self) -> Any:
+        """End the cluster, whatever `shutdown_on_close` says, and leave it.
+
+        A cluster that was made here is destroyed; any other is stopped and stays deployed.
+        """
+        self.shutdown_on_close = True
+        return self.close()
+
+    async def _close(self) -> None:
+        if self.status == Status.starting:
+            self._provisioner.cancel()
+        while self.status in (Status.starting, Status.failed, Status.closing):
+            await asyncio.sleep(0.05)
+        if self.status in (Status.closed, Status.created):
+            self.status = Status.closed
+            return
+        ends = bool(self.shutdown_on_close)
+        self._open.discard(self)
+        provisioned = self._provisioned
+        self.status = Status.closing
+        try:
+            if ends and provisioned is not None:
+                await self._call(end_cluster, provisioned.workspace, provisioned.deployment, provisioned.origin)
+        finally:
+            try:
+                await self._disconnect()
+            finally:
+                self.status = Status.closed
+                self._pool.shutdown(wait=False)
+
+    async def _disconnect(self) -> None:
+        await self._stop_watching()
+        if self._dashboard is not None:
+            await self._dashboard.close()
+        if self.scheduler is not None:
+            await self.scheduler.close()
+        self.status = Status.closing
+        await DaskCluster._close(self)
+
+    def _end_at_exit(self) -> None:
+        """Bring a cluster of this process to zero in the seconds that are left; the next command finishes."""
+        provisioned = self._provisioned
+        if provisioned is None or not self.shutdown_on_close or self.status == Status.closed:
+            return
+        if provisioned.origin == "created":
+            provisioned.deployment.mark_closing()
+        else:
+            provisioned.deployment.stop()
+
+    # ---- telling --------------------------------------------------------------------------------------------------
+
+    def _tell(self, event: ProgressEvent, /) -> None:
+        logger.info("%s", event)
+        self._show(event)
+        if self._progress_to is not None:
+            self._progress_to(event)
+
+
+@atexit.register
+def _end_open_clusters() -> None:
+    # Registered after Dask's own hook, and so called before it, which would run Terraform with ten seconds to go.
+    for cluster in list(ProvisionedCluster._open):
+        with contextlib.suppress(Exception):
+            cluster._end_at_exit()
+        cluster.shutdown_on_close = False

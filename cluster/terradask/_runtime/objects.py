@@ -1,0 +1,172 @@
+"""The objects of one cluster in the workspace bucket, and its secret."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from terradask._account.aws import Aws
+
+DESCRIPTOR = "cluster.json"
+RUN = "run.json"
+SCHEDULER = "scheduler.json"
+SOFTWARE = "software.lock"
+CLOSING = "closing.json"
+HOSTS = "hosts/"
+STATE = "terraform.tfstate"
+STATE_LOCK = "terraform.tfstate.tflock"
+
+#: Objects that belong to one run: gone once the cluster is stopped.
+OF_A_RUN = (RUN, SCHEDULER, SOFTWARE)
+
+_PARALLEL_READS = 16
+_DELETE_BATCH = 1000
+
+
+class ClusterObjects:
+    """Objects under ``clusters/<name>/`` in the workspace bucket.
+
+    Parameters
+    ----------
+    aws
+        Session for the workspace's account and region.
+    bucket
+        The workspace bucket.
+    cluster
+        The cluster's name.
+
+    Notes
+    -----
+    Permissions needed: ``s3:GetObject``, ``PutObject``, ``DeleteObject`` on ``clusters/<name>/*`` and ``s3:ListBucket``.
+    """
+
+    def __init__(self, aws: Aws, bucket: str, cluster: str) -> None:
+        self._aws = aws
+        self.bucket = bucket
+        self.prefix = f"clusters/{cluster}/"
+
+    @property
+    def _client(self) -> Any:
+        return self._aws.client("s3")
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """Return a JSON object, or None where there is none."""
+        from botocore.exceptions import ClientError
+
+        try:
+            body = self._client.get_object(Bucket=self.bucket, Key=self.prefix + name)["Body"].read()
+        except ClientError as error:
+            if error.response["Error"]["Code"] in {"NoSuchKey", "NoSuchBucket", "404"}:
+                return None
+            raise
+        document: dict[str, Any] = json.loads(body)
+        return document
+
+    def write(self, name: str, document: dict[str, Any]) -> None:
+        """Write a JSON object, in place of what may be there."""
+        self._put(name, json.dumps(document, sort_keys=True).encode(), "application/json")
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a text object."""
+        self._put(name, text.encode(), "text/plain; charset=utf-8")
+
+    def claim(self, name: str, document: dict[str, Any]) -> bool:
+        """Write a JSON object if there is none, and tell whether it was written.
+
+        S3 decides between several callers: exactly one wins.
+        """
+        from botocore.exceptions import ClientError
+
+        try:
+            self._put(name, json.dumps(document, sort_keys=True).encode(), "application/json", IfNoneMatch="*")
+        except ClientError as error:
+            if error.response["Error"]["Code"] in {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}:
+                return False
+            raise
+        return True
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete objects; those that don't exist are no error."""
+        keys = [{"Key": self.prefix + name} for name in names]
+        for start in range(0, len(keys), _DELETE_BATCH):
+            self._client.delete_objects(Bucket=self.bucket, Delete={"Objects": keys[start : start + _DELETE_BATCH], "Quiet": True})
+
+    def names(self, under: str = "") -> list[str]:
+        """List the names of objects that start with `under`."""
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.prefix + under)
+        return [entry["Key"][len(self.prefix) :] for page in pages for entry in page.get("Contents", ())]
+
+    def delete_run(self) -> None:
+        """Delete what belongs to a run: its description, addresses and the hosts' reports."""
+        self.delete([*OF_A_RUN, *self.names(HOSTS)])
+
+    def hosts(self) -> list[dict[str, Any]]:
+        """Read the report of every host, in the order of their instance ids."""
+        names = self.names(HOSTS)
+        if not names:
+            return []
+        with ThreadPoolExecutor(min(_PARALLEL_READS, len(names))) as pool:
+            return [report for report in pool.map(self.read, names) if report is not None]
+
+    def _put(self, name: str, body: bytes, content_type: str, **conditions: str) -> None:
+        self._client.put_object(Bucket=self.bucket, Key=self.prefix + name, Body=body, ContentType=content_type, **conditions)
+
+
+def write_secret(aws: Aws, secret_id: str, document: dict[str, Any], *, version_id: str) -> None:
+    """Write the value of a secret that Terraform made.
+
+    Parameters
+    ----------
+    aws
+        Session for the cluster's account and region.
+    secret_id
+        Name or ARN of the secret.
+    document
+        The value; written as JSON.
+    version_id
+        Id of the new version, chosen by the caller, so that it can be announced beforehand.
+
+    Notes
+    -----
+    Permission needed: ``secretsmanager:PutSecretValue`` on the secret.
+    """
+    aws.client("secretsmanager").put_secret_value(SecretId=secret_id, SecretString=json.dumps(document), ClientRequestToken=version_id)
+
+
+def read_secret(aws: Aws, secret_id: str, *, version_id: str) -> dict[str, Any]:
+    """Read one version of a secret.
+
+    Notes
+    -----
+    Permission needed: ``secretsmanager:GetSecretValue`` on the secret.
+    """
+    value = aws.client("secretsmanager").get_secret_value(SecretId=secret_id, VersionId=version_id)
+    document: dict[str, Any] = json.loads(value["SecretString"])
+    return document
+
+
+def holds_nothing(objects: ClusterObjects) -> bool:
+    """Tell whether all that is left is a state without resources, as ``cdktf destroy`` leaves it."""
+    return objects.names() == [STATE] and not (objects.read(STATE) or {}).get("resources")
+
+
+def cluster_names(aws: Aws, bucket: str) -> list[str]:
+    """Return the names under ``clusters/`` in the bucket, deployed or half-made, sorted; none where there is no bucket.
+
+    Notes
+    -----
+    Permission needed: ``s3:ListBucket``.
+    """
+    from botocore.exceptions import ClientError
+
+    with aws.explained():
+        try:
+            pages = aws.client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="clusters/")
+            return sorted({entry["Key"].split("/")[1] for page in pages for entry in page.get("Contents", ())})
+        except ClientError as error:
+            if error.response["Error"]["Code"] in {"NoSuchBucket", "404"}:
+                return []
+            raise

@@ -1,0 +1,165 @@
+"""Locked answers for a stack: those that are written down, else those of the deployed stack, else new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, Any
+
+from terradask._stacks.resolve import ARCHITECTURE, Place, resolve_cluster, resolve_network
+from terradask_stacks.checks import check_reachable
+from terradask_stacks.loading import LoadedSettings
+from terradask_stacks.lock import ClusterLock, NetworkLock, read_lock, write_lock
+from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings, check_capacity, check_egress
+
+if TYPE_CHECKING:
+    from terradask._account.aws import Aws
+    from terradask._network.baseline import Baseline
+    from terradask_stacks.errors import Finding
+
+
+@dataclass(frozen=True)
+class ClusterAnswers:
+    """All that a cluster's stack is made from.
+
+    Parameters
+    ----------
+    settings
+        Everything; the cluster's in its section.
+    lock
+        The cluster's locked answers.
+    """
+
+    settings: Settings
+    lock: ClusterLock
+
+
+def check_network(loaded: LoadedSettings, aws: Aws) -> list[Finding]:
+    """Check what the network's settings name as given, and that they take nothing away from deployed clusters.
+
+    Returns
+    -------
+    list of Finding
+        What is only likely wrong.
+
+    Raises
+    ------
+    SettingsError
+        Listing what is wrong.
+    """
+    from terradask._network.given import check_given
+    from terradask._network.given_change import check_change
+
+    check_change(loaded.settings, aws)
+    return check_given(loaded.settings, aws)
+
+
+def network_lock(loaded: LoadedSettings, aws: Aws, *, refresh: bool) -> NetworkLock:
+    """Return the network's locked answers; new ones are written to the lock file."""
+    lock_file = read_lock(loaded.lock_path)
+    lock = resolve_network(loaded.settings, aws, lock_file.network, refresh=refresh)
+    if lock != lock_file.network:
+        write_lock(loaded.lock_path, lock_file.with_network(lock))
+    return lock
+
+
+def cluster_answers(
+    loaded: LoadedSettings,
+    aws: Aws,
+    *,
+    name: str,
+    baseline: Baseline,
+    deployed: Mapping[str, Any] | None,
+    refresh: bool,
+) -> ClusterAnswers:
+    """Check a cluster's settings against the deployed network, and answer what the settings leave open.
+
+    Parameters
+    ----------
+    deployed
+        The lock in the cluster's descriptor, where it is deployed: it stays where it is.
+    refresh
+        Ask AWS again instead.
+    """
+    settings = loaded.settings.for_cluster(name)
+    network = _as_deployed(settings.network, baseline, settings.cluster.zone_name)
+    check_egress(network)
+    check_reachable(network, settings.cluster)
+    check_capacity(network, None, settings.cluster.max_workers)
+    earlier = read_lock(loaded.lock_path).clusters.get(name)
+    if earlier is None and deployed is not None:
+        earlier = ClusterLock.model_validate(deployed)
+    place = Place(baseline.account, aws.partition, frozenset(baseline.zones))
+    return ClusterAnswers(settings, _resolved(loaded, aws, name, place, earlier, refresh=refresh))
+
+
+def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: NetworkLock) -> ClusterAnswers:
+    """Answer what a declared cluster's settings leave open for the network that is declared beside it, deployed or not.
+
+    Parameters
+    ----------
+    network
+        The network's locked answers.
+    """
+    settings = loaded.settings.for_cluster(name)
+    check_egress(settings.network)
+    check_reachable(settings.network, settings.cluster)
+    if settings.network.vpc_id is None:
+        check_capacity(settings.network, network, settings.cluster.max_workers)
+    place = Place(network.account, network.partition, frozenset(network.zones))
+    earlier = read_lock(loaded.lock_path).clusters.get(name)
+    return ClusterAnswers(settings, _resolved(loaded, aws, name, place, earlier, refresh=False))
+
+
+def answers_to_destroy(loaded: LoadedSettings, baseline: Baseline, aws: Aws, descriptor: Mapping[str, Any] | None) -> ClusterAnswers:
+    """Return answers that are good enough to destroy a cluster: Terraform destroys what the state says.
+
+    Parameters
+    ----------
+    descriptor
+        ``cluster.json``, where the deployment got that far.
+    """
+    try:
+        document = descriptor or {}
+        cluster = ClusterSettings.model_validate(document["settings"])
+        lock = ClusterLock.model_validate(document["lock"])
+    except (KeyError, ValueError):
+        # Interrupted before its descriptor was written, or written by another version.
+        cluster = ClusterSettings()
+        lock = ClusterLock(
+            account=baseline.account,
+            partition=aws.partition,
+            zone=min(baseline.zones),
+            architecture=ARCHITECTURE,
+            scheduler_instance_types=cluster.scheduler_vm_types,
+            worker_instance_types=cluster.worker_vm_types,
+        )
+    return ClusterAnswers(loaded.settings.model_copy(update={"cluster": cluster}), lock)
+
+
+def _resolved(loaded: LoadedSettings, aws: Aws, name: str, place: Place, earlier: ClusterLock | None, *, refresh: bool) -> ClusterLock:
+    """Answer, and write a declared cluster's answers down: a laptop and a CI job then plan the same."""
+    lock = resolve_cluster(loaded.settings.cluster_named(name), place, aws, earlier, refresh=refresh)
+    if name in loaded.settings.clusters:
+        lock_file = read_lock(loaded.lock_path)
+        if lock != lock_file.clusters.get(name):
+            write_lock(loaded.lock_path, lock_file.with_cluster(name, lock))
+    return lock
+
+
+def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None) -> NetworkSettings:
+    """Return the network's settings with what counts for clusters as it is deployed, not as the file says today."""
+    # Given subnets differ in size: those of the cluster's zone count, or the largest where the zone is open.
+    largest = min(baseline.zones.values(), key=lambda each: ip_network(each.private_cidr).prefixlen)
+    subnets = baseline.zones.get(zone or "", largest)
+    deployed = {
+        "nat": baseline.nat,
+        "interface_endpoints": list(baseline.interface_endpoints),
+        "public_workers": baseline.public_workers,
+        "public_schedulers": baseline.public_schedulers,
+        "vpc_id": baseline.vpc_id if "vpc" in baseline.given else None,
+        "public_subnet_prefix_length": ip_network(subnets.public_cidr).prefixlen,
+        "private_subnet_prefix_length": ip_network(subnets.private_cidr).prefixlen,
+    }
+    return network.model_copy(update=deployed)

@@ -1,0 +1,142 @@
+"""From settings, locked answers and what is deployed to a stack's folder with Terraform configuration in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from terradask._progress import Message, Progress, phase
+from terradask._runtime.objects import DESCRIPTOR
+from terradask._stacks.answers import ClusterAnswers, answers_to_destroy, check_network, cluster_answers, declared_answers, network_lock
+from terradask._stacks.synthesis import synthesise
+from terradask_modules.names import NETWORK_STACK
+
+if TYPE_CHECKING:
+    from terradask._account.aws import Aws
+    from terradask._network.baseline import Baseline
+    from terradask._runtime.deployment import Deployment
+    from terradask_stacks.loading import LoadedSettings
+    from terradask_stacks.lock import NetworkLock
+
+#: With more stacks than these, progress tells their number.
+_NAMED = 4
+
+
+class Configuration:
+    """Writes the configurations of a workspace's stacks.
+
+    Parameters
+    ----------
+    loaded
+        The settings.
+    aws
+        Session for the workspace's account and region.
+    progress
+        Gets every event.
+    baseline
+        Returns the deployed network.
+    deployment
+        Returns a cluster, deployed or not.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedSettings,
+        aws: Aws,
+        *,
+        progress: Progress,
+        baseline: Callable[[], Baseline],
+        deployment: Callable[[str], Deployment],
+    ) -> None:
+        self._loaded = loaded
+        self._aws = aws
+        self._progress = progress
+        self._baseline = baseline
+        self._deployment = deployment
+
+    def network(self, *, refresh: bool = False, check: bool = False) -> Path:
+        """Write the network's; new answers are locked first.
+
+        Parameters
+        ----------
+        refresh
+            Ask AWS again instead of using locked answers.
+        check
+            Check first what is given, and that deployed clusters keep what they stand on.
+        """
+        if check:
+            with phase(self._progress, "check", NETWORK_STACK):
+                for finding in check_network(self._loaded, self._aws):
+                    self._progress(Message(f"likely wrong: {finding}"))
+        lock = self._network_lock(refresh=refresh)
+        with phase(self._progress, "synthesise", NETWORK_STACK):
+            return synthesise(self._loaded, network=lock)[NETWORK_STACK]
+
+    def cluster(self, name: str, *, refresh: bool = False) -> Path:
+        """Write a cluster's, checked against the deployed network.
+
+        Parameters
+        ----------
+        name
+            The cluster's name.
+        refresh
+            Ask AWS again instead of using locked or deployed answers.
+        """
+        return self._synthesise(name, self._deployed_answers(name, refresh=refresh))
+
+    def cluster_to_destroy(self, name: str) -> Path:
+        """Write one that is good enough to destroy a cluster, whatever the settings say today."""
+        with phase(self._progress, "resolve", name), self._aws.explained():
+            answers = answers_to_destroy(self._loaded, self._baseline(), self._aws, self._descriptor(name))
+        return self._synthesise(name, answers)
+
+    def stack(self, name: str, *, destroy: bool = False) -> Path:
+        """Write a stack's, network or cluster."""
+        if name == NETWORK_STACK:
+            return self.network()
+        return self.cluster_to_destroy(name) if destroy else self.cluster(name)
+
+    def every(self, names: Iterable[str], *, out: Path | None = None) -> dict[str, Path]:
+        """Write several at once. Declared clusters fit the network that is declared beside them, deployed or not.
+
+        Parameters
+        ----------
+        names
+            ``network`` and names of clusters.
+        out
+            Where to write them, instead of the workspace's folder.
+
+        Returns
+        -------
+        dict
+            Stack -> its folder.
+        """
+        names = list(names)
+        declared = self._loaded.settings.clusters.keys() & set(names)
+        network = self._network_lock(refresh=False) if declared or NETWORK_STACK in names else None
+        answers: dict[str, ClusterAnswers] = {}
+        for name in names:
+            if name in declared and network is not None:
+                answers[name] = declared_answers(self._loaded, self._aws, name=name, network=network)
+            elif name != NETWORK_STACK:
+                answers[name] = self._deployed_answers(name)
+        with phase(self._progress, "synthesise", ", ".join(names) if len(names) <= _NAMED else f"{len(names)} stacks"):
+            return synthesise(self._loaded, network=network if NETWORK_STACK in names else None, clusters=answers, out=out)
+
+    def _deployed_answers(self, name: str, *, refresh: bool = False) -> ClusterAnswers:
+        with phase(self._progress, "resolve", name), self._aws.explained():
+            baseline = self._baseline()
+            deployed = self._descriptor(name).get("lock")
+            return cluster_answers(self._loaded, self._aws, name=name, baseline=baseline, deployed=deployed, refresh=refresh)
+
+    def _network_lock(self, *, refresh: bool) -> NetworkLock:
+        with phase(self._progress, "resolve", NETWORK_STACK):
+            return network_lock(self._loaded, self._aws, refresh=refresh)
+
+    def _synthesise(self, name: str, answers: ClusterAnswers) -> Path:
+        with phase(self._progress, "synthesise", name):
+            return synthesise(self._loaded, clusters={name: answers})[name]
+
+    def _descriptor(self, name: str) -> Mapping[str, Any]:
+        return self._deployment(name).objects.read(DESCRIPTOR) or {}

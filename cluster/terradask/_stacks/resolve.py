@@ -1,0 +1,342 @@
+"""The one step that asks AWS before a stack is made: zones, images, types. Its answers are locked and reused.
+
+Without a lock, a laptop and a CI job would plan replacements against each other, and a newly opened zone would change a network.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from terradask._account.aws import ENDPOINT_VARIABLE, is_loopback_endpoint
+from terradask.errors import AccountChanged, AwsError, InvalidInput, UnknownImage, UnknownInstanceType, UnknownZone
+from terradask_modules.cidr import slot_count
+from terradask_stacks.lock import ClusterLock, NetworkLock, assign_slots
+
+if TYPE_CHECKING:
+    from terradask._account.aws import Aws
+    from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings
+
+ARCHITECTURE = "x86_64"
+
+#: AWS's public parameter for the newest Amazon Linux 2023.
+IMAGE_PARAMETER = f"/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{ARCHITECTURE}"
+
+_LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where clusters can lie.
+
+    Parameters
+    ----------
+    account
+        The account's number.
+    partition
+        ``aws``, ``aws-cn`` or ``aws-us-gov``.
+    zones
+        The zones with subnets.
+    """
+
+    account: str
+    partition: str
+    zones: frozenset[str]
+
+
+def resolve_network(settings: Settings, aws: Aws, existing_lock: NetworkLock | None = None, *, refresh: bool = False) -> NetworkLock:
+    """Find what the network's stack needs to know, beside its settings.
+
+    Parameters
+    ----------
+    settings
+        The settings. ``network.zones`` and ``network.image`` are taken as given, after a look whether they exist.
+    aws
+        Session for the workspace's region.
+    existing_lock
+        Earlier answers: they stay as they are, as far as the settings still ask for them.
+    refresh
+        Look for a newer image and for new zones; a zone keeps its slot.
+
+    Raises
+    ------
+    UnknownZone
+        If a zone isn't there, naming those there are.
+    UnknownImage
+        If the image isn't there.
+    AccountChanged
+        If the earlier answers belong to another account.
+    InvalidInput
+        If the network's block is for an embedded AWS alone.
+
+    Notes
+    -----
+    Permissions needed: ``ec2:DescribeAvailabilityZones``; ``ssm:GetParameter`` on AWS's public parameters, or ``ec2:DescribeImages`` with
+    ``network.image``. Nothing is asked that the earlier answers hold.
+    """
+    if settings.network.vpc_id is None:
+        _check_block(settings.network.cidr)
+    with ThreadPoolExecutor(3) as pool:
+        caller = pool.submit(lambda: (aws.account_id, aws.partition))
+        zones = pool.submit(_network_zones, settings.network, aws, existing_lock, refresh)
+        image = pool.submit(_image, settings.network, aws, existing_lock, refresh)
+        account, partition = caller.result()
+        _check_account(account, existing_lock, aws)
+        return NetworkLock(
+            account=account,
+            partition=partition,
+            zones=assign_slots(existing_lock.zones if existing_lock else {}, zones.result()),
+            image_ids={ARCHITECTURE: image.result()},
+        )
+
+
+def resolve_cluster(
+    cluster: ClusterSettings,
+    place: Place,
+    aws: Aws,
+    existing_lock: ClusterLock | None = None,
+    *,
+    refresh: bool = False,
+) -> ClusterLock:
+    """Find what a cluster's stack needs to know, beside its settings.
+
+    Parameters
+    ----------
+    cluster
+        The cluster's settings. With ``zone_name`` it lies there; else in the first of the network's zones that offers all its types.
+    place
+        The network, deployed or declared.
+    aws
+        Session for the workspace's region.
+    existing_lock
+        Earlier answers; reused as long as they fit the settings.
+    refresh
+        Ask again.
+
+    Raises
+    ------
+    UnknownZone
+        If the network has no such zone.
+    UnknownInstanceType
+        If a type doesn't exist, isn't offered where it has to be, or isn't for x86-64.
+
+    Notes
+    -----
+    Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``.
+    """
+    scheduler, workers = list(cluster.scheduler_vm_types), list(cluster.worker_vm_types)
+    if (
+        existing_lock is not None
+        and not refresh
+        and existing_lock.account == place.account
+        and existing_lock.zone in place.zones
+        and cluster.zone_name in (None, existing_lock.zone)
+        and existing_lock.scheduler_instance_types == scheduler
+        and existing_lock.worker_instance_types == workers
+    ):
+        return existing_lock
+    if cluster.zone_name is not None and cluster.zone_name not in place.zones:
+        raise UnknownZone(
+            "the network has no subnets in this zone",
+            given=f"cluster.zone_name = {cluster.zone_name}",
+            allowed=", ".join(sorted(place.zones)),
+            advice="choose one of these, or add it to network.zones and run: terradask apply network",
+        )
+    preferred = existing_lock.zone if existing_lock is not None and not refresh else None
+    return ClusterLock(
+        account=place.account,
+        partition=place.partition,
+        zone=_cluster_zone({*scheduler, *workers}, cluster.zone_name, preferred, place, aws),
+        architecture=ARCHITECTURE,
+        scheduler_instance_types=scheduler,
+        worker_instance_types=workers,
+    )
+
+
+# ---- the network ----------------------------------------------------------------------------------------------------
+
+
+def _check_block(cidr: str) -> None:
+    block = ipaddress.ip_network(cidr)
+    if not (isinstance(block, ipaddress.IPv4Network) and block.overlaps(_LOOPBACK)) or is_loopback_endpoint(os.environ):
+        return
+    raise InvalidInput(
+        "network.cidr lies in 127.0.0.0/8: such addresses never leave a machine, and no VPC can have them",
+        given=cidr,
+        allowed=f"a private block such as 10.64.0.0/16; 127.0.0.0/8 only with the embedded AWS ({ENDPOINT_VARIABLE} on this machine)",
+        advice="run this inside `terradask sim run`, or set network.cidr",
+    )
+
+
+def _check_account(account: str, existing: NetworkLock | None, aws: Aws) -> None:
+    if existing is None or existing.account == account:
+        return
+    raise AccountChanged(
+        "these credentials belong to another AWS account than this workspace",
+        given=f"{account} ({aws.caller_arn})",
+        allowed=f"{existing.account}, as terradask.lock.json says",
+        advice="use the other account's profile (AWS_PROFILE); for a workspace in this account, use a folder of its own "
+        "(or TERRADASK_STATE_DIR)",
+    )
+
+
+def _network_zones(network: NetworkSettings, aws: Aws, existing: NetworkLock | None, refresh: bool) -> list[str]:
+    wanted = network.zone_names
+    if existing is not None and existing.zones and not refresh:
+        if wanted is None:
+            return list(existing.zones)
+        if set(wanted) <= set(existing.zones):
+            return list(wanted)
+    found = _zones_of_region(aws)
+    if wanted is not None:
+        unknown = [zone for zone in wanted if zone not in found]
+        if unknown:
+            raise UnknownZone(
+                f"{aws.region} has no such zone for this account",
+                given=", ".join(unknown),
+                allowed=", ".join(found),
+                advice="correct network.subnets" if network.subnets else "correct network.zones",
+            )
+        return list(wanted)
+    if not found:
+        raise UnknownZone(f"{aws.region} has no zone for this account", given=aws.region, advice="choose another region")
+    room = slot_count(
+        network.cidr,
+        public_prefix_length=network.public_subnet_prefix_length,
+        private_prefix_length=network.private_subnet_prefix_length,
+    )
+    kept = [zone for zone in found if existing is not None and zone in existing.zones]
+    return [*kept, *(zone for zone in found if zone not in kept)][:room]
+
+
+def _zones_of_region(aws: Aws) -> list[str]:
+    """Regular zones alone: local and wavelength zones have few types, and no NAT."""
+    client = aws.client("ec2")
+    with aws.explained():
+        answer = client.describe_availability_zones(Filters=[{"Name": "state", "Values": ["available"]}])
+    return sorted(
+        zone["ZoneName"]
+        for zone in answer["AvailabilityZones"]
+        if zone.get("ZoneType", "availability-zone") == "availability-zone" and zone.get("State", "available") == "available"
+    )
+
+
+def _image(network: NetworkSettings, aws: Aws, existing: NetworkLock | None, refresh: bool) -> str:
+    locked = existing.image_ids.get(ARCHITECTURE) if existing is not None else None
+    if network.image is not None:
+        if network.image != locked:
+            _check_image(network.image, aws)
+        return network.image
+    return locked if locked is not None and not refresh else _newest_image(aws)
+
+
+def _newest_image(aws: Aws) -> str:
+    client = aws.client("ssm")
+    with aws.explained():
+        return str(client.get_parameter(Name=IMAGE_PARAMETER)["Parameter"]["Value"])
+
+
+def _check_image(image: str, aws: Aws) -> None:
+    from botocore.exceptions import ClientError
+
+    client = aws.client("ec2")
+    with aws.explained():
+        try:
+            found = client.describe_images(ImageIds=[image])["Images"]
+        except ClientError as error:
+            if not error.response["Error"]["Code"].startswith("InvalidAMI"):
+                raise
+            found = []
+    if not found:
+        raise UnknownImage(
+            f"there is no such image in {aws.region}",
+            given=image,
+            allowed="an image of this region that the account may launch",
+            advice="correct network.image, or leave it out for the newest Amazon Linux 2023",
+        )
+    architecture = found[0].get("Architecture", ARCHITECTURE)
+    if architecture != ARCHITECTURE:
+        raise UnknownImage(
+            f"the image is for {architecture}",
+            given=image,
+            allowed=f"an image for {ARCHITECTURE}",
+            advice="choose another network.image",
+        )
+
+
+# ---- a cluster ------------------------------------------------------------------------------------------------------
+
+
+def _cluster_zone(types: set[str], wanted: str | None, preferred: str | None, place: Place, aws: Aws) -> str:
+    # Made here: boto3's sessions are not safe while they make clients.
+    client = aws.client("ec2")
+    with ThreadPoolExecutor(2) as pool:
+        known = pool.submit(_architectures, client, aws, types)
+        offered = pool.submit(_offerings, client, aws, types)
+        _check_types(types, known.result(), aws)
+        by_zone = offered.result()
+    zones = [wanted] if wanted is not None else sorted(place.zones, key=lambda zone: (zone != preferred, zone))
+    for zone in zones:
+        if types <= by_zone.get(zone, set()):
+            return zone
+    where = "; ".join(f"{zone} lacks {', '.join(sorted(types - by_zone.get(zone, set())))}" for zone in zones)
+    raise UnknownInstanceType(
+        "no zone offers all of the cluster's instance types" if wanted is None else f"{wanted} doesn't offer these types",
+        given=", ".join(sorted(types)),
+        allowed=f"types that one zone of the network offers together: {where}",
+        advice="choose other types (cluster.worker_vm_types, cluster.scheduler_vm_types) or another cluster.zone_name",
+    )
+
+
+def _architectures(client: Any, aws: Aws, types: Iterable[str]) -> dict[str, list[str]]:
+    with aws.explained():
+        pages = client.get_paginator("describe_instance_types").paginate(Filters=[{"Name": "instance-type", "Values": sorted(types)}])
+        return {
+            found["InstanceType"]: found["ProcessorInfo"]["SupportedArchitectures"] for page in pages for found in page["InstanceTypes"]
+        }
+
+
+def _offerings(client: Any, aws: Aws, types: Iterable[str] | None, location: str = "availability-zone") -> dict[str, set[str]]:
+    """Return the types that each zone offers."""
+    filters = [{"Name": "instance-type", "Values": sorted(types)}] if types is not None else []
+    by_zone: dict[str, set[str]] = {}
+    with aws.explained():
+        pages = client.get_paginator("describe_instance_type_offerings").paginate(LocationType=location, Filters=filters)
+        for page in pages:
+            for offer in page["InstanceTypeOfferings"]:
+                by_zone.setdefault(offer["Location"], set()).add(offer["InstanceType"])
+    return by_zone
+
+
+def _check_types(types: set[str], known: Mapping[str, list[str]], aws: Aws) -> None:
+    unknown = sorted(types - set(known))
+    if unknown:
+        raise UnknownInstanceType(
+            f"{aws.region} has no such instance type",
+            given=", ".join(unknown),
+            allowed=", ".join(_nearest(unknown, aws)),
+            advice="correct cluster.worker_vm_types or cluster.scheduler_vm_types",
+        )
+    foreign = sorted(name for name in types if ARCHITECTURE not in known[name])
+    if foreign:
+        raise UnknownInstanceType(
+            "these instance types are not for x86-64",
+            given=", ".join(foreign),
+            allowed="types with Intel or AMD processors, such as m6i.xlarge or m6a.xlarge",
+            advice="choose other types",
+        )
+
+
+def _nearest(unknown: Iterable[str], aws: Aws) -> list[str]:
+    try:
+        offered = _offerings(aws.client("ec2"), aws, None, "region")
+    except AwsError:
+        return ["types that `aws ec2 describe-instance-types` lists"]
+    every = sorted({name for names in offered.values() for name in names})
+    near = [match for name in unknown for match in difflib.get_close_matches(name, every, 3, 0.6)]
+    return list(dict.fromkeys(near)) or ["types that `aws ec2 describe-instance-types` lists"]

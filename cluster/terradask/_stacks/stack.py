@@ -1,0 +1,190 @@
+"""One stack's folder with Terraform in it: init, plan, apply and destroy, with progress."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from terradask._plans.basis import (
+    PLAN_LIFETIME,
+    PlanArchive,
+    PlanBasis,
+    PlanPlace,
+    configuration_sha256,
+    provider_version,
+    terradask_version,
+)
+from terradask._plans.saved import Plan
+from terradask._plans.secrets import masked_text
+from terradask._plans.summary import PlanSummary, summarise
+from terradask._progress import Message, Progress, phase
+from terradask._terraform.plan_file import PlanFile
+from terradask._terraform.progress import ResourceProgress
+from terradask._terraform.terraform import Terraform
+from terradask.errors import TerraformError
+
+_IMPORTS = "imports.tf.json"
+
+
+class Stack:
+    """A stack where it was synthesised.
+
+    Parameters
+    ----------
+    name
+        ``network``, or the cluster's name.
+    folder
+        Its folder.
+    plans
+        The folder in which its plans are saved.
+    progress
+        Gets every event.
+    state_lock_seconds
+        How long to wait for a state's lock that somebody else holds.
+    """
+
+    def __init__(self, name: str, folder: Path, *, plans: Path, progress: Progress, state_lock_seconds: int = 60) -> None:
+        self.name = name
+        self.folder = folder
+        self._plans = plans
+        self._progress = progress
+        self.terraform = Terraform(
+            folder,
+            on_event=ResourceProgress(progress, name),
+            on_wait=lambda text: progress(Message(text)),
+            state_lock_seconds=state_lock_seconds,
+        )
+
+    def init(self) -> None:
+        """Initialise the folder, where that has to be done."""
+        with phase(self._progress, "init", self.name), _without_secrets():
+            self.terraform.init()
+
+    def plan(
+        self,
+        place: PlanPlace,
+        *,
+        destroy: bool,
+        out: str | os.PathLike[str] | None = None,
+        imports: Mapping[str, str] = MappingProxyType({}),
+    ) -> Plan:
+        """Plan, and keep the plan's file until it is applied, or for a day.
+
+        Parameters
+        ----------
+        place
+            What the plan is for.
+        destroy
+            Plan to destroy everything.
+        out
+            Where to save a copy for other processes.
+        imports
+            Address -> id of what exists and the state doesn't know: to import it is part of the plan.
+        """
+        self._forget_old_plans()
+        with phase(self._progress, "plan", self.name), self._importing(imports), _without_secrets():
+            plan_file = self.terraform.plan(self._new_file(), destroy=destroy)
+        plan = Plan(folder=self.folder, plan_file=plan_file, basis=self._basis(place, plan_file, destroy=destroy), show=self.show)
+        if out is not None:
+            plan.save(out)
+        return plan
+
+    def drift(self) -> PlanSummary:
+        """Return what was changed beside Terraform, whatever the configuration says today: nothing but ``drift`` is filled."""
+        self._forget_old_plans()
+        file = self._new_file()
+        try:
+            with phase(self._progress, "refresh", self.name), self._importing({}), _without_secrets():
+                plan_file = self.terraform.plan(file, refresh_only=True)
+            return summarise(self.show(plan_file), stack=self.name, plan_hash=plan_file.sha256)
+        finally:
+            file.unlink(missing_ok=True)
+
+    def apply(self, plan: Plan) -> None:
+        """Apply exactly this plan, then remove its file."""
+        with phase(self._progress, "destroy" if plan.destroy else "apply", self.name), _without_secrets():
+            self.terraform.apply(plan.plan_file)
+        plan.remove()
+
+    def destroy(self, *, refresh: bool) -> None:
+        """Destroy everything in the state."""
+        with phase(self._progress, "destroy", self.name), self._importing({}), _without_secrets():
+            self.terraform.destroy(refresh=refresh)
+
+    def remove(self) -> None:
+        """Remove what lies here: the folder, and plans that can't be applied any more."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for path in self._plans.glob(f"{self.name}--*"):
+            path.unlink(missing_ok=True)
+
+    def show(self, plan_file: PlanFile) -> dict[str, Any]:
+        """Return a plan's JSON, secrets included."""
+        # A folder of another machine's may not be initialised: the provider's schema is needed.
+        self.terraform.init()
+        with phase(self._progress, "show", self.name):
+            return self.terraform.show(plan_file)
+
+    def _basis(self, place: PlanPlace, plan_file: PlanFile, *, destroy: bool) -> PlanBasis:
+        written = PlanArchive.read(plan_file.path)
+        return PlanBasis(
+            stack=self.name,
+            destroy=destroy,
+            **asdict(place),
+            terradask_version=terradask_version(),
+            terraform_version=written.terraform_version,
+            provider_version=provider_version(self.folder),
+            configuration_sha256=configuration_sha256(self.folder),
+            serial=written.state.serial,
+            lineage=written.state.lineage,
+            planned_at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+
+    @contextlib.contextmanager
+    def _importing(self, imports: Mapping[str, str]) -> Iterator[None]:
+        """Let Terraform see these imports and no others: an interrupted plan may have left some."""
+        file = self.folder / _IMPORTS
+        file.unlink(missing_ok=True)
+        try:
+            if imports:
+                blocks = [{"to": address, "id": identity} for address, identity in imports.items()]
+                file.write_text(json.dumps({"import": blocks}, indent=1), encoding="utf-8")
+            yield
+        finally:
+            # A plan's file has them; a configuration is what synthesis writes, and nothing else.
+            file.unlink(missing_ok=True)
+
+    def _forget_old_plans(self) -> None:
+        """Plans hold secrets; those that nobody applied don't stay."""
+        oldest = time.time() - PLAN_LIFETIME.total_seconds()
+        for path in self._plans.glob(f"{self.name}--*"):
+            with contextlib.suppress(FileNotFoundError):
+                if path.stat().st_mtime < oldest:
+                    path.unlink()
+
+    def _new_file(self) -> Path:
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+        return self._plans / f"{self.name}--{now}-{secrets.token_hex(3)}.tfplan"
+
+
+@contextlib.contextmanager
+def _without_secrets() -> Iterator[None]:
+    """Mask secrets in what Terraform says of its failure: AWS repeats in its answers what it was sent."""
+    try:
+        yield
+    except TerraformError as error:
+        error.problem = masked_text(error.problem)
+        error.args = (error.problem, *error.args[1:])
+        if isinstance(error.given, str):
+            error.given = masked_text(error.given)
+        error.diagnostics = tuple(replace(d, summary=masked_text(d.summary), detail=masked_text(d.detail)) for d in error.diagnostics)
+        raise

@@ -1,0 +1,73 @@
+"""Where a workspace's stacks are synthesised to, and from what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from terradask_modules.names import NETWORK_STACK
+from terradask_stacks.lock import LockFile, NetworkLock
+from terradask_stacks.synthesis import synthesize
+
+if TYPE_CHECKING:
+    from terradask._stacks.answers import ClusterAnswers
+    from terradask_stacks.loading import LoadedSettings
+
+_STATE_FOLDER = ".terradask"
+_PROVIDER_LOCK = ".terraform.lock.hcl"
+
+
+def synthesise(
+    loaded: LoadedSettings,
+    *,
+    network: NetworkLock | None = None,
+    clusters: Mapping[str, ClusterAnswers] = MappingProxyType({}),
+    out: Path | None = None,
+) -> dict[str, Path]:
+    """Write stacks, all in one go: the framework starts once, and not at all where nothing has changed.
+
+    Parameters
+    ----------
+    loaded
+        The settings.
+    network
+        The network's locked answers, to write its stack.
+    clusters
+        Name -> what the cluster's stack is made from.
+    out
+        Where to write them, instead of the workspace's folder.
+
+    Returns
+    -------
+    dict
+        Stack -> its folder.
+    """
+    folder = out or loaded.out_dir
+    return synthesize(
+        loaded.settings,
+        LockFile(network=network, clusters={name: answers.lock for name, answers in clusters.items()}),
+        out_dir=folder,
+        stacks=[*([NETWORK_STACK] if network is not None else []), *clusters],
+        clusters={name: answers.settings.cluster for name, answers in clusters.items()},
+        state_dir=_state_dir(loaded, folder),
+        lock_hcl=_provider_lock(loaded),
+        cache_dir=_cache_dir(),
+    )
+
+
+def _state_dir(loaded: LoadedSettings, out: Path) -> Path | None:
+    """Return None where the state lies beside the output: its path is then relative, the same on every machine."""
+    return None if loaded.state_dir == out.parent / _STATE_FOLDER else loaded.state_dir
+
+
+def _provider_lock(loaded: LoadedSettings) -> Path | None:
+    own = loaded.root / _PROVIDER_LOCK
+    return own if own.is_file() else None
+
+
+def _cache_dir() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("terradask")) / "synthesis"

@@ -1,0 +1,1 @@
+"""Where the network's state lies: its bucket, moving there and back, breaking a lock."""

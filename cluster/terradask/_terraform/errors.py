@@ -1,0 +1,185 @@
+"""From what Terraform says to typed errors.
+
+Diagnostics are structured, but what went wrong stands in their texts alone: matched are the smallest parts that have been stable since
+Terraform 1.11; tests hold them against real output.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from terradask._terraform.events import Diagnostic
+from terradask._terraform.state_lock import locked_error
+from terradask.errors import (
+    AccessDenied,
+    AwsError,
+    BackendMissing,
+    ExpiredCredentials,
+    InvalidCredentials,
+    NoCredentials,
+    ProviderChecksumMismatch,
+    ProviderUnavailable,
+    RegistryUnreachable,
+    StalePlan,
+    TerraformError,
+)
+
+CREDENTIALS_ADVICE = (
+    "log in (`aws sso login`, `aws configure`), name a profile (AWS_PROFILE), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+)
+
+#: Diagnostics after which `init` helps: the folder isn't, or is no longer, initialised for this configuration.
+_NEEDS_INIT = (
+    "Required plugins are not installed",
+    "Inconsistent dependency lock file",
+    "Backend initialization required",
+    "Module not installed",
+)
+
+_DENIED = re.compile(r"not authorized to perform:? ([a-zA-Z0-9-]+:[A-Za-z*]+)")
+_OPERATION = re.compile(r"operation error ([A-Za-z0-9 ]+): ([A-Za-z0-9]+)")
+_ERROR_CODE = re.compile(r"\b(ExpiredToken(?:Exception)?|RequestExpired|InvalidClientTokenId|UnrecognizedClientException|AuthFailure|"
+                         r"SignatureDoesNotMatch|AccessDenied(?:Exception)?|UnauthorizedOperation)\b")  # fmt: skip
+_EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired")
+_DENIED_CODES = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
+
+
+def needs_init(error: TerraformError) -> bool:
+    """Tell whether initialising the folder again helps."""
+    return any(d.summary.startswith(_NEEDS_INIT) for d in error.diagnostics)
+
+
+def error_of(*, verb: str, folder: str, exit_code: int, diagnostics: Sequence[Diagnostic], stderr: str) -> TerraformError | AwsError:
+    """Return the error for a command that failed.
+
+    Parameters
+    ----------
+    verb
+        The command, such as ``plan``.
+    folder
+        The stack's folder.
+    exit_code
+        The exit code of its process.
+    diagnostics
+        Everything it said.
+    stderr
+        What it printed beside its events.
+    """
+    errors = [d for d in diagnostics if d.severity == "error"]
+    if not errors and stderr.strip():
+        errors = [_from_text(stderr)]
+    common: dict[str, Any] = {
+        "verb": verb,
+        "folder": folder,
+        "exit_code_of_terraform": exit_code,
+        "diagnostics": errors,
+    }
+    for found in errors:
+        typed = _typed(found, common)
+        if typed is not None:
+            return typed
+    return _plain(errors, common)
+
+
+def _typed(found: Diagnostic, common: dict[str, Any]) -> TerraformError | AwsError | None:
+    text = found.text
+    if "acquiring the state lock" in found.summary:
+        return locked_error(found.detail, common)
+    if found.summary.startswith(("Saved plan is stale", "Saved plan does not match")):
+        return StalePlan(
+            "the state has changed since this plan was made",
+            **common,
+            advice="plan again, look at the new plan, and apply that one",
+        )
+    bucket = re.search(r'S3 bucket "([^"]+)" does not exist', text)
+    if bucket:
+        return BackendMissing(
+            "the bucket for the state doesn't exist",
+            **common,
+            given=bucket[1],
+            advice="deploy the network, which makes the bucket: terradask apply network",
+        )
+    return _about_provider(text, common) or _about_credentials(found, common)
+
+
+def _about_provider(text: str, common: dict[str, Any]) -> TerraformError | None:
+    if "match any of the checksums" in text:
+        return ProviderChecksumMismatch(
+            "the AWS provider that was found is not the one in the lock file",
+            **common,
+            given=_first_line(text, containing="checksums"),
+            advice="remove that copy of the provider, or find another one with `terradask doctor --fix`",
+        )
+    if re.search(r"could not (connect to|query provider) registry|failed to request discovery document", text):
+        return RegistryUnreachable(
+            "the Terraform registry doesn't answer, and no provider lies on this machine in use",
+            **common,
+            given=_first_line(text, containing="registry"),
+            advice="`terradask doctor --fix` looks for a copy of the provider on this machine; or let this machine reach "
+            "registry.terraform.io",
+        )
+    if "Failed to query available provider packages" in text or "Failed to install provider" in text:
+        return ProviderUnavailable(
+            "Terraform can't get the AWS provider",
+            **common,
+            given=_first_line(text, containing="provider "),
+            advice="`terradask doctor --fix` finds out where from, and mends what it can",
+        )
+    return None
+
+
+def _about_credentials(found: Diagnostic, common: dict[str, Any]) -> AwsError | None:
+    text = found.text
+    cause = TerraformError(f"terraform {common['verb']} failed", **common)
+    error: AwsError | None = None
+    code = _ERROR_CODE.search(text)
+    if "No valid credential sources" in text or "no EC2 IMDS role found" in text:
+        error = NoCredentials("Terraform finds no AWS credentials", advice=CREDENTIALS_ADVICE)
+    elif code is None:
+        return None
+    elif code[1] in _EXPIRED:
+        error = ExpiredCredentials("the AWS credentials have expired", given=code[1], advice=CREDENTIALS_ADVICE)
+    elif code[1] in _DENIED_CODES:
+        error = AccessDenied(_denied_action(text), _first_line(text, containing=code[1]))
+    else:
+        error = InvalidCredentials("AWS doesn't accept the credentials", given=code[1], advice=CREDENTIALS_ADVICE)
+    error.__cause__ = cause
+    return error
+
+
+def _denied_action(text: str) -> str:
+    named = _DENIED.search(text)
+    if named:
+        return named[1]
+    operation = _OPERATION.search(text)
+    return f"{operation[1].lower().replace(' ', '')}:{operation[2]}" if operation else "an action"
+
+
+def _plain(errors: Sequence[Diagnostic], common: dict[str, Any]) -> TerraformError:
+    verb, code = common["verb"], common["exit_code_of_terraform"]
+    if not errors:
+        how = f"was ended by signal {-code}" if code < 0 else f"failed with exit code {code}"
+        return TerraformError(f"terraform {verb} {how} and said nothing", **common)
+    lines = []
+    for found in errors[:3]:
+        where = f" ({found.address})" if found.address else ""
+        lines.append(f"{found.summary}{where}{': ' + found.detail if found.detail else ''}")
+    more = f"\n… and {len(errors) - 3} more" if len(errors) > 3 else ""
+    return TerraformError(f"terraform {verb} failed: " + "\n".join(lines) + more, **common)
+
+
+def _from_text(text: str) -> Diagnostic:
+    """Read an error that came as text: Terraform frames it with ``│``."""
+    lines = [line.strip("│╷╵ \t") for line in text.splitlines()]
+    kept = [line for line in lines if line]
+    start = next((i for i, line in enumerate(kept) if line.startswith("Error:")), 0)
+    summary = kept[start].removeprefix("Error:").strip() if kept else "no message"
+    return Diagnostic("error", summary, os.linesep.join(kept[start + 1 :]))
+
+
+def _first_line(text: str, *, containing: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if containing in line), lines[0] if lines else "")

@@ -1,0 +1,149 @@
+"""One process at a time in one stack's folder."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from terradask._state.lock_owner import here, is_alive, process_started
+from terradask.errors import FolderBusy
+
+_POLL_SECONDS = 0.1
+
+
+class FolderLock:
+    """A lock on a stack's folder, held by processes; the same thread may take it again.
+
+    Parameters
+    ----------
+    folder
+        The stack's folder. The lock's file lies beside it, as synthesis may write the folder anew; it stays, and says who holds the lock.
+    limit_seconds
+        How long to wait for another process.
+    on_wait
+        Called once with the error that would be raised, when there is something to wait for.
+
+    Raises
+    ------
+    FolderBusy
+        On entering, after `limit_seconds`; names the other process.
+
+    Notes
+    -----
+    Commands that change something inherit the lock's descriptor: when this process is killed, the folder stays locked until the
+    Terraform that it left behind has finished.
+    """
+
+    def __init__(self, folder: Path, *, limit_seconds: float, on_wait: Callable[[FolderBusy], None] | None = None) -> None:
+        self._folder = folder
+        self._path = folder.with_name(f".{folder.name}.lock")
+        self._limit_seconds = limit_seconds
+        self._on_wait = on_wait
+        self._thread_lock = threading.RLock()
+        self._depth = 0
+        self._file: IO[str] | None = None
+        self._noted: Mapping[str, Any] = {}
+        #: The last command here that was killed, or whose end nobody saw: ``command`` and ``started_at``, in seconds since the epoch.
+        self.killed: Mapping[str, Any] | None = None
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """The descriptor that keeps the lock, while it is held."""
+        return (self._file.fileno(),) if self._file is not None else ()
+
+    def note(self, command: str, pid: int | None = None) -> None:
+        """Write down what is being done, for others who wait, and for those who come after a kill."""
+        started = None if pid is None else process_started(pid)
+        self._write({**here(), "pid": os.getpid(), "child": pid, "child_started": started, "command": command, "started_at": time.time()})
+
+    def note_end(self, exit_code: int) -> None:
+        """Write down that a command has ended, or that it was killed."""
+        if exit_code < 0:
+            self.killed = self._noted
+        self.note("terradask")
+
+    def forget_killed(self) -> None:
+        """Write down that what a killed command left is in order again."""
+        self.killed = None
+        self.note("terradask")
+
+    def _write(self, noted: Mapping[str, Any]) -> None:
+        self._noted = noted
+        if self._file is None:
+            return
+        self._file.seek(0)
+        self._file.truncate()
+        json.dump({**noted, "killed": self.killed}, self._file)
+        self._file.flush()
+
+    def __enter__(self) -> FolderLock:
+        """Take the lock."""
+        self._thread_lock.acquire()
+        try:
+            if self._depth == 0:
+                self._take()
+            self._depth += 1
+        except BaseException:
+            self._thread_lock.release()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Give it back."""
+        self._depth -= 1
+        if self._depth == 0 and self._file is not None:
+            # Closed, not unlocked: a Terraform that outlives us shares the lock and shall keep it.
+            self._file.close()
+            self._file = None
+        self._thread_lock.release()
+
+    def _take(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        stream = self._path.open("a+", encoding="utf-8")
+        try:
+            self._wait_for(stream)
+        except BaseException:
+            stream.close()
+            raise
+        self._file = stream
+        earlier = self._read()
+        # Whoever has the lock now: a command that is noted as running is dead.
+        self.killed = earlier if earlier.get("child") else earlier.get("killed")
+        self.note("terradask")
+
+    def _wait_for(self, stream: IO[str]) -> None:
+        started = time.monotonic()
+        told = False
+        while True:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                waited = time.monotonic() - started
+                busy = self._busy(waited)
+                if waited >= self._limit_seconds:
+                    raise busy from error
+                if not told and self._on_wait is not None:
+                    self._on_wait(busy)
+                told = True
+                time.sleep(_POLL_SECONDS)
+            else:
+                return
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            return dict(json.loads(self._path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return {}
+
+    def _busy(self, waited: float) -> FolderBusy:
+        holder = self._read()
+        # The process that started Terraform may be gone while Terraform still works.
+        pid = next((p for p in (holder.get("pid"), holder.get("child")) if p and is_alive(p)), None)
+        return FolderBusy(str(self._folder), pid=pid, command=holder.get("command"), waited_seconds=waited)

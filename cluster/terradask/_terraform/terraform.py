@@ -1,0 +1,241 @@
+"""The one seam to Terraform: its verbs in one stack's folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from terradask._terraform.commands import FLAG, TerraformCommands
+from terradask._terraform.errors import needs_init
+from terradask._terraform.events import Event
+from terradask._terraform.heard import Heard
+from terradask._terraform.init_stamp import InitStamp, init_key
+from terradask._terraform.plan_file import PlanFile, sha256_of
+from terradask._terraform.state import StateInfo, read_state_file, state_file
+from terradask._terraform.state_lock import past_lock
+from terradask.errors import TerraformError
+
+CONFIGURATION = "cdk.tf.json"
+LOCK_FILE = ".terraform.lock.hcl"
+#: Longest time that a request to create something takes to be answered, usually.
+REQUEST_SECONDS = 1.5
+
+
+class Terraform(TerraformCommands):
+    """Terraform in one stack's folder.
+
+    Parameters
+    ----------
+    folder
+        The folder that holds the synthesised configuration and the lock file.
+    environ
+        The environment that Terraform gets, after a few changes. Unset: this process's.
+    on_event
+        Called with every event of every command, in the thread that runs it.
+    on_wait
+        Called once with a text when there is something to wait for: another process, or an interrupted Terraform.
+    folder_limit_seconds
+        How long to wait for another process in the same folder.
+    state_lock_seconds
+        How long to wait for a state's lock that somebody else holds; `on_wait` is told who.
+
+    Notes
+    -----
+    A first Ctrl-C (or `cancel`) sends Terraform one SIGINT and waits for its orderly stop; after a second one it is killed a few seconds
+    later. The lock that a Terraform killed here leaves on a state is removed by the next command here; anybody else's is an error.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        environ: Mapping[str, str] | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        on_wait: Callable[[str], None] | None = None,
+        folder_limit_seconds: float = 600.0,
+        state_lock_seconds: int = 10,
+    ) -> None:
+        super().__init__(
+            folder,
+            environ=os.environ if environ is None else environ,
+            on_event=on_event or (lambda event: None),
+            on_wait=on_wait or (lambda text: None),
+            folder_limit_seconds=folder_limit_seconds,
+            request_seconds=REQUEST_SECONDS,
+        )
+        self._state_lock_seconds = state_lock_seconds
+
+    def configuration(self) -> dict[str, Any]:
+        """Return the synthesised configuration."""
+        return dict(json.loads((self.folder / CONFIGURATION).read_text(encoding="utf-8")))
+
+    def init(self, *, again: bool = False) -> bool:
+        """Initialise the folder: the provider by the lock file, and the backend.
+
+        Parameters
+        ----------
+        again
+            Initialise even where nothing that matters has changed.
+
+        Returns
+        -------
+        bool
+            Whether Terraform ran; False: the folder was initialised for the same configuration already.
+
+        Raises
+        ------
+        RegistryUnreachable, ProviderChecksumMismatch, BackendMissing, TerraformError
+            As the case may be.
+        """
+        with self.lock:
+            configuration = self.configuration()
+            local = state_file(self.folder, configuration)
+            if local is not None:
+                # Terraform would say that a state is broken, and not what to do about it.
+                read_state_file(local)
+            key = init_key(
+                configuration,
+                lock_file=self.folder / LOCK_FILE,
+                cli_config=self.provider_source.cli_config,
+                terraform_version=self.binary.version_text,
+            )
+            stamp = InitStamp(self.folder, key)
+            if not again and stamp.holds:
+                return False
+            stamp.remove()
+            # Terraform moves no state: where the settings say another place, `_state_migration` has moved it already.
+            self._stream("init", reconfigure=FLAG, lockfile="readonly")
+            stamp.write()
+            return True
+
+    def plan(self, out: Path, *, destroy: bool = False, refresh: bool = True, refresh_only: bool = False) -> PlanFile:
+        """Plan, and save the plan.
+
+        Parameters
+        ----------
+        out
+            Where the plan is saved. It gets readable by its owner alone.
+        destroy
+            Plan to destroy everything in the stack.
+        refresh
+            Look at what is deployed first.
+        refresh_only
+            Plan only to note in the state what was changed beside Terraform.
+
+        Raises
+        ------
+        StateLocked
+            If somebody else works on the same state.
+        TerraformError
+            If the plan can't be made.
+        """
+        out = out.absolute()
+        out.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        options: dict[str, Any] = {"out": str(out)}
+        if destroy:
+            options["destroy"] = FLAG
+        if refresh_only:
+            options["refresh_only"] = FLAG
+        if not refresh:
+            options["refresh"] = False
+        with self.lock:
+            heard = self._lock_state_or_init("plan", **options)
+        out.chmod(0o600)
+        counts = {name: int(heard.counts.get(name, 0)) for name in ("add", "change", "remove")}
+        return PlanFile(out, sha256_of(out), tuple(heard.changes), **counts, imports=int(heard.counts.get("import", 0)))
+
+    def show(self, plan: PlanFile | Path) -> dict[str, Any]:
+        """Return a saved plan as Terraform's JSON. It holds secrets in plain text; only values in `PlanSummary` are masked."""
+        return dict(self._read("show", _path_of(plan), json=FLAG))
+
+    def apply(self, plan: PlanFile | Path) -> Mapping[str, Any]:
+        """Apply exactly a saved plan.
+
+        Returns
+        -------
+        Mapping
+            Terraform's counts: ``add``, ``change``, ``remove``.
+
+        Raises
+        ------
+        StalePlan
+            If the state has changed since the plan was made.
+        TerraformError
+            If something could not be made; what was made is in the state, and the next plan goes on from there.
+        """
+        with self.lock:
+            return self._lock_state("apply", _path_of(plan)).counts
+
+    def destroy(self, *, refresh: bool = True) -> Mapping[str, Any]:
+        """Destroy everything in the stack, without a plan that was looked at.
+
+        Parameters
+        ----------
+        refresh
+            Look at what is deployed first. Without, only the state is asked, and data sources are not read.
+
+        Returns
+        -------
+        Mapping
+            Terraform's counts.
+        """
+        options: dict[str, Any] = {"destroy": FLAG, "auto_approve": FLAG}
+        if not refresh:
+            options["refresh"] = False
+        with self.lock:
+            return self._lock_state_or_init("apply", **options).counts
+
+    def output(self) -> dict[str, Any]:
+        """Return the stack's outputs, by name."""
+        return {name: entry["value"] for name, entry in self._read("output", json=FLAG).items()}
+
+    def state(self) -> StateInfo | None:
+        """Return what is known of the state; None where there is none yet.
+
+        Raises
+        ------
+        TerraformError
+            If the state can't be read.
+        """
+        local = state_file(self.folder, self.configuration())
+        document = self._read("state pull") if local is None else read_state_file(local)
+        return StateInfo.from_json(document) if document else None
+
+    # ---- the state's lock --------------------------------------------------------------------------------------------
+
+    def force_unlock(self, lock_id: str) -> None:
+        """Remove a lock from the state that a killed command left behind.
+
+        Parameters
+        ----------
+        lock_id
+            The lock's id, as `StateLocked` carries it. Another lock is left alone.
+        """
+        self._capture("force-unlock", lock_id, force=FLAG)
+
+    def _lock_state_or_init(self, verb: str, **options: Any) -> Heard:
+        """Run a command that locks the state, once more after initialising where that is what it needs."""
+        try:
+            return self._lock_state(verb, **options)
+        except TerraformError as error:
+            if not needs_init(error):
+                raise
+            self.init(again=True)
+            return self._lock_state(verb, **options)
+
+    def _lock_state(self, verb: str, *arguments: str, **options: Any) -> Heard:
+        """Run a command that locks the state."""
+        return past_lock(
+            lambda seconds: self._stream(verb, *arguments, lock_timeout=f"{seconds}s", **options),
+            limit_seconds=self._state_lock_seconds,
+            folder_lock=self.lock,
+            force_unlock=self.force_unlock,
+            on_wait=self._on_wait,
+        )
+
+
+def _path_of(plan: PlanFile | Path) -> str:
+    return str((plan.path if isinstance(plan, PlanFile) else plan).absolute())

@@ -1,0 +1,272 @@
+"""What a workspace knows, and how its methods come at a stack: settings, AWS, the deployed network, folders."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Self
+
+from terradask._account.aws import Aws
+from terradask._progress import Message, Progress, silent
+from terradask.errors import BaselineInUse, UnsupportedPlatform
+from terradask_modules.names import NETWORK_STACK
+
+if TYPE_CHECKING:
+    from terradask._account.quotas import QuotaCheck
+    from terradask._network.baseline import Baseline
+    from terradask._network.recovery import NetworkRecovery
+    from terradask._runtime.deployment import Deployment
+    from terradask._stacks.configuration import Configuration
+    from terradask._stacks.remains import ClusterRemains
+    from terradask._stacks.stack import Stack
+    from terradask._state.migration import NetworkState
+    from terradask_stacks.loading import LoadedSettings
+    from terradask_stacks.settings import Settings
+
+
+class WorkspaceBase:
+    """Settings, a session of AWS, and one stack's folder at a time."""
+
+    def __init__(self, loaded: LoadedSettings, *, progress: Progress, path: Path | None, overrides: Mapping[str, Any]) -> None:
+        self._loaded = loaded
+        self._progress = progress
+        self._path = path
+        self._overrides = overrides
+        self._baseline: Baseline | None = None
+        self._running: set[Stack] = set()
+        self._lock = threading.Lock()
+        self.aws = Aws(loaded.settings.workspace.region)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        progress: Progress | None = None,
+        **overrides: Mapping[str, Any],
+    ) -> Self:
+        """Load a workspace from its settings.
+
+        Parameters
+        ----------
+        path
+            A ``terradask.toml`` or its folder. Unset: looked for from the working directory upwards; having none is fine.
+        progress
+            Called with every progress event. Unset: nobody is told.
+        overrides
+            Settings by section, above those of the file, Dask's configuration and the environment: ``cluster={"n_workers": 8}``.
+
+        Raises
+        ------
+        SettingsError
+            Listing everything that is wrong with the settings.
+        UnsupportedPlatform
+            On Windows.
+        """
+        if os.name == "nt":
+            raise UnsupportedPlatform(
+                "terradask doesn't run on Windows", allowed="Linux or macOS", advice="use the Windows Subsystem for Linux"
+            )
+        where = None if path is None else Path(path)
+        return cls(_load(where, overrides), progress=progress or silent, path=where, overrides=overrides)
+
+    def with_progress(self, progress: Progress) -> Self:
+        """Return the same workspace, telling somebody else about its progress."""
+        other = type(self)(self._loaded, progress=progress, path=self._path, overrides=self._overrides)
+        other.aws, other._baseline = self.aws, self._baseline
+        return other
+
+    def __repr__(self) -> str:
+        return f"Workspace({self.settings.workspace.name!r}, region={self.region!r}, root={str(self.root)!r})"
+
+    @property
+    def settings(self) -> Settings:
+        """The settings."""
+        return self._loaded.settings
+
+    @property
+    def settings_path(self) -> Path | None:
+        """The ``terradask.toml`` that was read, if there was one."""
+        return self._loaded.path
+
+    @property
+    def root(self) -> Path:
+        """The folder of ``terradask.toml``, or the user's data folder for terradask."""
+        return self._loaded.root
+
+    @property
+    def region(self) -> str:
+        """The AWS region."""
+        return self.settings.workspace.region
+
+    @property
+    def account_id(self) -> str:
+        """The AWS account's number."""
+        return self.aws.account_id
+
+    @property
+    def bucket(self) -> str:
+        """The workspace's bucket: descriptors, states and the host program."""
+        from terradask_modules.names import bucket_name
+
+        return bucket_name(self.settings.workspace.name, self.account_id, self.region)
+
+    def baseline(self) -> Baseline:
+        """Return the deployed network, read once.
+
+        Raises
+        ------
+        NoBaseline
+            If it isn't deployed.
+        BaselineFormat
+            If it was deployed by a version of terradask that this one doesn't fit.
+        """
+        from terradask._network.baseline import read_baseline
+
+        if self._baseline is None:
+            self._baseline = read_baseline(self.aws, self.bucket)
+        return self._baseline
+
+    def deployments(self) -> list[Deployment]:
+        """Return the clusters that are deployed, sorted by name; `Deployment.status` tells how each one is.
+
+        A cluster whose deployment was interrupted is left out; `unfinished` names those.
+        """
+        found = [self.deployment(name) for name in self._cluster_names()]
+        return [deployment for deployment, exists in zip(found, _all(lambda d: d.exists, found), strict=True) if exists]
+
+    def unfinished(self) -> list[str]:
+        """Return the names of clusters whose deployment or destruction was interrupted; destroying or applying again finishes it."""
+        from terradask._runtime.objects import holds_nothing
+
+        found = [self.deployment(name) for name in self._cluster_names()]
+        done = _all(lambda d: d.exists or holds_nothing(d.objects), found)
+        return [deployment.name for deployment, is_done in zip(found, done, strict=True) if not is_done]
+
+    def deployment(self, name: str) -> Deployment:
+        """Return one cluster, deployed or not; its methods raise `ClusterNotFound` if it isn't."""
+        from terradask._runtime.deployment import Deployment
+        from terradask_stacks.settings import validate_cluster_name
+
+        return Deployment(self.aws, self.bucket, validate_cluster_name(name))
+
+    def quotas(self) -> list[QuotaCheck]:
+        """Compare AWS's quotas with what the settings can reach: every declared cluster at ``max_workers``, and the network.
+
+        Raises
+        ------
+        UnknownInstanceType
+            If the settings name a type that the region doesn't have.
+        """
+        from terradask._account.quotas import check_quotas
+        from terradask_stacks.lock import read_lock
+
+        locked = read_lock(self._loaded.lock_path).network
+        return check_quotas(self.aws, self.settings, zones=None if locked is None else sorted(locked.zones))
+
+    def cancel(self) -> None:
+        """Ask what is running, in another thread, to stop in order; it raises `TerraformCancelled` there, unless it finishes first."""
+        with self._lock:
+            for stack in self._running:
+                stack.terraform.cancel()
+
+    def check_state(self) -> None:
+        """See that the network's state lies where the settings say, for tools that would begin with an empty one.
+
+        Raises
+        ------
+        StateNotMoved
+            If it lies elsewhere, naming the command that moves it.
+        """
+        self._network_state().refuse_unmoved()
+
+    def _folder(self, stack: str) -> Path:
+        return self._loaded.out_dir / "stacks" / stack
+
+    def _stack(self, name: str) -> Stack:
+        from terradask._stacks.stack import Stack
+
+        return Stack(
+            name,
+            self._folder(name),
+            plans=self._loaded.state_dir / "plans",
+            progress=self._progress,
+            state_lock_seconds=self.settings.state.lock_timeout_seconds,
+        )
+
+    @contextmanager
+    def _at_work(self, name: str) -> Iterator[Stack]:
+        """Give a stack's folder to this process alone, and let `cancel` reach it."""
+        stack = self._stack(name)
+        with self._lock:
+            self._running.add(stack)
+        try:
+            with stack.terraform.lock as lock:
+                if name == NETWORK_STACK:
+                    self._network_state().settle(lock, folder=stack.folder)
+                yield stack
+        finally:
+            with self._lock:
+                self._running.discard(stack)
+
+    def _configuration(self, cluster_overrides: Mapping[str, Any] = MappingProxyType({})) -> Configuration:
+        from terradask._stacks.configuration import Configuration
+
+        loaded = self._loaded
+        if cluster_overrides:
+            cluster = {**self._overrides.get("cluster", {}), **cluster_overrides}
+            loaded = _load(self._path, {**self._overrides, "cluster": cluster})
+        return Configuration(loaded, self.aws, progress=self._progress, baseline=self.baseline, deployment=self.deployment)
+
+    def _remains(self, name: str) -> ClusterRemains:
+        from terradask._stacks.remains import ClusterRemains
+
+        return ClusterRemains(self.aws, self.deployment(name), workspace=self.settings.workspace.name, progress=self._progress)
+
+    def _network_state(self) -> NetworkState:
+        from terradask._state.migration import NetworkState
+
+        return NetworkState(self._loaded, self.aws, tell=lambda text: self._progress(Message(text)))
+
+    def _recovery(self, stack: Stack) -> NetworkRecovery:
+        from terradask._network.recovery import NetworkRecovery
+
+        workspace = self.settings.workspace.name
+        return NetworkRecovery(self.aws, workspace=workspace, bucket=self.bucket, stack=stack, progress=self._progress)
+
+    def _cluster_names(self) -> list[str]:
+        """Return the names under ``clusters/`` in the bucket, deployed or half-made; none where there is no bucket."""
+        from terradask._runtime.objects import cluster_names
+
+        return cluster_names(self.aws, self.bucket)
+
+    def _refuse_while_in_use(self) -> None:
+        from terradask._stacks import strays
+
+        deployed = [deployment.name for deployment in self.deployments()]
+        # Also those of which the bucket, or what was in it, is gone.
+        names = {*deployed, *self.unfinished(), *strays.clusters(self.aws, workspace=self.settings.workspace.name)}
+        if names:
+            raise BaselineInUse(sorted(names))
+
+
+def _load(path: Path | None, overrides: Mapping[str, Any]) -> LoadedSettings:
+    """Load settings, with what Dask's configuration says under ``terradask``."""
+    import dask.config
+
+    from terradask_stacks.loading import load_settings
+
+    found = dask.config.get("terradask", None)
+    return load_settings(path, dask_config=found if isinstance(found, Mapping) else None, overrides=overrides)
+
+
+def _all(ask: Callable[[Deployment], bool], deployments: list[Deployment]) -> list[bool]:
+    if not deployments:
+        return []
+    with ThreadPoolExecutor(min(16, len(deployments))) as pool:
+        return list(pool.map(ask, deployments))
