@@ -23,6 +23,7 @@ from terradask._account.doctor import examine
 from terradask._network.baseline import Baseline
 from terradask._plans.applied import AppliedNotes
 from terradask._progress import Message, PhaseFinished, PhaseStarted, ProgressEvent, ResourceChanged
+from terradask._terraform.terraform import Terraform
 from terradask.errors import (
     BaselineInUse,
     ClusterNotFound,
@@ -426,6 +427,41 @@ def test_network_that_the_state_does_not_know_is_imported(workspace: Workspace, 
     assert not workspace.plan_network().changed
     assert not (workspace.root / "cdktf.out/stacks/network/imports.tf.json").exists()
     ec2.delete_vpc(VpcId=foreign)
+
+
+def test_adding_a_zone_and_changing_hosts_replaces_nothing(workspace: Workspace):
+    larger = Workspace.load(workspace.root, network={"zones": ["us-east-1a", "us-east-1b"], "worker_disk_size_gib": 200})
+    plan = larger.plan_network()
+    actions = {change.address: change.action for change in plan.summary.changes}
+    created = {address for address, action in actions.items() if action == "create"}
+    assert {address.partition(".")[2] for address in created} == {"public-us-east-1b", "private-us-east-1b"}
+    assert {address: action for address, action in actions.items() if address not in created} == {
+        "aws_launch_template.worker-x86_64": "update",
+        "aws_s3_object.workspace": "update",
+        "aws_vpc_endpoint.s3": "update",
+    }
+    before = workspace.baseline().templates["worker"]["x86_64"]
+    larger.apply(plan)
+    after = larger.baseline()
+    assert set(after.zones) == {"us-east-1a", "us-east-1b"}
+    # Clusters name the version: theirs stays until they are planned again.
+    assert after.templates["worker"]["x86_64"].id == before.id
+    assert int(after.templates["worker"]["x86_64"].version) == int(before.version) + 1
+
+
+def test_network_of_another_format_is_refused_by_the_stack_itself(workspace: Workspace):
+    # As the cdktf command runs it, with nobody beside who would refuse first.
+    terraform = Terraform(workspace.synth(["foreign"])["foreign"])
+    s3 = boto3.client("s3", REGION)
+    body = s3.get_object(Bucket=BUCKET, Key="workspace.json")["Body"].read()
+    s3.put_object(Bucket=BUCKET, Key="workspace.json", Body=json.dumps({**json.loads(body), "format": 99}), ContentType="application/json")
+    try:
+        terraform.init()
+        with pytest.raises(TerraformError) as refused:
+            terraform.plan(workspace.root / "foreign.tfplan")
+    finally:
+        s3.put_object(Bucket=BUCKET, Key="workspace.json", Body=body, ContentType="application/json")
+    assert "terradask apply network" in " ".join(diagnostic.detail for diagnostic in refused.value.diagnostics)
 
 
 def test_network_is_destroyed_last(workspace: Workspace, machine: Callable[[str], Path]):
