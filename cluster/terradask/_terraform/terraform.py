@@ -106,7 +106,7 @@ class Terraform(TerraformCommands):
             if not again and stamp.holds:
                 return False
             stamp.remove()
-            # Terraform moves no state: where the settings say another place, `_state_migration` has moved it already.
+            # Terraform moves no state: where the settings say another place, `terradask._state.migration` has moved it already.
             self._stream("init", reconfigure=FLAG, lockfile="readonly")
             stamp.write()
             return True
