@@ -246,11 +246,14 @@ class WorkspaceBase:
         return cluster_names(self.aws, self.bucket)
 
     def _refuse_while_in_use(self) -> None:
+        from terradask._runtime.objects import holds_nothing
         from terradask._stacks import strays
 
-        deployed = [deployment.name for deployment in self.deployments()]
+        found = [self.deployment(name) for name in self._cluster_names()]
+        empty = _all(lambda d: holds_nothing(d.objects), found)
+        known = {deployment.name for deployment, is_empty in zip(found, empty, strict=True) if not is_empty}
         # Also those of which the bucket, or what was in it, is gone.
-        names = {*deployed, *self.unfinished(), *strays.clusters(self.aws, workspace=self.settings.workspace.name)}
+        names = known | strays.clusters(self.aws, workspace=self.settings.workspace.name)
         if names:
             raise BaselineInUse(sorted(names))
 

@@ -232,7 +232,7 @@ class PlanningWorkspace(WorkspaceBase):
         found = {}
         for name in names:
             if name != NETWORK_STACK:
-                self.deployment(name).descriptor  # noqa: B018  raises where there is none
+                _ = self.deployment(name).descriptor
             with self._at_work(name) as stack:
                 self._configuration().stack(name)
                 stack.init()

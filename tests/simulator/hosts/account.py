@@ -20,7 +20,10 @@ class Account:
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
         session = boto3.Session(aws_access_key_id="a", aws_secret_access_key="b", region_name=REGION)
-        make = lambda name: session.client(name, endpoint_url=endpoint)  # noqa: E731
+
+        def make(name: str) -> Any:
+            return session.client(name, endpoint_url=endpoint)
+
         self.s3, self.secrets, self.logs = make("s3"), make("secretsmanager"), make("logs")
         self.autoscaling, self.ec2 = make("autoscaling"), make("ec2")
         self.s3.create_bucket(Bucket=BUCKET)
