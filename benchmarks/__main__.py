@@ -7,10 +7,17 @@ import datetime
 import sys
 from pathlib import Path
 
-from benchmarks import creation, declared, imports, scaling, synthesis
+from benchmarks import choice, creation, declared, imports, scaling, synthesis
 from benchmarks._measure import machine, table
 
-_PARTS = {"imports": imports, "synthesis": synthesis, "creation": creation, "declared": declared, "scaling": scaling}
+_PARTS = {
+    "imports": imports,
+    "synthesis": synthesis,
+    "choice": choice,
+    "creation": creation,
+    "declared": declared,
+    "scaling": scaling,
+}
 _PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 _HEAD = """# Benchmarks

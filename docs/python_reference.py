@@ -1,4 +1,4 @@
-"""The generated part of ``docs/python.md``: the public classes, from their documentation strings."""
+"""The generated part of ``docs/python.md``: public classes and functions, from their documentation strings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ def python_markdown() -> str:
     from terradask._plans.summary import Change, Danger, PlanSummary
 
     exported = [getattr(terradask, name) for name in terradask.__all__ if not name.startswith("_")]
-    return "\n\n".join(_class(cls) for cls in [*exported, Plans, WorkspaceReport, PlanReport, PlanSummary, Change, Danger])
+    entries = [*exported, Plans, WorkspaceReport, PlanReport, PlanSummary, Change, Danger]
+    return "\n\n".join(_class(entry) if inspect.isclass(entry) else _function(entry) for entry in entries)
+
+
+def _function(function: Any) -> str:
+    names = [_parameter(p) for p in inspect.signature(function).parameters.values()]
+    return f"### `{function.__name__}({', '.join(names)})`\n\n{_text(function.__doc__)}"
 
 
 def _class(cls: type) -> str:
@@ -29,7 +35,11 @@ def _class(cls: type) -> str:
 
 
 def _members(cls: type) -> Iterator[tuple[str, Any, str]]:
-    ours = [base for base in cls.__mro__ if base.__module__.startswith("terradask")]
+    import terradask
+
+    # What is inherited from another public class stands there.
+    public = {getattr(terradask, name) for name in terradask.__all__ if not name.startswith("_")} - {cls}
+    ours = [base for base in cls.__mro__ if base.__module__.startswith("terradask") and base not in public]
     members = {name: member for base in reversed(ours) for name, member in vars(base).items()}
     for name, member in members.items():
         if name.startswith("_"):

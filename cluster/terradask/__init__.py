@@ -9,12 +9,26 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from terradask._instance_types import list_instance_types
     from terradask._runtime.cluster import Cluster
     from terradask._runtime.deployment import Deployment
     from terradask._runtime.status import DeploymentStatus
     from terradask._workspace import Plan, Workspace
+    from terradask.hardware.instance_types import Gpus, InstanceType
+    from terradask.hardware.listing import PricedInstanceType
 
-__all__ = ["Cluster", "Deployment", "DeploymentStatus", "Plan", "Workspace", "__version__"]
+__all__ = [
+    "Cluster",
+    "Deployment",
+    "DeploymentStatus",
+    "Gpus",
+    "InstanceType",
+    "Plan",
+    "PricedInstanceType",
+    "Workspace",
+    "__version__",
+    "list_instance_types",
+]
 
 __version__ = _version("terradask")
 
@@ -22,8 +36,12 @@ _HOMES = {
     "Cluster": "terradask._runtime.cluster",
     "Deployment": "terradask._runtime.deployment",
     "DeploymentStatus": "terradask._runtime.status",
+    "Gpus": "terradask.hardware.instance_types",
+    "InstanceType": "terradask.hardware.instance_types",
     "Plan": "terradask._workspace",
+    "PricedInstanceType": "terradask.hardware.listing",
     "Workspace": "terradask._workspace",
+    "list_instance_types": "terradask._instance_types",
 }
 
 

@@ -125,6 +125,7 @@ class Workspace(PlanningWorkspace):
             self._configuration().cluster_to_destroy(name)
             stack.init()
             zeroed.result()
+            remains.remove_unknown(stack.ids)
             stack.destroy(refresh=False)
             remains.forget()
             stack.remove()
@@ -148,7 +149,7 @@ class Workspace(PlanningWorkspace):
             stack.init()
             recovery = self._recovery(stack)
             removed = recovery.remove_unknown()
-            if recovery.ids():
+            if stack.ids():
                 stack.destroy(refresh=True)
             elif not removed:
                 raise NoBaseline(
@@ -202,6 +203,8 @@ class Workspace(PlanningWorkspace):
 
         with self._at_work(plan.stack) as stack:
             plan.check()
+            # Another machine's folder may not be initialised.
+            stack.terraform.init()
             recovery = self._recovery(stack)
             if plan.destroy:
                 self._refuse_while_in_use()
@@ -209,8 +212,6 @@ class Workspace(PlanningWorkspace):
             else:
                 ensure_service_roles(self.aws, spot=False)
                 recovery.remove_unfinished_groups(plan.creates)
-            # Another machine's folder may not be initialised.
-            stack.terraform.init()
             stack.apply(plan)
 
     def _apply_cluster(self, plan: Plan) -> None:
@@ -219,9 +220,11 @@ class Workspace(PlanningWorkspace):
             remains = self._remains(plan.stack)
             if plan.destroy:
                 remains.zero()
-            else:
-                remains.remove_strays(plan.creates)
             stack.terraform.init()
+            if plan.destroy:
+                remains.remove_unknown(stack.ids)
+            else:
+                remains.remove_strays(plan.creates, stack.ids)
             stack.apply(plan)
             if plan.destroy:
                 remains.forget()

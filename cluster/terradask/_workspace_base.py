@@ -6,23 +6,23 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from terradask._account.aws import Aws
 from terradask._progress import Message, Progress, silent
-from terradask.errors import BaselineInUse, UnsupportedPlatform
-from terradask_modules.names import NETWORK_STACK
+from terradask.errors import BaselineError, BaselineInUse, UnsupportedPlatform
+from terradask_modules.names import NETWORK_STACK, clusters_role_path
 
 if TYPE_CHECKING:
     from terradask._account.quotas import QuotaCheck
-    from terradask._network.baseline import Baseline
-    from terradask._network.recovery import NetworkRecovery
+    from terradask._network.baseline import Baseline, Isolated
+    from terradask._recovery.cluster import ClusterRemains
+    from terradask._recovery.network import NetworkRecovery
     from terradask._runtime.deployment import Deployment
     from terradask._stacks.configuration import Configuration
-    from terradask._stacks.remains import ClusterRemains
     from terradask._stacks.stack import Stack
     from terradask._state.migration import NetworkState
     from terradask_stacks.loading import LoadedSettings
@@ -223,10 +223,27 @@ class WorkspaceBase:
             loaded = _load(self._path, {**self._overrides, "cluster": cluster})
         return Configuration(loaded, self.aws, progress=self._progress, baseline=self.baseline, deployment=self.deployment)
 
-    def _remains(self, name: str) -> ClusterRemains:
-        from terradask._stacks.remains import ClusterRemains
+    def _isolated(self) -> Isolated | None:
+        """Return how the roles of clusters' own are named, as the network was deployed; None where clusters share the workspace's."""
+        from terradask._network.baseline import Isolated
 
-        return ClusterRemains(self.aws, self.deployment(name), workspace=self.settings.workspace.name, progress=self._progress)
+        workspace, network = self.settings.workspace, self.settings.network
+        with suppress(BaselineError):
+            return self.baseline().isolated
+        if workspace.isolation == "workspace":
+            return None
+        return Isolated(role_path=clusters_role_path(workspace.name, network.role_path), role_name_prefix=network.role_name_prefix)
+
+    def _remains(self, name: str) -> ClusterRemains:
+        from terradask._recovery.cluster import ClusterRemains
+
+        return ClusterRemains(
+            self.aws,
+            self.deployment(name),
+            workspace=self.settings.workspace.name,
+            isolated=self._isolated,
+            progress=self._progress,
+        )
 
     def _network_state(self) -> NetworkState:
         from terradask._state.migration import NetworkState
@@ -234,7 +251,7 @@ class WorkspaceBase:
         return NetworkState(self._loaded, self.aws, tell=lambda text: self._progress(Message(text)))
 
     def _recovery(self, stack: Stack) -> NetworkRecovery:
-        from terradask._network.recovery import NetworkRecovery
+        from terradask._recovery.network import NetworkRecovery
 
         workspace = self.settings.workspace.name
         return NetworkRecovery(self.aws, workspace=workspace, bucket=self.bucket, stack=stack, progress=self._progress)
@@ -246,14 +263,18 @@ class WorkspaceBase:
         return cluster_names(self.aws, self.bucket)
 
     def _refuse_while_in_use(self) -> None:
+        from terradask._recovery import strays
+        from terradask._recovery.search import clusters_with_resources
         from terradask._runtime.objects import holds_nothing
-        from terradask._stacks import strays
 
         found = [self.deployment(name) for name in self._cluster_names()]
         empty = _all(lambda d: holds_nothing(d.objects), found)
         known = {deployment.name for deployment, is_empty in zip(found, empty, strict=True) if not is_empty}
         # Also those of which the bucket, or what was in it, is gone.
         names = known | strays.clusters(self.aws, workspace=self.settings.workspace.name)
+        isolated = self._isolated()
+        if isolated is not None:
+            names |= clusters_with_resources(self.aws, workspace=self.settings.workspace.name, isolated=isolated, known=names)
         if names:
             raise BaselineInUse(sorted(names))
 

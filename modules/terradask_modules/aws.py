@@ -18,6 +18,7 @@ from cdktf_cdktf_provider_aws.egress_only_internet_gateway import EgressOnlyInte
 from cdktf_cdktf_provider_aws.eip import Eip
 from cdktf_cdktf_provider_aws.flow_log import FlowLog
 from cdktf_cdktf_provider_aws.iam_instance_profile import IamInstanceProfile
+from cdktf_cdktf_provider_aws.iam_policy import IamPolicy
 from cdktf_cdktf_provider_aws.iam_role import IamRole
 from cdktf_cdktf_provider_aws.iam_role_policy import IamRolePolicy
 from cdktf_cdktf_provider_aws.internet_gateway import InternetGateway
@@ -75,6 +76,7 @@ __all__ = [
     "FlowLog",
     "Fn",
     "IamInstanceProfile",
+    "IamPolicy",
     "IamRole",
     "IamRolePolicy",
     "InternetGateway",

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from terradask_modules.aws import Construct, DataAwsIamInstanceProfile, IamInstanceProfile, IamRole, IamRolePolicy, at
-from terradask_modules.names import ROLES, role_name
-from terradask_modules.policies import PolicyScope, scheduler_policy, trust_policy, worker_policy
+from terradask_modules.aws import Construct, DataAwsIamInstanceProfile, Fn, IamInstanceProfile, IamPolicy, IamRole, IamRolePolicy, at
+from terradask_modules.errors import InvalidInput
+from terradask_modules.names import ROLES, boundary_name, clusters_role_path, role_name
+from terradask_modules.policies import (
+    MAX_POLICY_CHARACTERS,
+    PolicyScope,
+    host_statements,
+    scheduler_policy,
+    trust_policy,
+    worker_policy,
+)
 
 
 @dataclass(frozen=True)
@@ -21,7 +30,7 @@ class Role:
 
 @dataclass(frozen=True, kw_only=True)
 class RoleRules:
-    """What a company prescribes for every role that is made in its account.
+    """What is prescribed for every role that is made in an account.
 
     Parameters
     ----------
@@ -39,7 +48,7 @@ class RoleRules:
 
 
 class Identity(Construct):
-    """The roles of hosts.
+    """The roles of hosts: a workspace's, or one cluster's own.
 
     Resources created: for schedulers and for workers a role, its one inline policy, an instance profile. They cost nothing.
 
@@ -51,22 +60,33 @@ class Identity(Construct):
     scope
         The stack.
     where
-        Where the roles' rights end.
+        Where the roles' rights end. With a cluster in it the roles are that cluster's own.
     rules
-        What the company prescribes for roles.
+        What is prescribed for roles.
+    access
+        What hosts may use beside the workspace, as a Terraform expression for a list of statements. None: what `where` says.
     tags
         Tags of every resource.
     """
 
-    def __init__(self, scope: Construct, *, where: PolicyScope, rules: RoleRules, tags: Mapping[str, str]) -> None:
+    def __init__(self, scope: Construct, *, where: PolicyScope, rules: RoleRules, access: Any = None, tags: Mapping[str, str]) -> None:
         super().__init__(scope, "identity")
+        self._where = where
         self._rules = rules
+        self._tags = dict(tags)
         self.roles: dict[str, Role] = {}
-        for role, policy in (("scheduler", scheduler_policy(where)), ("worker", worker_policy(where))):
-            self.roles[role] = self._role(role, policy, where, dict(tags))
+        for role, policy in (("scheduler", scheduler_policy), ("worker", worker_policy)):
+            self.roles[role] = self._role(role, policy(where) if access is None else self._with_access(role, access))
 
-    def _role(self, role: str, policy: str, where: PolicyScope, tags: dict[str, str]) -> Role:
-        name, path = role_name(where.workspace, role, self._rules.name_prefix), self._rules.path
+    def _with_access(self, role: str, access: Any) -> str:
+        statements = Fn.concat([host_statements(self._where, role), access])
+        text: str = Fn.jsonencode({"Version": "2012-10-17", "Statement": statements})
+        return text
+
+    def _role(self, role: str, policy: str) -> Role:
+        where, path = self._where, self._rules.path
+        name = role_name(where.workspace, role, self._rules.name_prefix, where.cluster)
+        whose = f"terradask workspace {where.workspace}" if where.cluster is None else f"cluster {where.cluster} in {where.workspace}"
         made = IamRole(
             self,
             f"{role}-role",
@@ -74,16 +94,70 @@ class Identity(Construct):
             # Unset stays unset: what runs doesn't show up in a plan.
             path=path if path != "/" else None,
             permissions_boundary=self._rules.permissions_boundary,
-            description=f"Dask {role} hosts of terradask workspace {where.workspace}",
+            description=f"Dask {role} hosts of {whose}",
             assume_role_policy=trust_policy(where.partition),
-            tags=tags,
+            tags=self._tags,
         )
         at(role, made)
         inline = IamRolePolicy(self, f"{role}-policy", name=name, role=made.name, policy=policy)
         at(role, inline)
-        profile = IamInstanceProfile(self, f"{role}-profile", name=name, path=path if path != "/" else None, role=made.name, tags=tags)
+        profile = IamInstanceProfile(
+            self, f"{role}-profile", name=name, path=path if path != "/" else None, role=made.name, tags=self._tags
+        )
         at(role, profile)
         return Role(arn=made.arn, profile_name=name, profile_arn=profile.arn)
+
+
+class Boundary(Construct):
+    """The bound of what roles of clusters' own can ever do: no more than any host of the workspace.
+
+    Whoever makes clusters makes their roles; with the bound as a condition of that right, no role can be made by which they, or
+    their hosts, would reach further.
+
+    Resources created: a managed policy, which costs nothing.
+
+    Permissions needed: ``iam:CreatePolicy``, ``GetPolicy``, ``GetPolicyVersion``, ``ListPolicyVersions``, ``CreatePolicyVersion``,
+    ``DeletePolicyVersion``, ``DeletePolicy``, ``TagPolicy``.
+
+    Parameters
+    ----------
+    scope
+        The stack.
+    where
+        The workspace.
+    rules
+        What the company prescribes for roles.
+    tags
+        Tags of the policy.
+
+    Raises
+    ------
+    InvalidInput
+        If the document is longer than AWS takes: too many data buckets.
+    """
+
+    def __init__(self, scope: Construct, *, where: PolicyScope, rules: RoleRules, tags: Mapping[str, str]) -> None:
+        super().__init__(scope, "boundary")
+        document = scheduler_policy(where)
+        length = len("".join(document.split()))
+        if length > MAX_POLICY_CHARACTERS:
+            raise InvalidInput(
+                "the policy that bounds the roles of isolated clusters is too long",
+                given=f"{length} characters, with {len(where.data_buckets)} data buckets",
+                allowed=f"{MAX_POLICY_CHARACTERS} characters",
+                advice="name fewer network.data_buckets, or give a network.permissions_boundary of your own",
+            )
+        policy = IamPolicy(
+            self,
+            "policy",
+            name=boundary_name(where.workspace, rules.name_prefix),
+            path=clusters_role_path(where.workspace, rules.path),
+            description=f"Bounds the roles of clusters in terradask workspace {where.workspace}",
+            policy=document,
+            tags=dict(tags),
+        )
+        at("boundary", policy)
+        self.arn: str = policy.arn
 
 
 class GivenIdentity(Construct):

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from terradask_modules.aws import Construct, LaunchTemplate, at
-from terradask_modules.names import resource_name
-
-#: EC2's limit on user data, before base64.
-MAX_USER_DATA_BYTES = 16_384
+from terradask_modules.names import host_name
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostTemplate:
-    """What is particular to one role's template."""
+    """What is particular to one role's template. Values may be Terraform's references."""
 
     role: str
     architecture: str
@@ -24,8 +20,9 @@ class HostTemplate:
     instance_type: str
     disk_size_gib: int
     profile_arn: str
-    security_group_id: str
-    public_address: bool
+    security_group_ids: Sequence[str]
+    #: ``true`` or ``false``.
+    public_address: str
     #: KMS key of the volume; None: AWS's own.
     kms_key_arn: str | None = None
 
@@ -49,7 +46,9 @@ class Templates(Construct):
         Name of the workspace.
     hosts
         What to make templates for.
-    user_data
+    cluster
+        The cluster whose own the templates are. None: all clusters' of the workspace.
+    user_data_base64
         The cloud-config document, the same for all of them.
     tags
         Tags of the templates, and of what is launched from them.
@@ -60,30 +59,30 @@ class Templates(Construct):
         scope: Construct,
         *,
         workspace: str,
+        cluster: str | None = None,
         hosts: list[HostTemplate],
-        user_data: str,
+        user_data_base64: str,
         tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, "templates")
-        size = len(user_data.encode())
-        if size > MAX_USER_DATA_BYTES:
-            raise ValueError(f"user data is {size} bytes, EC2 takes {MAX_USER_DATA_BYTES} at most")
         self._workspace = workspace
+        self._cluster = cluster
+        self._whose = f"{'' if cluster is None else f'cluster {cluster} in '}terradask workspace {workspace}"
         self._tags = dict(tags)
-        self._user_data = base64.b64encode(user_data.encode()).decode()
+        self._user_data = user_data_base64
         #: role -> architecture -> the template
         self.by_role: dict[str, dict[str, Any]] = {}
         for host in hosts:
             self.by_role.setdefault(host.role, {})[host.architecture] = self._template(host)
 
     def _template(self, host: HostTemplate) -> Any:
-        name = resource_name(self._workspace, host.role)
+        name = host_name(self._workspace, host.role, self._cluster)
         tags = {**self._tags, "Name": name}
         template = LaunchTemplate(
             self,
             f"{host.role}-{host.architecture}",
             name=name if host.architecture == "x86_64" else f"{name}-{host.architecture}",
-            description=f"Dask {host.role} hosts of terradask workspace {self._workspace}",
+            description=f"Dask {host.role} hosts of {self._whose}",
             update_default_version=True,
             image_id=host.image_id,
             instance_type=host.instance_type,
@@ -110,9 +109,9 @@ class Templates(Construct):
             network_interfaces=[
                 {
                     "deviceIndex": 0,
-                    "associatePublicIpAddress": str(host.public_address).lower(),
+                    "associatePublicIpAddress": host.public_address,
                     "deleteOnTermination": "true",
-                    "securityGroups": [host.security_group_id],
+                    "securityGroups": list(host.security_group_ids),
                 }
             ],
             tag_specifications=[{"resourceType": kind, "tags": tags} for kind in ("instance", "volume", "network-interface")],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 WORKSPACE_PATTERN = r"^[a-z][a-z0-9-]{0,19}$"
 CLUSTER_PATTERN = r"^[a-z][a-z0-9-]{0,31}$"
 
@@ -22,6 +24,9 @@ ROLE_OF_GROUP = {"scheduler": "scheduler", "workers": "worker"}
 
 WORKSPACE_KEY = "workspace.json"
 
+#: IAM's limit of 64 (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html), less the longest prefix, 24.
+_MAX_ROLE_NAME_CHARACTERS = 40
+
 #: Ports on which a scheduler may listen for its workers: the firewall is the workspace's, the ports a cluster's.
 SCHEDULER_PORTS = (8786, 8787)
 
@@ -34,6 +39,15 @@ def bucket_name(workspace: str, account: str, region: str) -> str:
 def resource_name(workspace: str, *parts: str) -> str:
     """Return the name of one of the workspace's resources."""
     return "-".join(("terradask", workspace, *parts))
+
+
+def host_name(workspace: str, role: str, cluster: str | None = None) -> str:
+    """Return the name of what makes a role's hosts what they are: templates, security groups; a workspace's, or one cluster's own.
+
+    The dot keeps them apart: no name of a workspace or a cluster has one.
+    """
+    owner = workspace if cluster is None else f"{workspace}.{cluster}"
+    return resource_name(owner, role)
 
 
 def group_name(workspace: str, cluster: str, group: str) -> str:
@@ -61,9 +75,26 @@ def flow_log_group_name(workspace: str) -> str:
     return f"{log_group_name(workspace)}/flow-logs"
 
 
-def role_name(workspace: str, role: str, prefix: str = "") -> str:
-    """Return the name of a role and of its instance profile; ``prefix`` is what a company's rules put in front."""
-    return f"{prefix}{resource_name(workspace, role)}"
+def role_name(workspace: str, role: str, prefix: str = "", cluster: str | None = None) -> str:
+    """Return the name of a role and of its instance profile.
+
+    ``prefix`` is what a company's rules put in front; `cluster` is given where the role is a cluster's own.
+    """
+    name = host_name(workspace, role, cluster)
+    if len(name) > _MAX_ROLE_NAME_CHARACTERS:
+        digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+        name = f"{name[: _MAX_ROLE_NAME_CHARACTERS - len(digest) - 1]}-{digest}"
+    return f"{prefix}{name}"
+
+
+def clusters_role_path(workspace: str, role_path: str = "/") -> str:
+    """Return the path of the roles that are clusters' own: names of two workspaces may begin alike, these paths never do."""
+    return f"{role_path}terradask/{workspace}/"
+
+
+def boundary_name(workspace: str, prefix: str = "") -> str:
+    """Return the name of the policy that bounds the rights of clusters' own roles; it lies under their path."""
+    return f"{prefix}{resource_name(workspace, 'hosts')}"
 
 
 def cluster_key(cluster: str, name: str) -> str:

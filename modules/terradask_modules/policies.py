@@ -11,9 +11,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from terradask_modules.names import TAG_WORKSPACE, bucket_name, flow_log_group_name, log_group_name, resource_name, secrets_prefix
+from terradask_modules.names import (
+    GROUPS,
+    TAG_CLUSTER,
+    TAG_WORKSPACE,
+    bucket_name,
+    flow_log_group_name,
+    group_name,
+    log_group_name,
+    resource_name,
+    secret_id,
+    secrets_prefix,
+)
 
 Statement = dict[str, Any]
+
+#: Characters that a managed policy may have, white space aside:
+#: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+MAX_POLICY_CHARACTERS = 6_144
 
 #: What a host reads of a cluster. Terraform's state is not among it.
 _READABLE = ("cluster.json", "run.json", "software.lock", "scheduler.json")
@@ -33,6 +48,8 @@ class PolicyScope:
         ``bucket`` or ``bucket/prefix`` that hosts may read and write.
     kms_key_arn
         The customer's key for the bucket and the secrets. None: AWS's own.
+    cluster
+        The one cluster that the hosts belong to. None: any of the workspace.
     """
 
     partition: str
@@ -41,6 +58,7 @@ class PolicyScope:
     workspace: str
     data_buckets: Sequence[str] = ()
     kms_key_arn: str | None = None
+    cluster: str | None = None
 
     def arn(self, service: str, resource: str) -> str:
         """Return the ARN of something in this account and region."""
@@ -58,8 +76,32 @@ class PolicyScope:
 
     @property
     def own(self) -> dict[str, dict[str, str]]:
-        """Condition: the resource carries this workspace's tag."""
-        return {"StringEquals": {f"aws:ResourceTag/{TAG_WORKSPACE}": self.workspace}}
+        """Condition: the resource carries this workspace's tag, and the cluster's where it is about one."""
+        tags = {f"aws:ResourceTag/{TAG_WORKSPACE}": self.workspace}
+        if self.cluster is not None:
+            tags[f"aws:ResourceTag/{TAG_CLUSTER}"] = self.cluster
+        return {"StringEquals": tags}
+
+    @property
+    def objects_arn(self) -> str:
+        """What the ARNs of clusters' objects begin with."""
+        return f"{self.bucket_arn}/clusters/{self.cluster or '*'}"
+
+    @property
+    def secrets_arn(self) -> str:
+        """ARN pattern of clusters' secrets."""
+        if self.cluster is None:
+            return self.arn("secretsmanager", f"secret:{secrets_prefix(self.workspace)}*")
+        # Secrets Manager puts six characters behind a name: with their number fixed, no longer name is meant.
+        return self.arn("secretsmanager", f"secret:{secret_id(self.workspace, self.cluster)}-??????")
+
+    @property
+    def group_arns(self) -> list[str]:
+        """ARN patterns of Auto Scaling groups. Names of a workspace whose name is longer match too: bind them to the tag."""
+        names = [resource_name(self.workspace, "*")]
+        if self.cluster is not None:
+            names = [group_name(self.workspace, self.cluster, group) for group in GROUPS]
+        return [self.arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{name}") for name in names]
 
 
 def trust_policy(partition: str) -> str:
@@ -70,26 +112,24 @@ def trust_policy(partition: str) -> str:
 
 def scheduler_policy(scope: PolicyScope) -> str:
     """Return what a scheduler's host may do: a worker's rights, and to move its cluster's numbers."""
-    return _document(
-        [
-            *_common(scope),
-            _allow("PublishAddresses", "s3:PutObject", f"{scope.bucket_arn}/clusters/*/scheduler.json"),
-            _allow(
-                "MoveOwnGroups",
-                [
-                    "autoscaling:PutScheduledUpdateGroupAction",
-                    "autoscaling:SetDesiredCapacity",
-                ],
-                _groups(scope),
-                scope.own,
-            ),
-        ]
-    )
+    return _document([*host_statements(scope, "scheduler"), *access_statements(scope)])
 
 
 def worker_policy(scope: PolicyScope) -> str:
     """Return what a worker's host may do."""
-    return _document(_common(scope))
+    return _document([*host_statements(scope, "worker"), *access_statements(scope)])
+
+
+def host_statements(scope: PolicyScope, role: str) -> list[Statement]:
+    """Return what a role's hosts do for the cluster's sake: read, report, log, leave; and a scheduler's to move its cluster's numbers."""
+    statements = _common(scope)
+    if role == "scheduler":
+        moves = ["autoscaling:PutScheduledUpdateGroupAction", "autoscaling:SetDesiredCapacity"]
+        statements += [
+            _allow("PublishAddresses", "s3:PutObject", f"{scope.objects_arn}/scheduler.json"),
+            _allow("MoveOwnGroups", moves, _one_or_many(scope.group_arns), scope.own),
+        ]
+    return statements
 
 
 def flow_logs_trust_policy(scope: PolicyScope) -> str:
@@ -141,25 +181,36 @@ def bucket_policy(bucket_arn: str) -> str:
 
 def _common(scope: PolicyScope) -> list[Statement]:
     bucket = scope.bucket_arn
-    readable = [f"{bucket}/host/*", *(f"{bucket}/clusters/*/{name}" for name in _READABLE)]
-    secrets = scope.arn("secretsmanager", f"secret:{secrets_prefix(scope.workspace)}*")
-    logs = scope.arn("logs", f"log-group:{log_group_name(scope.workspace)}:*")
+    readable = [f"{bucket}/host/*", *(f"{scope.objects_arn}/{name}" for name in _READABLE)]
     return [
         _allow("ReadWorkspace", "s3:GetObject", readable),
         # Without it S3 answers 403 instead of 404 for an object that is not there yet, and hosts wait for such objects.
         _allow("TellAbsentFromForbidden", "s3:ListBucket", bucket),
-        _allow("ReportState", "s3:PutObject", f"{bucket}/clusters/*/hosts/*"),
-        _allow("ReadKeys", "secretsmanager:GetSecretValue", secrets),
-        _allow("WriteLogs", ["logs:CreateLogStream", "logs:PutLogEvents"], logs),
-        _allow("LeaveForGood", "autoscaling:TerminateInstanceInAutoScalingGroup", _groups(scope), scope.own),
-        *_data_statements(scope),
-        *_key_statements(scope),
+        _allow("ReportState", "s3:PutObject", f"{scope.objects_arn}/hosts/*"),
+        _allow("ReadKeys", "secretsmanager:GetSecretValue", scope.secrets_arn),
+        *_log_statements(scope),
+        _allow("LeaveForGood", "autoscaling:TerminateInstanceInAutoScalingGroup", _one_or_many(scope.group_arns), scope.own),
     ]
 
 
-def _groups(scope: PolicyScope) -> str:
-    name = resource_name(scope.workspace, "*")
-    return scope.arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{name}")
+def _log_statements(scope: PolicyScope) -> list[Statement]:
+    group = scope.arn("logs", f"log-group:{log_group_name(scope.workspace)}")
+    if scope.cluster is None:
+        return [_allow("WriteLogs", ["logs:CreateLogStream", "logs:PutLogEvents"], f"{group}:*")]
+    return [
+        # A stream is made in the group, which all clusters share; what is written belongs to a stream.
+        _allow("MakeLogStreams", "logs:CreateLogStream", f"{group}:*"),
+        _allow("WriteLogs", "logs:PutLogEvents", f"{group}:log-stream:{scope.cluster}/*"),
+    ]
+
+
+def access_statements(scope: PolicyScope) -> list[Statement]:
+    """Return what the settings let hosts use beside the workspace: data in buckets, and the customer's key."""
+    return [*_data_statements(scope), *_key_statements(scope)]
+
+
+def _one_or_many(values: list[str]) -> str | list[str]:
+    return values[0] if len(values) == 1 else values
 
 
 def _data_statements(scope: PolicyScope) -> list[Statement]:

@@ -35,7 +35,7 @@ def leftovers(workspace: str, *, cluster: str | None = None, session: boto3.Sess
     Notes
     -----
     Needs ``tag:GetResources``, ``ec2:Describe*``, ``autoscaling:DescribeAutoScalingGroups``,
-    ``secretsmanager:ListSecrets``, ``logs:DescribeLogGroups``, ``logs:DescribeLogStreams``, ``iam:List*`` and
+    ``secretsmanager:ListSecrets``, ``logs:DescribeLogGroups``, ``logs:DescribeLogStreams``, ``iam:List*``, ``iam:Get*`` and
     ``s3:ListAllMyBuckets``, ``s3:ListBucket``. Makes nothing.
     """
     import boto3
@@ -49,9 +49,8 @@ def leftovers(workspace: str, *, cluster: str | None = None, session: boto3.Sess
         ("secretsmanager", lambda client: _secrets(client, workspace, cluster)),
         ("logs", lambda client: _logs(client, workspace, cluster)),
         ("s3", lambda client: _buckets(client, workspace, cluster)),
+        ("iam", lambda client: _identities(client, workspace, cluster)),
     ]
-    if cluster is None:
-        searches.append(("iam", lambda client: _identities(client, tags)))
     found: set[str] = set()
     for service, search in searches:
         with contextlib.closing(used.client(service)) as client:  # type: ignore[call-overload]  # any service
@@ -137,8 +136,7 @@ def _buckets(client: Any, workspace: str, cluster: str | None) -> Iterator[str]:
                 yield f"object s3://{name}/{content['Key']}"
 
 
-def _identities(client: Any, tags: dict[str, str]) -> Iterator[str]:
-    workspace = tags[_WORKSPACE]
+def _identities(client: Any, workspace: str, cluster: str | None) -> Iterator[str]:
     kinds: tuple[tuple[str, str, str, str, Callable[[Any], Any]], ...] = (
         ("role", "list_roles", "Roles", "RoleName", lambda one: client.get_role(RoleName=one["RoleName"])["Role"]),
         (
@@ -160,9 +158,10 @@ def _identities(client: Any, tags: dict[str, str]) -> Iterator[str]:
         own = {"Scope": "Local"} if kind == "policy" else {}
         for page in client.get_paginator(listing).paginate(**own):
             for one in page[field]:
-                if not one[key].startswith(f"terradask-{workspace}-"):
+                # Clusters' own have a path of the workspace's; of the others, the names say enough.
+                if not (one[key].startswith(f"terradask-{workspace}-") or one["Path"].endswith(f"/terradask/{workspace}/")):
                     continue
-                # The tag tells workspace `a` from `a-b`; lists don't carry tags.
+                # The tag tells workspace `a` from `a-b`, and whose cluster's it is; lists don't carry tags.
                 known = {tag["Key"]: tag["Value"] for tag in read(one).get("Tags", [])}
-                if known.get(_WORKSPACE, workspace) == workspace:
+                if known.get(_WORKSPACE, workspace) == workspace and cluster in (None, known.get(_CLUSTER)):
                     yield f"{kind} {one[key]}"

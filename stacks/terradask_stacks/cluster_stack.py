@@ -24,6 +24,7 @@ from terradask_modules.group import InstanceGroup
 from terradask_modules.names import (
     GROUPS,
     ROLE_OF_GROUP,
+    ROLES,
     TAG_CLUSTER,
     TAG_GROUP,
     TAG_ROLE,
@@ -34,8 +35,10 @@ from terradask_modules.names import (
     group_name,
     secret_id,
 )
+from terradask_modules.policies import PolicyScope
 from terradask_stacks.base import configure, merged, terradask_version, workspace_tags
 from terradask_stacks.lock import ClusterLock
+from terradask_stacks.own_hosts import Baseline, own_templates
 from terradask_stacks.settings import ClusterSettings, WorkspaceSettings
 
 CLUSTER_FORMAT = 1
@@ -49,7 +52,9 @@ class ClusterStack(TerraformStack):
     by their version numbers: upgrading the network replaces no running host.
 
     Resources created: an Auto Scaling group for the scheduler and one for workers, both at zero; a secret without a value;
-    ``cluster.json`` in the bucket. A stopped cluster costs its secret alone.
+    ``cluster.json`` in the bucket. In an isolating workspace besides: the resources of :class:`terradask_modules.identity.Identity`,
+    :class:`~terradask_modules.cluster_firewall.ClusterFirewall` and :class:`~terradask_modules.launch_templates.Templates`. A stopped
+    cluster costs its secret alone.
 
     Permissions needed: those of :class:`terradask_modules.group.InstanceGroup`; ``secretsmanager:CreateSecret``,
     ``DescribeSecret``, ``GetResourcePolicy``, ``TagResource``, ``DeleteSecret``; ``s3:GetObject``, ``PutObject`` and
@@ -106,12 +111,12 @@ class ClusterStack(TerraformStack):
             description=f"Keys of Dask cluster {name}; written when it starts",
             # Without a recovery window, so that the name can be used again at once.
             recovery_window_in_days=0,
-            # Null where the network has no key of the customer's, or is of a version that knew none.
-            kms_key_id="${try(jsondecode(data.aws_s3_object.baseline.body).kms_key_arn, null)}",
+            kms_key_id=baseline.optional("kms_key_arn"),
             tags=self._tags,
         )
         at("keys", secret)
-        groups = [self._group(group, baseline) for group in GROUPS]
+        templates = self._templates(baseline)
+        groups = [self._group(group, baseline, *templates[ROLE_OF_GROUP[group]]) for group in GROUPS]
         descriptor = S3Object(
             self,
             "descriptor",
@@ -126,7 +131,7 @@ class ClusterStack(TerraformStack):
         )
         at("descriptor", descriptor)
 
-    def _baseline(self) -> Any:
+    def _baseline(self) -> Baseline:
         """Read ``workspace.json`` when planning, and refuse one that this version can't use."""
         data = DataAwsS3Object(
             self,
@@ -138,10 +143,11 @@ class ClusterStack(TerraformStack):
             ),
         )
         at("baseline", data)
-        return Fn.jsondecode(data.body)
+        return Baseline(Fn.jsondecode(data.body))
 
     def _postconditions(self) -> list[tuple[str, str]]:
         zone, architecture, workspace = self._lock.zone, self._lock.architecture, self._workspace.name
+        isolation = self._workspace.isolation
         return [
             (
                 f"${{try(jsondecode(self.body).format, 0) == {WORKSPACE_FORMAT}}}",
@@ -158,20 +164,35 @@ class ClusterStack(TerraformStack):
                 f'${{try(jsondecode(self.body).templates.worker["{architecture}"].id, "") != ""}}',
                 f"The network of workspace {workspace} has no launch templates for {architecture}. Run: terradask apply network.",
             ),
+            (
+                f'${{try(jsondecode(self.body).isolation, "workspace") == "{isolation}"}}',
+                f"The network of workspace {workspace} was deployed with another workspace.isolation than {isolation}, which is set "
+                "here. Set what it was deployed with, or run: terradask apply network.",
+            ),
         ]
 
-    def _group(self, group: str, baseline: Any) -> InstanceGroup:
+    def _templates(self, baseline: Baseline) -> dict[str, tuple[str, str]]:
+        """Return the id and the version of each role's launch template: the workspace's, or made for this cluster alone."""
+        workspace, lock = self._workspace, self._lock
+        if workspace.isolation == "workspace":
+            at_role = {role: ("templates", role, lock.architecture) for role in ROLES}
+            return {role: (baseline.text(*path, "id"), baseline.text(*path, "version")) for role, path in at_role.items()}
+        where = PolicyScope(
+            partition=lock.partition, region=workspace.region, account=lock.account, workspace=workspace.name, cluster=self._name
+        )
+        own = own_templates(self, where=where, architecture=lock.architecture, baseline=baseline, tags=self._tags)
+        return {role: (template.id, Token.as_string(template.latest_version)) for role, template in own.items()}
+
+    def _group(self, group: str, baseline: Baseline, template_id: str, template_version: str) -> InstanceGroup:
         role = ROLE_OF_GROUP[group]
-        lock = self._lock
-        template = ["templates", role, lock.architecture]
         return InstanceGroup(
             self,
             group=group,
             name=group_name(self._workspace.name, self._name, group),
             max_size=self._max_size(group),
-            subnet_id=_text(baseline, ["zones", lock.zone, f"{role}_subnet_id"]),
-            template_id=_text(baseline, [*template, "id"]),
-            template_version=_text(baseline, [*template, "version"]),
+            subnet_id=baseline.text("zones", self._lock.zone, f"{role}_subnet_id"),
+            template_id=template_id,
+            template_version=template_version,
             instance_types=self._instance_types(group),
             tags=merged(self._tags, {TAG_ROLE: role, TAG_GROUP: group}),
         )
@@ -212,7 +233,3 @@ class ClusterStack(TerraformStack):
             "settings": cluster.model_dump(mode="json"),
             "lock": self._lock.model_dump(mode="json"),
         }
-
-
-def _text(document: Any, path: list[str]) -> str:
-    return Token.as_string(Fn.lookup_nested(document, path))

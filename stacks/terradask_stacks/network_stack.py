@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from terradask_modules.endpoints import InterfaceEndpoints
 from terradask_modules.firewall import Firewall, Ingress
 from terradask_modules.flow_logs import FlowLogs
 from terradask_modules.given_network import GivenNetwork
-from terradask_modules.identity import GivenIdentity, Identity, Role, RoleRules
+from terradask_modules.identity import Boundary, GivenIdentity, Identity, Role, RoleRules
 from terradask_modules.launch_templates import HostTemplate, Templates
 from terradask_modules.logs import Logs
 from terradask_modules.names import (
@@ -21,14 +22,14 @@ from terradask_modules.names import (
     log_group_name,
 )
 from terradask_modules.network import Network
-from terradask_modules.policies import PolicyScope
+from terradask_modules.policies import PolicyScope, access_statements
 from terradask_modules.storage import Storage
 from terradask_modules.user_data import render_user_data
 from terradask_stacks.base import configure, workspace_tags
 from terradask_stacks.lock import NetworkLock
 from terradask_stacks.settings import NetworkSettings, Settings
 from terradask_stacks.settings.state import network_state_key
-from terradask_stacks.workspace_document import Made, workspace_document
+from terradask_stacks.workspace_document import ForIsolated, Made, workspace_document
 
 #: From ``cdktf.out/stacks/network``, where Terraform runs, to the workspace's root.
 RELATIVE_STATE = "../../../.terradask/state/network.tfstate"
@@ -92,8 +93,11 @@ class NetworkStack(TerraformStack):
         self._keep_state(state_dir)
         configure(self, region=workspace.region)
         self._vpc: Network | GivenNetwork = self._given(network) or self._network(network)
+        #: Role of a group that concerns the outside of isolated clusters -> security group.
+        self._outside: dict[str, str] = {}
         self._security_groups = self._guard(network)
         self._roles = self._identify(network)
+        self._isolated = self._isolate(network) if workspace.isolation == "cluster" else None
         key = network.kms_key_arn
         Logs(self, workspace=workspace.name, retention_days=network.log_retention_days, kms_key_arn=key, tags=self._tags)
         storage = Storage(self, name=self._bucket, partition=lock.partition, kms_key_arn=key, tags=self._tags)
@@ -104,6 +108,8 @@ class NetworkStack(TerraformStack):
             source_hash=wheel.sha256,
             content_type="application/zip",
         )
+        self._image_ids = {architecture: network.image or image_id for architecture, image_id in sorted(lock.image_ids.items())}
+        self._user_data_base64 = self._user_data()
         self._templates = self._launch_templates(network)
         storage.put(
             "workspace",
@@ -182,8 +188,10 @@ class NetworkStack(TerraformStack):
             internet_for_workers=not own or network.nat != "none" or network.public_workers or network.dual_stack,
             endpoints=bool(network.interface_endpoints),
             dual_stack=network.dual_stack,
+            isolated=self._settings.workspace.isolation == "cluster",
             tags=self._tags,
         )
+        self._outside = firewall.outside
         if firewall.endpoints_id is not None and isinstance(vpc, Network):
             InterfaceEndpoints(
                 self,
@@ -204,6 +212,13 @@ class NetworkStack(TerraformStack):
             return GivenIdentity(self, profiles={"scheduler": profiles.scheduler, "worker": profiles.worker}).roles
         return Identity(self, where=self._scope(), rules=self._role_rules(network), tags=self._tags).roles
 
+    def _isolate(self, network: NetworkSettings) -> ForIsolated:
+        """Make what bounds the roles of clusters' own, where the company gives nothing that does."""
+        where, boundary = self._scope(), network.permissions_boundary
+        if boundary is None:
+            boundary = Boundary(self, where=where, rules=self._role_rules(network), tags=self._tags).arn
+        return ForIsolated(outside=self._outside, permissions_boundary=boundary, access=access_statements(where))
+
     @staticmethod
     def _role_rules(network: NetworkSettings) -> RoleRules:
         return RoleRules(
@@ -222,9 +237,9 @@ class NetworkStack(TerraformStack):
             kms_key_arn=self._settings.network.kms_key_arn,
         )
 
-    def _launch_templates(self, network: NetworkSettings) -> Templates:
+    def _user_data(self) -> str:
         workspace = self._settings.workspace
-        user_data = render_user_data(
+        text = render_user_data(
             workspace=workspace.name,
             region=workspace.region,
             bucket=self._bucket,
@@ -232,19 +247,22 @@ class NetworkStack(TerraformStack):
             wheel_key=self._wheel.key,
             wheel_sha256=self._wheel.sha256,
         )
+        return base64.b64encode(text.encode()).decode()
+
+    def _launch_templates(self, network: NetworkSettings) -> Templates:
         hosts = [
             HostTemplate(
                 role=role,
                 architecture=architecture,
-                image_id=network.image or image_id,
+                image_id=image_id,
                 instance_type=network.default_instance_type,
                 disk_size_gib=disk_size_gib,
                 profile_arn=self._roles[role].profile_arn,
-                security_group_id=self._security_groups[role],
-                public_address=public_address,
+                security_group_ids=[self._security_groups[role]],
+                public_address=str(public_address).lower(),
                 kms_key_arn=network.kms_key_arn,
             )
-            for architecture, image_id in sorted(self._lock.image_ids.items())
+            for architecture, image_id in self._image_ids.items()
             for role, public_address, disk_size_gib in (
                 ("scheduler", network.public_schedulers, network.scheduler_disk_size_gib),
                 ("worker", network.public_workers, network.worker_disk_size_gib),
@@ -252,9 +270,9 @@ class NetworkStack(TerraformStack):
         ]
         return Templates(
             self,
-            workspace=workspace.name,
+            workspace=self._settings.workspace.name,
             hosts=hosts,
-            user_data=user_data,
+            user_data_base64=self._user_data_base64,
             tags=self._tags,
         )
 
@@ -270,4 +288,7 @@ class NetworkStack(TerraformStack):
             roles=self._roles,
             wheel_key=self._wheel.key,
             wheel_sha256=self._wheel.sha256,
+            user_data_base64=self._user_data_base64,
+            image_ids=self._image_ids,
+            isolated=self._isolated,
         )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from terradask_modules.aws import Fn
 from terradask_modules.identity import Role
-from terradask_modules.names import log_group_name, secrets_prefix
+from terradask_modules.names import clusters_role_path, log_group_name, secrets_prefix
 from terradask_modules.network import ZoneSubnets
+from terradask_modules.policies import Statement
 from terradask_stacks.base import terradask_version
 from terradask_stacks.settings import NetworkSettings, Settings
 
@@ -34,6 +35,21 @@ class Made:
     roles: Mapping[str, Role]
     wheel_key: str
     wheel_sha256: str
+    user_data_base64: str
+    #: Architecture -> image.
+    image_ids: Mapping[str, str]
+    isolated: ForIsolated | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForIsolated:
+    """What clusters with roles, security groups and launch templates of their own need of the network."""
+
+    #: ``clients`` and ``hosts`` -> security group.
+    outside: Mapping[str, str]
+    permissions_boundary: str
+    #: What hosts may use beside the workspace.
+    access: Sequence[Statement]
 
 
 def given_parts(network: NetworkSettings) -> list[str]:
@@ -82,6 +98,30 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
             for rule in network.ingress
         ],
         "host": {"wheel_key": made.wheel_key, "wheel_sha256": made.wheel_sha256},
+        "launch": _launch(made, network),
+        "isolation": workspace.isolation,
+        "isolated": None if made.isolated is None else _isolated(made.isolated, workspace.name, network),
+    }
+
+
+def _launch(made: Made, network: NetworkSettings) -> dict[str, Any]:
+    """Return what launch templates of clusters' own take over."""
+    return {
+        "user_data_base64": made.user_data_base64,
+        "image_ids": dict(made.image_ids),
+        "instance_type": network.default_instance_type,
+        "disk_size_gib": {"scheduler": network.scheduler_disk_size_gib, "worker": network.worker_disk_size_gib},
+        "public_address": {"scheduler": network.public_schedulers, "worker": network.public_workers},
+    }
+
+
+def _isolated(made: ForIsolated, workspace: str, network: NetworkSettings) -> dict[str, Any]:
+    return {
+        "security_groups": dict(made.outside),
+        "role_path": clusters_role_path(workspace, network.role_path),
+        "role_name_prefix": network.role_name_prefix,
+        "permissions_boundary": made.permissions_boundary,
+        "access": list(made.access),
     }
 
 

@@ -214,6 +214,8 @@ def test_exactly_the_reviewed_plan_is_applied_or_none(workspace: Workspace):
     workspace.apply(other)
     with pytest.raises(StalePlan):
         workspace.apply(second)
+    # What the other plan made is no stray.
+    assert len(_groups()) == 2
     with pytest.raises(PlanChanged, match="gone"):
         workspace.apply(other)
 

@@ -13,17 +13,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from botocore.exceptions import ClientError
 
 from terradask_simulator import Simulator, leftovers
 
+from . import acting
+from .acting import ACCOUNT, Account
+
 pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.timeout(240)]
 
-ACCOUNT = "123456789012"
 BUCKET = f"terradask-default-{ACCOUNT}-us-east-1"
-REFUSALS = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"}
 
 LIFE = """
 from terradask import Cluster
@@ -102,17 +101,11 @@ def test_a_clusters_life_in_two_hands(sim: Simulator, terradask: Run, removed: N
 @pytest.mark.parametrize("caller", ["ongoing", "ci", "user"])
 def test_what_is_nobodys_but_setups_is_refused(environs: dict[str, dict[str, str]], sim: Simulator, caller: str) -> None:
     environ = environs[caller]
-    session = boto3.Session(environ["AWS_ACCESS_KEY_ID"], environ["AWS_SECRET_ACCESS_KEY"], environ["AWS_SESSION_TOKEN"], "us-east-1")
     with contextlib.ExitStack() as stack:
+        account = Account(sim, environ, stack)
 
-        def refused(service: str, call: str, **parameters: Any) -> bool:
-            client: Any = session.client(service, endpoint_url=sim.endpoint_url)  # type: ignore[call-overload]  # any service
-            stack.callback(client.close)
-            try:
-                getattr(client, call)(**parameters)
-            except ClientError as error:
-                return error.response["Error"]["Code"] in REFUSALS
-            return False
+        def refused(service: str, call: str, **parameters: Any) -> str:
+            return acting.refused(getattr(account.client(service), call), **parameters)
 
         host = "terradask-default-worker"
         assert refused("ec2", "create_vpc", CidrBlock="10.0.0.0/16")

@@ -16,14 +16,14 @@ from terradask import Cluster
 from terradask_simulator import Simulator
 from terradask_simulator.iam import denied_by, needless
 
+from .acting import ACCOUNT, REGION, Account, host, refused
+
 pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 
-ACCOUNT, REGION = "123456789012", "us-east-1"
 BUCKET = f"terradask-default-{ACCOUNT}-{REGION}"
 #: A workspace whose names begin like those of the other one.
 OTHER = "default-two"
 OTHER_BUCKET = f"terradask-{OTHER}-{ACCOUNT}-{REGION}"
-REFUSALS = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"}
 
 #: What this life doesn't show: a retired worker's leaving.
 UNSEEN = {"autoscaling:TerminateInstanceInAutoScalingGroup"}
@@ -34,24 +34,6 @@ def strict(sim: Simulator) -> Iterator[Simulator]:
     """The embedded AWS, whose door asks policies, used by this process."""
     with sim.applied():
         yield sim
-
-
-class Account:
-    """Clients of whoever holds some credentials, closed together."""
-
-    def __init__(self, simulator: Simulator, environ: dict[str, str], clients: contextlib.ExitStack) -> None:
-        self._endpoint_url, self._clients = simulator.endpoint_url, clients
-        self._session = boto3.Session(
-            aws_access_key_id=environ["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=environ["AWS_SECRET_ACCESS_KEY"],
-            aws_session_token=environ.get("AWS_SESSION_TOKEN"),
-            region_name=REGION,
-        )
-
-    def client(self, service: str, region: str = REGION) -> Any:
-        client = self._session.client(service, endpoint_url=self._endpoint_url, region_name=region)  # type: ignore[call-overload]
-        self._clients.callback(client.close)
-        return client
 
 
 @pytest.fixture
@@ -65,27 +47,10 @@ def owner(strict: Simulator, clients: contextlib.ExitStack) -> Account:
     return Account(strict, strict.environ, clients)
 
 
-def host(owner: Account, strict: Simulator, clients: contextlib.ExitStack, role: str) -> Account:
-    """Return what a host of a role can call."""
-    session = owner.client("sts").assume_role(RoleArn=f"arn:aws:iam::{ACCOUNT}:role/terradask-default-{role}", RoleSessionName="i-0")
-    names = {"AWS_ACCESS_KEY_ID": "AccessKeyId", "AWS_SECRET_ACCESS_KEY": "SecretAccessKey", "AWS_SESSION_TOKEN": "SessionToken"}
-    return Account(strict, {name: session["Credentials"][key] for name, key in names.items()}, clients)
-
-
 def a_subnet(ec2: Any) -> str:
     """Return a subnet of the workspace."""
     found = ec2.describe_subnets(Filters=[{"Name": "tag:terradask:workspace", "Values": ["default"]}])
     return str(found["Subnets"][0]["SubnetId"])
-
-
-def refused(call: Any, **parameters: Any) -> str:
-    """Return the message of a refusal, or nothing where the call was let through."""
-    try:
-        call(**parameters)
-    except ClientError as error:
-        found = error.response["Error"]
-        return found["Message"] if found["Code"] in REFUSALS else ""
-    return ""
 
 
 def test_a_whole_life_on_the_hosts_roles(strict: Simulator, wait_for: Any) -> None:
@@ -163,7 +128,7 @@ def furnish(owner: Account, stack: contextlib.ExitStack, workspace: str, bucket:
 
 
 def test_a_host_reaches_no_other_workspace(strict, clients, owner, neighbours) -> None:
-    worker, scheduler = (host(owner, strict, clients, role) for role in ("worker", "scheduler"))
+    worker, scheduler = (host(owner, strict, clients, f"terradask-default-{role}") for role in ("worker", "scheduler"))
     theirs = f"terradask-{OTHER}-etl-workers"
     for role in (worker, scheduler):
         assert refused(role.client("s3").get_object, Bucket=OTHER_BUCKET, Key="clusters/etl/cluster.json")
@@ -185,7 +150,7 @@ def test_a_host_reaches_no_other_workspace(strict, clients, owner, neighbours) -
 
 
 def test_a_host_has_no_more_than_its_rights_at_home(strict, clients, owner, templates, neighbours) -> None:
-    worker, scheduler = (host(owner, strict, clients, role) for role in ("worker", "scheduler"))
+    worker, scheduler = (host(owner, strict, clients, f"terradask-default-{role}") for role in ("worker", "scheduler"))
     ours = "terradask-default-etl-workers"
     for role in (worker, scheduler):
         s3, ec2, iam = role.client("s3"), role.client("ec2"), role.client("iam")

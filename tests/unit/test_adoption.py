@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from terradask._network.adoption import imports, unfinished_security_groups, unknown_addresses
-from terradask._network.resources import Resource
+from terradask._recovery.adoption import imports, unfinished_security_groups, unknown_addresses
+from terradask._recovery.resources import EGRESS_RULE, INGRESS_RULE, Resource
 
+BOUNDARY = "arn:aws:iam::123456789012:policy/terradask/d/terradask-d-hosts"
 ANYWHERE = {"IsEgress": True, "IpProtocol": "-1", "FromPort": -1, "ToPort": -1, "CidrIpv4": "0.0.0.0/0"}
 
 
@@ -57,6 +58,7 @@ CONFIGURATION: dict[str, Any] = {
         },
         "aws_iam_role": {"worker": {"name": "terradask-d-worker", "tags": {}}},
         "aws_launch_template": {"worker-x86_64": {"name": "terradask-d-worker", "tags": {}}},
+        "aws_iam_policy": {"boundary": {"name": "terradask-d-hosts", "path": "/terradask/d/", "tags": {}}},
         "aws_s3_bucket": {"workspace": {"bucket": "terradask-d-123456789012-us-east-1"}},
         "aws_s3_bucket_policy": {"workspace": {"bucket": "${aws_s3_bucket.workspace.id}"}},
     }
@@ -65,7 +67,7 @@ CONFIGURATION: dict[str, Any] = {
 
 def _rule(identity: str, **about: Any) -> Resource:
     whole = {"GroupId": "sg-w", "IsEgress": False, "IpProtocol": "tcp", "FromPort": -1, "ToPort": -1, **about}
-    return Resource("aws_vpc_security_group_rule", identity, {"terradask:workspace": "default"}, whole)
+    return Resource(EGRESS_RULE if whole["IsEgress"] else INGRESS_RULE, identity, {"terradask:workspace": "default"}, whole)
 
 
 VPC = Resource("aws_vpc", "vpc-1", _tags("d"), {"CidrBlock": "10.64.0.0/16"})
@@ -94,6 +96,7 @@ WHOLE = [
     _rule("sgr-s3", IsEgress=True, FromPort=443, ToPort=443, PrefixListId="pl-1"),
     _rule("sgr-vpc", IsEgress=True, IpProtocol="-1", CidrIpv4="10.64.0.0/16"),
     Resource("aws_iam_role", "terradask-d-worker"),
+    Resource("aws_iam_policy", BOUNDARY, {}, {"PolicyName": "terradask-d-hosts"}),
     Resource("aws_launch_template", "lt-1", {}, {"LaunchTemplateName": "terradask-d-worker"}),
     Resource("aws_s3_bucket", "terradask-d-123456789012-us-east-1"),
 ]
@@ -115,6 +118,7 @@ def test_everything_that_exists_is_found():
         "aws_vpc_security_group_egress_rule.to-s3": "sgr-s3",
         "aws_vpc_security_group_egress_rule.to-vpc": "sgr-vpc",
         "aws_iam_role.worker": "terradask-d-worker",
+        "aws_iam_policy.boundary": BOUNDARY,
         "aws_launch_template.worker-x86_64": "lt-1",
         "aws_s3_bucket.workspace": "terradask-d-123456789012-us-east-1",
     }
@@ -137,6 +141,7 @@ def test_without_its_vpc_nothing_in_one_is_the_networks():
     assert {address.partition(".")[0] for address in imports(CONFIGURATION, {}, found)} == {
         "aws_eip",
         "aws_iam_role",
+        "aws_iam_policy",
         "aws_launch_template",
         "aws_s3_bucket",
     }
@@ -174,7 +179,7 @@ def test_a_rule_that_says_something_else_is_another_one(other: dict[str, Any]):
 
 
 def test_a_security_group_with_nothing_but_the_rule_that_aws_gives_is_made_anew():
-    given = Resource("aws_vpc_security_group_rule", "sgr-0", {}, {"GroupId": "sg-w", **ANYWHERE})
+    given = Resource(EGRESS_RULE, "sgr-0", {}, {"GroupId": "sg-w", **ANYWHERE})
     assert unfinished_security_groups([GROUP, given]) == [GROUP]
     assert "aws_security_group.worker" not in imports(CONFIGURATION, {}, [VPC, GROUP, given])
     # With rules of its own beside it, it was finished, and it may be in use.

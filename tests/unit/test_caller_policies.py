@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,9 @@ from terradask_modules.caller_policies import (
     parse_trust,
 )
 from terradask_modules.errors import InvalidInput
+from terradask_modules.names import ROLES, clusters_role_path, role_name
 from terradask_modules.policies import PolicyScope
+from terradask_simulator.iam import Policies, Policy, Request, evaluate
 
 ACCOUNT = "123456789012"
 BOUNDARY = f"arn:aws:iam::{ACCOUNT}:policy/boundary"
@@ -147,7 +150,15 @@ GIVEN = scope(
     given_subnets=("subnet-1", "subnet-2"),
     given_security_groups=("sg-1",),
 )
-EVERY_SCOPE = pytest.mark.parametrize("given", [scope(), FULL, GIVEN], ids=["plain", "full", "given"])
+#: Clusters with roles, security groups and launch templates of their own.
+ISOLATED = scope(isolated=True)
+ISOLATED_FULL = replace(FULL, isolated=True)
+ISOLATED_GIVEN = scope(isolated=True, given_vpc="vpc-1", given_subnets=("subnet-1", "subnet-2"))
+EVERY_SCOPE = pytest.mark.parametrize(
+    "given",
+    [scope(), FULL, GIVEN, ISOLATED, ISOLATED_FULL, ISOLATED_GIVEN],
+    ids=["plain", "full", "given", "isolated", "isolated-full", "isolated-given"],
+)
 EVERY_CALLER = pytest.mark.parametrize("caller", CALLERS)
 
 
@@ -292,21 +303,25 @@ def _is_name_of_workspace(arn: str, given: CallerScope) -> bool:
         arn.startswith(own)
         or arn.rpartition("/")[2] in given_ids
         or arn in (*shared, *given.roles, *given.instance_profiles, *given.made_roles)
+        or arn in (given.clusters_roles, given.clusters_instance_profiles, given.clusters_boundary)
     )
 
 
 @EVERY_CALLER
-def test_sids_are_unique_and_valid(caller: Caller) -> None:
-    sids = [statement["Sid"] for statement in caller_statements(FULL, caller)]
+@pytest.mark.parametrize("given", [FULL, ISOLATED_FULL], ids=["full", "isolated"])
+def test_sids_are_unique_and_valid(caller: Caller, given: CallerScope) -> None:
+    sids = [statement["Sid"] for statement in caller_statements(given, caller)]
     assert len(set(sids)) == len(sids)
     assert all(re.fullmatch(r"[A-Za-z0-9]+", sid) for sid in sids)
 
 
 @EVERY_CALLER
 @pytest.mark.parametrize("workspace", ["a", "w" * 20])
-def test_documents_fit_and_lose_nothing(caller: Caller, workspace: str) -> None:
+@pytest.mark.parametrize("isolated", [False, True], ids=["shared", "isolated"])
+def test_documents_fit_and_lose_nothing(caller: Caller, workspace: str, isolated: bool) -> None:
     given = scope(
         workspace=workspace,
+        isolated=isolated,
         permissions_boundary=BOUNDARY,
         kms_key_arn=KEY,
         network_state=f"terradask-state-{ACCOUNT}-eu-west-1/workspaces/{workspace}/network.tfstate",
@@ -398,6 +413,220 @@ def test_environment_that_could_read_otherwise_is_refused(environment: str) -> N
         parse_trust("github:acme/x", environment=environment)
 
 
+# ---- clusters with things of their own --------------------------------------------------------------------------------
+
+OWN_PATH = f"arn:aws:iam::{ACCOUNT}:role/terradask/team/"
+OWN_BOUNDARY = f"arn:aws:iam::{ACCOUNT}:policy/terradask/team/terradask-team-hosts"
+EC2 = f"arn:aws:ec2:eu-west-1:{ACCOUNT}:"
+OF_WORKSPACE = {"terradask:workspace": "team"}
+OF_CLUSTER = {**OF_WORKSPACE, "terradask:cluster": "etl"}
+
+#: Actions that isolation adds to those of callers who change clusters, each with what calls it.
+ADDED: dict[str, str] = {
+    "ec2:AuthorizeSecurityGroupEgress": "a rule of a cluster's firewall",
+    "ec2:AuthorizeSecurityGroupIngress": "the same",
+    "ec2:CreateLaunchTemplate": "a cluster's template",
+    "ec2:CreateLaunchTemplateVersion": "its change",
+    "ec2:CreateSecurityGroup": "a cluster's firewall",
+    "ec2:DeleteLaunchTemplate": "its end",
+    "ec2:DeleteSecurityGroup": "the same",
+    "ec2:DeleteTags": "fewer workspace.tags",
+    "ec2:DescribeLaunchTemplates": "plan",
+    "ec2:DescribeNetworkInterfaces": "before a security group is removed",
+    "ec2:DescribeSecurityGroupRules": "plan",
+    "ec2:DescribeSecurityGroups": "plan",
+    "ec2:ModifyLaunchTemplate": "the newest version becomes the default",
+    "ec2:ModifySecurityGroupRules": "a rule's change",
+    "ec2:RevokeSecurityGroupEgress": "a rule's end; the one that AWS makes with each group",
+    "ec2:RevokeSecurityGroupIngress": "a rule's end",
+    "iam:AddRoleToInstanceProfile": "a cluster's instance profile",
+    "iam:CreateInstanceProfile": "the same",
+    "iam:CreateRole": "a cluster's role",
+    "iam:DeleteInstanceProfile": "its end",
+    "iam:DeleteRole": "its end",
+    "iam:DeleteRolePolicy": "its end",
+    "iam:GetInstanceProfile": "plan",
+    "iam:GetRole": "plan",
+    "iam:GetRolePolicy": "plan",
+    "iam:ListAttachedRolePolicies": "plan",
+    "iam:ListInstanceProfilesForRole": "before a role is removed",
+    "iam:ListRolePolicies": "plan",
+    "iam:PutRolePermissionsBoundary": "another boundary is given",
+    "iam:PutRolePolicy": "a cluster's role",
+    "iam:RemoveRoleFromInstanceProfile": "an instance profile's end",
+    "iam:TagInstanceProfile": "tags",
+    "iam:TagRole": "tags",
+    "iam:UntagInstanceProfile": "fewer workspace.tags",
+    "iam:UntagRole": "the same",
+}
+#: The same of the caller who makes the network: what Terraform calls for a managed policy.
+ADDED_TO_SETUP = {
+    "iam:CreatePolicy",
+    "iam:CreatePolicyVersion",
+    "iam:DeletePolicy",
+    "iam:DeletePolicyVersion",
+    "iam:GetPolicy",
+    "iam:GetPolicyVersion",
+    "iam:ListPolicyVersions",
+    "iam:ListRoles",
+    "iam:TagPolicy",
+    "iam:UntagPolicy",
+}
+READ = {"Read", "List"}
+
+
+def may(caller: Caller, action: str, resource: str, given: CallerScope = ISOLATED, **context: str | tuple[str, ...]) -> bool:
+    """Say whether a caller may do something to one resource, by condition keys."""
+    held = Policy.parse({"Version": "2012-10-17", "Statement": caller_statements(given, caller)})
+    values = {key: (value,) if isinstance(value, str) else value for key, value in context.items()}
+    return evaluate(Request(action, resource, values), Policies((held,))).allowed
+
+
+def carries(tags: dict[str, str]) -> dict[str, str]:
+    return {f"aws:ResourceTag/{key}": value for key, value in tags.items()}
+
+
+def gets(tags: dict[str, str]) -> dict[str, Any]:
+    return {**{f"aws:RequestTag/{key}": value for key, value in tags.items()}, "aws:TagKeys": tuple(tags)}
+
+
+@EVERY_CALLER
+def test_isolation_adds_exactly_what_is_called_for(caller: Caller) -> None:
+    plain, isolated = (allowed(caller_statements(given, caller)) for given in (scope(), ISOLATED))
+    assert plain <= isolated
+    added = isolated - plain
+    if caller == "setup":
+        assert added == ADDED_TO_SETUP
+    elif caller == "ci":
+        assert {reference(action)[0][3] for action in added} <= READ
+    else:
+        sees_network = {"iam:GetPolicy", "iam:GetPolicyVersion"} if caller == "ongoing" else set()
+        assert added == (ADDED.keys() | sees_network) - plain
+
+
+@EVERY_CALLER
+def test_without_what_makes_clusters_nothing_is_added(caller: Caller) -> None:
+    """Who leaves out the statements that end so can run clusters, and make neither roles nor firewalls."""
+    if caller == "setup":
+        return
+    left = [statement for statement in caller_statements(ISOLATED, caller) if not statement["Sid"].endswith("OfClusters")]
+    shared = {statement["Sid"]: statement for statement in caller_statements(scope(), caller)}
+    differing = {statement["Sid"] for statement in left if statement != shared.get(statement["Sid"])}
+    assert differing <= {"PassRolesOfHosts", "SeeBoundary"}
+
+
+@pytest.mark.parametrize("caller", ["ongoing", "user"])
+def test_roles_of_clusters_are_made_within_the_boundary_alone(caller: Caller) -> None:
+    role = f"{OWN_PATH}terradask-team.etl-worker"
+    for action in ("iam:CreateRole", "iam:PutRolePolicy", "iam:DeleteRolePolicy", "iam:PutRolePermissionsBoundary"):
+        assert may(caller, action, role, **{"iam:PermissionsBoundary": OWN_BOUNDARY})
+        assert not may(caller, action, role)
+        assert not may(caller, action, role, **{"iam:PermissionsBoundary": BOUNDARY})
+    for action in ("iam:DeleteRolePermissionsBoundary", "iam:AttachRolePolicy", "iam:UpdateAssumeRolePolicy"):
+        assert not may(caller, action, role, **{"iam:PermissionsBoundary": OWN_BOUNDARY})
+    # The network's roles, and those of a workspace whose name begins alike.
+    for other in (
+        f"arn:aws:iam::{ACCOUNT}:role/terradask-team-worker",
+        f"arn:aws:iam::{ACCOUNT}:role/terradask/team-b/terradask-team-b.x-worker",
+    ):
+        assert not may(caller, "iam:PutRolePolicy", other, **{"iam:PermissionsBoundary": OWN_BOUNDARY})
+        assert not may(caller, "iam:DeleteRole", other)
+
+
+def test_a_given_boundary_is_the_one_that_is_demanded() -> None:
+    role = f"arn:aws:iam::{ACCOUNT}:role/platform/terradask/team/acme-terradask-team.etl-worker"
+    assert may("user", "iam:CreateRole", role, ISOLATED_FULL, **{"iam:PermissionsBoundary": BOUNDARY})
+    assert not may("user", "iam:CreateRole", role, ISOLATED_FULL, **{"iam:PermissionsBoundary": OWN_BOUNDARY})
+    # It is the company's: nobody here makes or changes it.
+    assert not any("iam:CreatePolicy" in allowed(caller_statements(ISOLATED_FULL, caller)) for caller in CALLERS)
+
+
+def test_only_setup_changes_the_boundary() -> None:
+    for caller in CALLERS:
+        assert may(caller, "iam:CreatePolicyVersion", OWN_BOUNDARY) == (caller == "setup")
+        assert may(caller, "iam:GetPolicyVersion", OWN_BOUNDARY) == (caller != "user")
+    assert not may("setup", "iam:CreatePolicyVersion", f"arn:aws:iam::{ACCOUNT}:policy/other")
+
+
+@pytest.mark.parametrize("caller", ["ongoing", "user"])
+def test_only_roles_of_clusters_reach_instances(caller: Caller) -> None:
+    to_instances = {"iam:PassedToService": "ec2.amazonaws.com"}
+    assert may(caller, "iam:PassRole", f"{OWN_PATH}terradask-team.etl-worker", **to_instances)
+    assert not may(caller, "iam:PassRole", f"{OWN_PATH}terradask-team.etl-worker", **{"iam:PassedToService": "lambda.amazonaws.com"})
+    for other in ("terradask-team-worker", "admin", "terradask/team-b/terradask-team-b.etl-worker"):
+        assert not may(caller, "iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/{other}", **to_instances)
+
+
+@pytest.mark.parametrize("caller", ["ongoing", "user"])
+@pytest.mark.parametrize(
+    ("kind", "make", "change"),
+    [
+        ("launch-template", "CreateLaunchTemplate", ("CreateLaunchTemplateVersion", "ModifyLaunchTemplate", "DeleteLaunchTemplate")),
+        (
+            "security-group",
+            "CreateSecurityGroup",
+            ("AuthorizeSecurityGroupIngress", "AuthorizeSecurityGroupEgress", "RevokeSecurityGroupEgress", "DeleteSecurityGroup"),
+        ),
+        ("security-group-rule", "AuthorizeSecurityGroupIngress", ("ModifySecurityGroupRules",)),
+    ],
+)
+def test_firewalls_and_templates_belong_to_a_cluster(caller: Caller, kind: str, make: str, change: tuple[str, ...]) -> None:
+    new, one = f"{EC2}{kind}/*", f"{EC2}{kind}/x-1"
+    others = {"terradask:workspace": "team-b", "terradask:cluster": "etl"}
+    at_birth = {"ec2:CreateAction": make}
+    assert may(caller, f"ec2:{make}", new, **gets(OF_CLUSTER))
+    assert may(caller, "ec2:CreateTags", new, **gets(OF_CLUSTER), **at_birth)
+    for wrong in ({}, OF_WORKSPACE, others):
+        assert not may(caller, f"ec2:{make}", new, **gets(wrong))
+        assert not may(caller, "ec2:CreateTags", new, **gets(wrong), **at_birth)
+    for action in change:
+        assert may(caller, f"ec2:{action}", one, **carries(OF_CLUSTER))
+        # The network's own, and another workspace's.
+        assert not may(caller, f"ec2:{action}", one, **carries(OF_WORKSPACE))
+        assert not may(caller, f"ec2:{action}", one, **carries(others))
+
+
+@pytest.mark.parametrize("caller", ["ongoing", "user"])
+def test_tags_that_rights_hang_on_never_change(caller: Caller) -> None:
+    group = f"{EC2}security-group/sg-1"
+    for action in ("ec2:CreateTags", "ec2:DeleteTags"):
+        assert may(caller, action, group, **carries(OF_CLUSTER), **{"aws:TagKeys": "team"})
+        for key in OF_CLUSTER:
+            assert not may(caller, action, group, **carries(OF_CLUSTER), **{"aws:TagKeys": ("team", key)})
+        # The network's own would be a cluster's from then on.
+        assert not may(caller, action, group, **carries(OF_WORKSPACE), **{"aws:TagKeys": "terradask:cluster"})
+    # DeleteTags without tags takes every one: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteTags.html
+    assert not may(caller, "ec2:DeleteTags", group, **carries(OF_CLUSTER))
+
+
+def test_firewalls_of_clusters_are_made_in_the_workspaces_vpc() -> None:
+    assert may("user", "ec2:CreateSecurityGroup", f"{EC2}vpc/vpc-9", **carries(OF_WORKSPACE))
+    assert not may("user", "ec2:CreateSecurityGroup", f"{EC2}vpc/vpc-9")
+    assert may("user", "ec2:CreateSecurityGroup", f"{EC2}vpc/vpc-1", ISOLATED_GIVEN)
+    assert not may("user", "ec2:CreateSecurityGroup", f"{EC2}vpc/vpc-9", ISOLATED_GIVEN)
+
+
+def test_clusters_launch_by_their_own_templates_into_the_networks_groups() -> None:
+    launch = "ec2:RunInstances"
+    assert may("user", launch, f"{EC2}launch-template/lt-1", **carries(OF_CLUSTER))
+    assert may("user", launch, f"{EC2}security-group/sg-1", **carries(OF_CLUSTER))
+    assert may("user", launch, f"{EC2}security-group/sg-2", **carries(OF_WORKSPACE))
+
+
+@pytest.mark.parametrize("given", [ISOLATED, ISOLATED_FULL], ids=["plain", "full"])
+def test_names_that_clusters_get_are_within_the_patterns(given: CallerScope) -> None:
+    """Long ones, too, which are cut."""
+    for cluster in ("a", "c" * 32):
+        for role in ROLES:
+            name = role_name(given.workspace, role, given.role_name_prefix, cluster)
+            path = clusters_role_path(given.workspace, given.role_path)
+            bound = {"iam:PermissionsBoundary": given.clusters_boundary}
+            assert may("user", "iam:CreateRole", f"arn:aws:iam::{ACCOUNT}:role{path}{name}", given, **bound)
+            assert may("user", "iam:CreateInstanceProfile", f"arn:aws:iam::{ACCOUNT}:instance-profile{path}{name}", given)
+            # While there is none, IAM knows what a name is asked for without its path.
+            assert may("ci", "iam:GetRole", f"arn:aws:iam::{ACCOUNT}:role/{name}", given)
+
+
 # ---- the command ------------------------------------------------------------------------------------------------------
 
 
@@ -433,6 +662,14 @@ role_name_prefix = "acme-"
     assert f"arn:aws-cn:iam::{ACCOUNT}:role/platform/acme-terradask-team-scheduler" in text
     assert f"arn:aws-cn:s3:::terradask-state-{ACCOUNT}-cn-north-1/workspaces/team/*" in text
     assert BOUNDARY in text
+
+
+def test_command_follows_the_isolation_of_clusters(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (nowhere / "terradask.toml").write_text('[workspace]\nname = "team"\nregion = "eu-west-1"\nisolation = "cluster"\n')
+    assert run(["iam", "user", "--account", ACCOUNT]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == caller_policies(ISOLATED, "user")
+    assert list(printed) == ["terradask-team-user-1", "terradask-team-user-2"]
 
 
 def test_command_without_account_needs_credentials(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,12 +88,12 @@ def test_every_command_and_option_is_in_the_documentation(ctx: click.Context, ea
 def test_the_promised_commands_exist() -> None:
     promised = ["init", "synth", "plan", "apply", "destroy", "list", "status", "start", "stop", "demo", "doctor", "completion"]
     promised += ["unlock", "drift"]
-    promised += ["quotas", *(f"iam {caller}" for caller in ("setup", "ongoing", "ci", "user"))]
+    promised += ["quotas", "types", *(f"iam {caller}" for caller in ("setup", "ongoing", "ci", "user"))]
     promised += [f"sim {verb}" for verb in ("start", "stop", "status", "run")]
     assert set(NAMES) == {f"terradask {name}" for name in promised}
 
 
-@pytest.mark.parametrize("name", ["list", "status", "plan", "apply", "destroy", "start", "stop", "doctor", "sim status"])
+@pytest.mark.parametrize("name", ["list", "status", "plan", "apply", "destroy", "start", "stop", "doctor", "types", "sim status"])
 def test_what_a_script_would_call_speaks_json(name: str) -> None:
     each = dict(zip(NAMES, (c for _, c in COMMANDS), strict=True))[f"terradask {name}"]
     assert "--json" in {opt for parameter in each.params for opt in parameter.opts}

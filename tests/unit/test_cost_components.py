@@ -143,6 +143,25 @@ def test_without_the_launch_template_volumes_and_addresses_have_no_price():
     assert list(unpriced) == ["volume", "public IPv4 address"]
 
 
+@pytest.mark.parametrize(("public", "addresses"), [("true", {(4, 10)}), ("false", set()), ("", {(4, 10)})])
+def test_a_template_that_is_planned_beside_its_group_says_what_it_gives(public, addresses):
+    plan = document("cluster")
+    (block,) = resource(plan, "aws_autoscaling_group.workers")["mixed_instances_policy"][0]["launch_template"]
+    del block["launch_template_specification"]
+    values = {
+        "block_device_mappings": [{"ebs": [{"volume_type": "gp3", "volume_size": 300}]}],
+        "network_interfaces": [{"associate_public_ip_address": public}],
+    }
+    added(plan, "aws_launch_template", **values)
+    specification = [{"launch_template_id": {"references": ["aws_launch_template.more.id", "aws_launch_template.more"]}}]
+    expressions = {"mixed_instances_policy": [{"launch_template": [{"launch_template_specification": specification}]}]}
+    configured = plan["configuration"].setdefault("root_module", {}).setdefault("resources", [])
+    configured.append({"address": "aws_autoscaling_group.workers", "expressions": expressions})
+    listed = workers(plan)
+    assert "gp3 volume, 300 GiB" in listed
+    assert {(c.desired, c.maximum) for what, c in listed.items() if what == "public IPv4 address"} == addresses
+
+
 def test_a_group_that_names_no_types_has_those_of_its_template():
     plan = document("cluster")
     (policy,) = resource(plan, "aws_autoscaling_group.workers")["mixed_instances_policy"]

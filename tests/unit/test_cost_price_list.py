@@ -14,8 +14,9 @@ import pytest
 
 from terradask._account.aws import Aws
 from terradask.cost.price_cache import PriceCache
-from terradask.cost.price_list import AwsPriceList, pricing_region
+from terradask.cost.price_list import AwsPriceList
 from terradask.cost.prices import Price, PriceKey
+from terradask.cost.sources import pricing_region
 from terradask.errors import AccessDenied, NoCredentials
 
 NAT = PriceKey("nat-gateway", "us-east-1")

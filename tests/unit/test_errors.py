@@ -23,6 +23,11 @@ EXAMPLES: list[TerradaskError] = [
     errors.UnknownInstanceType("a"),
     errors.UnknownImage("a"),
     errors.NoIngress("a"),
+    errors.InvalidHardware("worker_cpu", "is no number of cores", given="'x'"),
+    errors.ArgumentCombination(["worker_cpu", "worker_vm_types"], "a"),
+    errors.NoMatchingType(
+        "a", given="worker_cpu=1", alternatives=[{"text": "worker_cpu=2", "change": {"worker_cpu": 2}, "types": ["m6i.large"]}]
+    ),
     errors.SetupError("a"),
     errors.TerraformMissing("a"),
     errors.TerraformTooOld("a"),

@@ -214,3 +214,8 @@ def test_a_change_is_refused_as_long_as_clusters_stand(tmp_path: Path, aws: Aws)
     assert (finding.where, finding.given) == ("network.role_path", "/platform/")
     assert "terradask destroy etl" in str(finding.advice)
     assert check_network(loaded(tmp_path), aws) == []
+
+    # Isolating clusters takes nothing away from those that are there; no longer isolating them does.
+    s3.put_object(Bucket=bucket, Key="workspace.json", Body=baseline(isolation="cluster").model_dump_json().encode())
+    with pytest.raises(SettingsError, match="workspace.isolation: the network is deployed with security groups for hosts of isolated"):
+        check_network(loaded(tmp_path), aws)

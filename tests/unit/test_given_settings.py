@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from terradask._stacks.answers import _as_deployed
+from terradask._stacks.answers import _as_deployed, on_deployed_network
 from terradask_modules.policies import PolicyScope, worker_policy
 from terradask_stacks.checks import check_capacity, check_egress, check_reachable
 from terradask_stacks.errors import SettingsError
+from terradask_stacks.loading import load_settings
 from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings
 
 from .given_facts import KEY, NETWORK, SERVICES
@@ -71,6 +72,20 @@ def test_private_schedulers_need_a_way_out_too() -> None:
         check_egress(network)
     check_egress(NetworkSettings(nat="none", public_schedulers=False, interface_endpoints=SERVICES))
     check_egress(NetworkSettings(**VPC))
+
+
+def test_clusters_are_isolated_as_the_deployed_network_says() -> None:
+    walled, shared = baseline(isolation="cluster"), baseline()
+
+    def loaded(**workspace: str) -> Any:
+        return load_settings(overrides={"workspace": workspace}, environ={})
+
+    silent = loaded()
+    assert on_deployed_network(silent, shared) is silent
+    assert on_deployed_network(silent, walled).settings.workspace.isolation == "cluster"
+    for said, deployed in (("workspace", walled), ("cluster", shared)):
+        with pytest.raises(SettingsError, match=r"workspace.isolation: the network was deployed otherwise[^\0]*terradask apply network"):
+            on_deployed_network(loaded(isolation=said), deployed)
 
 
 def test_a_deployed_given_network_is_taken_as_it_is() -> None:

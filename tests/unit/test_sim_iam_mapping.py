@@ -144,6 +144,35 @@ def test_creating_with_tags_needs_the_right_to_tag():
 
 
 @pytest.mark.parametrize(
+    ("kind", "operation", "parameters", "besides"),
+    [
+        ("launch-template", "CreateLaunchTemplate", {"LaunchTemplateName": "new"}, []),
+        ("security-group", "CreateSecurityGroup", {"GroupName": "new", "VpcId": "vpc-1"}, ["vpc/vpc-1"]),
+        ("security-group-rule", "AuthorizeSecurityGroupIngress", {"GroupId": "sg-1"}, ["security-group/sg-1"]),
+        ("security-group-rule", "AuthorizeSecurityGroupEgress", {"GroupId": "sg-1"}, ["security-group/sg-1"]),
+    ],
+)
+def test_tags_at_birth_belong_to_what_is_made_alone(kind, operation, parameters, besides):
+    tag = {"ResourceType": kind, "Tag__1__Key": "k", "Tag__1__Value": "v"}
+    made = query("ec2", operation, **parameters, **{f"TagSpecification__1__{name}": value for name, value in tag.items()})
+    world = SmallWorld(tags={"sg-1": {"has": "b"}, "vpc-1": {"has": "b"}})
+    action = f"ec2:{operation}"
+    assert asked(made, world) == sorted([("ec2:CreateTags", f"{kind}/*"), *((action, one) for one in (f"{kind}/*", *besides))])
+    for need in needs_of(made, world):
+        found = context_of(need, {})
+        assert found.get("aws:RequestTag/k") == (("v",) if need.kind == kind else None)
+        assert found.get("aws:ResourceTag/has") == (None if need.kind == kind else ("b",))
+        assert found.get("ec2:CreateAction") == ((operation,) if need.action == "ec2:CreateTags" else None)
+
+
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteTags.html: without tags, all of them are taken away.
+def test_taking_every_tag_away_names_none():
+    world = SmallWorld(tags={"sg-1": {"w": "a"}})
+    assert context(query("ec2", "DeleteTags", ResourceId__1="sg-1", Tag__1__Key="k"), world)["aws:TagKeys"] == ("k",)
+    assert "aws:TagKeys" not in context(query("ec2", "DeleteTags", ResourceId__1="sg-1"), world)
+
+
+@pytest.mark.parametrize(
     ("action", "parameters", "expected"),
     [
         ("CreateVpc", {"CidrBlock": "10.0.0.0/16"}, ["vpc/*"]),
@@ -436,6 +465,36 @@ def test_roles_and_profiles():
     assert context(attach)["iam:PolicyARN"] == ("arn:aws:iam::aws:policy/AdministratorAccess",)
     put = query("iam", "PutRolePolicy", RoleName="there-bounded", PolicyName="x")
     assert context(put) == {"iam:PermissionsBoundary": (f"{IAM}policy/edge",)}
+
+
+# https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsidentityandaccessmanagementiam.html
+def test_managed_policies_lie_under_their_path():
+    tags = {"Tags__member__1__Key": "w", "Tags__member__1__Value": "a"}
+    create = query("iam", "CreatePolicy", PolicyName="hosts", Path="/t/a/", PolicyDocument="{}", **tags)
+    assert asked(create) == [("iam:CreatePolicy", f"{IAM}policy/t/a/hosts"), ("iam:TagPolicy", f"{IAM}policy/t/a/hosts")]
+    assert context(create) == {"aws:RequestTag/w": ("a",), "aws:TagKeys": ("w",)}
+    arn = f"{IAM}policy/t/a/hosts"
+    for name in ("GetPolicy", "GetPolicyVersion", "ListPolicyVersions", "CreatePolicyVersion", "DeletePolicyVersion", "DeletePolicy"):
+        assert asked(query("iam", name, PolicyArn=arn, VersionId="v1")) == [(f"iam:{name}", arn)]
+    untag = query("iam", "UntagPolicy", PolicyArn=arn, TagKeys__member__1="w")
+    assert asked(untag) == [("iam:UntagPolicy", arn)]
+    assert context(untag) == {"aws:TagKeys": ("w",)}
+
+
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_iam-condition-keys.html
+def test_the_boundary_of_a_role_is_the_one_that_it_gets_or_else_has():
+    other = f"{IAM}policy/other"
+    for name, parameters, boundary in (
+        ("PutRolePermissionsBoundary", {"PermissionsBoundary": other}, other),
+        ("DeleteRolePermissionsBoundary", {}, f"{IAM}policy/edge"),
+        ("DeleteRolePolicy", {"PolicyName": "x"}, f"{IAM}policy/edge"),
+        ("DeleteRole", {}, f"{IAM}policy/edge"),
+    ):
+        operation = query("iam", name, RoleName="there-bounded", **parameters)
+        assert asked(operation) == [(f"iam:{name}", f"{IAM}role/there-bounded")]
+        assert context(operation) == {"iam:PermissionsBoundary": (boundary,)}
+    # One without a boundary gives the key no value, so that a condition on it doesn't hold.
+    assert context(query("iam", "PutRolePolicy", RoleName="there", PolicyName="x")) == {}
 
 
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/create-service-linked-role.html

@@ -1,1 +1,1 @@
-"""The network: what it tells its clusters, what is given, what an interruption leaves of it."""
+"""The network: what it tells its clusters, and what is given."""

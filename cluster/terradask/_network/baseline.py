@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -54,6 +54,13 @@ class HostProgram(_Model):
     wheel_sha256: str
 
 
+class Isolated(_Model):
+    """Where the roles of clusters' own lie, and how they are named."""
+
+    role_path: str
+    role_name_prefix: str
+
+
 class Baseline(_Model):
     """The deployed network, as its clusters see it."""
 
@@ -81,6 +88,8 @@ class Baseline(_Model):
     kms_key_arn: str | None = None
     ingress: list[Ingress] = []
     host: HostProgram
+    isolation: Literal["workspace", "cluster"] = "workspace"
+    isolated: Isolated | None = None
 
 
 def read_baseline(aws: Aws, bucket: str) -> Baseline:

@@ -1,4 +1,4 @@
-"""Whether a deployed network may change from its own resources to given ones, or back: not under clusters that stand on it."""
+"""Whether a deployed network may lose what its clusters stand on, such as its own VPC for a given one: not while there are clusters."""
 
 from __future__ import annotations
 
@@ -43,14 +43,16 @@ def check_change(settings: Settings, aws: Aws) -> None:
         baseline = read_baseline(aws, bucket)
     except (NoBaseline, BaselineFormat):
         return
-    replaced = replaced_settings(settings.network, baseline, aws.partition)
+    replaced = {f"network.{name}": found for name, found in replaced_settings(settings.network, baseline, aws.partition).items()}
+    if baseline.isolation == "cluster" and settings.workspace.isolation == "workspace":
+        replaced["workspace.isolation"] = "security groups for hosts of isolated clusters"
     clusters = cluster_names(aws, bucket) if replaced else []
     if clusters:
-        raise SettingsError([_finding(setting, settings.network, replaced[setting], clusters) for setting in replaced])
+        raise SettingsError([_finding(setting, settings, found, clusters) for setting, found in replaced.items()])
 
 
 def replaced_settings(network: NetworkSettings, baseline: Baseline, partition: str) -> dict[str, str]:
-    """Return the settings that would replace what clusters stand on: setting -> what is deployed.
+    """Return the settings of the network that would replace what clusters stand on: setting -> what is deployed.
 
     A given security group or profile that gives way to another stays in the account, and running hosts keep it; the network's own
     would be destroyed.
@@ -73,11 +75,12 @@ def replaced_settings(network: NetworkSettings, baseline: Baseline, partition: s
     return replaced
 
 
-def _finding(setting: str, network: NetworkSettings, deployed: str, clusters: Iterable[str]) -> Finding:
+def _finding(setting: str, settings: Settings, deployed: str, clusters: Iterable[str]) -> Finding:
     names = sorted(clusters)
-    value = getattr(network, setting)
+    section, _, name = setting.partition(".")
+    value = getattr(getattr(settings, section), name)
     return Finding(
-        where=f"network.{setting}",
+        where=setting,
         problem=f"the network is deployed with {deployed}; changing that would take it away from {', '.join(names)}, "
         f"which stand{'s' if len(names) == 1 else ''} on it",
         given="unset" if value is None else value if isinstance(value, str) else value.model_dump(),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from terradask._terraform.terraform import CONFIGURATION
 from terradask.errors import PolicyViolation
 from terradask.policy import RoleRules, blocking, evaluate
+from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
     from terradask._plans.saved import Plan
@@ -71,8 +72,8 @@ def findings_on(
 def refuse_forbidden(workspace: PlanningWorkspace, plan: Plan) -> None:
     """Refuse a plan that policy forbids. Destroying is never forbidden.
 
-    The built-in checks need no more than the configuration that the plan was made from; a team's own rules and its limit of cost are about
-    the plan, which Terraform then shows first.
+    The built-in checks need no more than the configuration that the plan was made from, unless it takes from elsewhere what hosts are: an
+    isolated cluster's does. That, a team's own rules and its limit of cost are about the plan, which Terraform then shows first.
 
     Raises
     ------
@@ -83,15 +84,20 @@ def refuse_forbidden(workspace: PlanningWorkspace, plan: Plan) -> None:
         return
     policy = workspace.settings.policy
     if plan.shown or policy.rego_folder is not None or policy.max_hourly_cost_usd is not None:
-        estimate = cost_of(workspace, plan.document) if policy.max_hourly_cost_usd is not None else None
-        findings = findings_on(workspace, plan.stack, plan.document, estimate)
+        findings = _on_plan(workspace, plan)
     else:
         try:
             configuration = json.loads((plan.folder / CONFIGURATION).read_text(encoding="utf-8"))
         except FileNotFoundError:
             # The plan is refused for that a moment later.
             return
-        findings = findings_on(workspace, plan.stack, configuration)
+        isolated = plan.stack != NETWORK_STACK and "aws_launch_template" in configuration.get("resource", {})
+        findings = _on_plan(workspace, plan) if isolated else findings_on(workspace, plan.stack, configuration)
     stopping = blocking(findings)
     if stopping:
         raise PolicyViolation(stopping, stack=plan.stack)
+
+
+def _on_plan(workspace: PlanningWorkspace, plan: Plan) -> tuple[PolicyFinding, ...]:
+    estimate = cost_of(workspace, plan.document) if workspace.settings.policy.max_hourly_cost_usd is not None else None
+    return findings_on(workspace, plan.stack, plan.document, estimate)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
 from terradask._stacks.resolve import ARCHITECTURE, Place, resolve_cluster, resolve_network
 from terradask_stacks.checks import check_reachable
+from terradask_stacks.errors import Finding, SettingsError
 from terradask_stacks.loading import LoadedSettings
 from terradask_stacks.lock import ClusterLock, NetworkLock, read_lock, write_lock
 from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings, check_capacity, check_egress
@@ -16,7 +17,6 @@ from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
     from terradask._network.baseline import Baseline
-    from terradask_stacks.errors import Finding
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,34 @@ def network_lock(loaded: LoadedSettings, aws: Aws, *, refresh: bool) -> NetworkL
     if lock != lock_file.network:
         write_lock(loaded.lock_path, lock_file.with_network(lock))
     return lock
+
+
+def on_deployed_network(loaded: LoadedSettings, baseline: Baseline) -> LoadedSettings:
+    """Return settings that isolate clusters as the deployed network does, where nobody says how.
+
+    Raises
+    ------
+    SettingsError
+        If they say otherwise than it was deployed.
+    """
+    workspace, deployed = loaded.settings.workspace, baseline.isolation
+    if workspace.isolation == deployed:
+        return loaded
+    origin = loaded.origins.get("workspace.isolation")
+    if origin is not None:
+        raise SettingsError(
+            [
+                Finding(
+                    where="workspace.isolation",
+                    problem="the network was deployed otherwise",
+                    given=workspace.isolation,
+                    allowed=f'"{deployed}", as it was deployed',
+                    advice="leave it out, or run: terradask apply network",
+                )
+            ]
+        )
+    settings = loaded.settings.model_copy(update={"workspace": workspace.model_copy(update={"isolation": deployed})})
+    return replace(loaded, settings=settings)
 
 
 def cluster_answers(

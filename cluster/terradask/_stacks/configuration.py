@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._progress import Message, Progress, phase
 from terradask._runtime.objects import DESCRIPTOR
-from terradask._stacks.answers import ClusterAnswers, answers_to_destroy, check_network, cluster_answers, declared_answers, network_lock
+from terradask._stacks.answers import (
+    ClusterAnswers,
+    answers_to_destroy,
+    check_network,
+    cluster_answers,
+    declared_answers,
+    network_lock,
+    on_deployed_network,
+)
 from terradask._stacks.synthesis import synthesise
 from terradask_modules.names import NETWORK_STACK
 
@@ -83,13 +91,14 @@ class Configuration:
         refresh
             Ask AWS again instead of using locked or deployed answers.
         """
-        return self._synthesise(name, self._deployed_answers(name, refresh=refresh))
+        loaded = self._on_deployed_network()
+        return self._synthesise(name, loaded, self._deployed_answers(loaded, name, refresh=refresh))
 
     def cluster_to_destroy(self, name: str) -> Path:
         """Write one that is good enough to destroy a cluster, whatever the settings say today."""
         with phase(self._progress, "resolve", name), self._aws.explained():
             answers = answers_to_destroy(self._loaded, self._baseline(), self._aws, self._descriptor(name))
-        return self._synthesise(name, answers)
+        return self._synthesise(name, self._loaded, answers)
 
     def stack(self, name: str, *, destroy: bool = False) -> Path:
         """Write a stack's, network or cluster."""
@@ -115,28 +124,33 @@ class Configuration:
         names = list(names)
         declared = self._loaded.settings.clusters.keys() & set(names)
         network = self._network_lock(refresh=False) if declared or NETWORK_STACK in names else None
+        loaded = self._loaded if network is not None else self._on_deployed_network()
         answers: dict[str, ClusterAnswers] = {}
         for name in names:
             if name in declared and network is not None:
-                answers[name] = declared_answers(self._loaded, self._aws, name=name, network=network)
+                answers[name] = declared_answers(loaded, self._aws, name=name, network=network)
             elif name != NETWORK_STACK:
-                answers[name] = self._deployed_answers(name)
+                answers[name] = self._deployed_answers(loaded, name)
         with phase(self._progress, "synthesise", ", ".join(names) if len(names) <= _NAMED else f"{len(names)} stacks"):
-            return synthesise(self._loaded, network=network if NETWORK_STACK in names else None, clusters=answers, out=out)
+            return synthesise(loaded, network=network if NETWORK_STACK in names else None, clusters=answers, out=out)
 
-    def _deployed_answers(self, name: str, *, refresh: bool = False) -> ClusterAnswers:
+    def _on_deployed_network(self) -> LoadedSettings:
+        with self._aws.explained():
+            return on_deployed_network(self._loaded, self._baseline())
+
+    def _deployed_answers(self, loaded: LoadedSettings, name: str, *, refresh: bool = False) -> ClusterAnswers:
         with phase(self._progress, "resolve", name), self._aws.explained():
             baseline = self._baseline()
             deployed = self._descriptor(name).get("lock")
-            return cluster_answers(self._loaded, self._aws, name=name, baseline=baseline, deployed=deployed, refresh=refresh)
+            return cluster_answers(loaded, self._aws, name=name, baseline=baseline, deployed=deployed, refresh=refresh)
 
     def _network_lock(self, *, refresh: bool) -> NetworkLock:
         with phase(self._progress, "resolve", NETWORK_STACK):
             return network_lock(self._loaded, self._aws, refresh=refresh)
 
-    def _synthesise(self, name: str, answers: ClusterAnswers) -> Path:
+    def _synthesise(self, name: str, loaded: LoadedSettings, answers: ClusterAnswers) -> Path:
         with phase(self._progress, "synthesise", name):
-            return synthesise(self._loaded, clusters={name: answers})[name]
+            return synthesise(loaded, clusters={name: answers})[name]
 
     def _descriptor(self, name: str) -> Mapping[str, Any]:
         return self._deployment(name).objects.read(DESCRIPTOR) or {}

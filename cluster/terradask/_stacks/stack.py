@@ -70,6 +70,11 @@ class Stack:
         with phase(self._progress, "init", self.name), _without_secrets():
             self.terraform.init()
 
+    def ids(self) -> Mapping[str, str]:
+        """Return what the state knows: address -> id. The folder has to be initialised."""
+        state = self.terraform.state()
+        return {} if state is None else state.ids
+
     def plan(
         self,
         place: PlanPlace,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from terradask.cost.component import Component
 from terradask.cost.groups import HostLaunch, TemplateVersion, group_components, template_of
 from terradask.cost.plan_resources import PlannedResource, PlannedStack
+from terradask.cost.planned_launch import planned_launch
 from terradask.cost.prices import PriceKey
 
 #: What AWS doesn't charge for (https://aws.amazon.com/vpc/pricing, https://aws.amazon.com/autoscaling/pricing, https://aws.amazon.com/iam),
@@ -46,13 +47,13 @@ def components(stack: PlannedStack, region: str, hosts: Mapping[TemplateVersion,
     region
         AWS region.
     hosts
-        What each launch template of its groups gives to an instance.
+        What launch templates of other stacks give to an instance of its groups.
     """
     found: list[Component] = []
     for resource in sorted(stack.resources, key=lambda resource: resource.address):
         if resource.type == "aws_autoscaling_group":
             template = template_of(resource)
-            launch = (hosts or {}).get(template) if template is not None else None
+            launch = planned_launch(resource, stack) or ((hosts or {}).get(template) if template is not None else None)
             found.extend(group_components(resource, stack, region, launch))
         else:
             found.extend(_of(resource, region))

@@ -39,8 +39,13 @@ def read_launches(aws: Aws, document: Mapping[str, Any]) -> dict[TemplateVersion
     from terradask.errors import AwsError
 
     found: dict[TemplateVersion, HostLaunch] = {}
-    groups = [resource for resource in PlannedStack.of(document).resources if resource.type == "aws_autoscaling_group"]
+    resources = PlannedStack.of(document).resources
+    own = {resource.values.get("id") for resource in resources if resource.type == "aws_launch_template"}
+    groups = [resource for resource in resources if resource.type == "aws_autoscaling_group"]
     for template in dict.fromkeys(filter(None, map(template_of, groups))):
+        if template.id in own:
+            # Planned beside the group: that says it too, and says what it will be.
+            continue
         try:
             with aws.explained():
                 answer = aws.client("ec2").describe_launch_template_versions(LaunchTemplateId=template.id, Versions=[template.version])

@@ -3,44 +3,16 @@
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Callable, Iterable
-from urllib.parse import urlsplit
 
-from terradask._account.aws import ENDPOINT_VARIABLE, Aws, is_loopback_endpoint
+from terradask._account.answer_cache import endpoint_place
+from terradask._account.aws import Aws
 from terradask.cost.price_cache import PriceCache, is_fresh
 from terradask.cost.prices import Price, PriceKey, Quotes
-from terradask.cost.products import Reading, query_for, read_price
+from terradask.cost.products import Reading, fields_of, query_for, read_price
+from terradask.cost.sources import describe_source, endpoint_of, pricing_region, unavailable
 from terradask.cost.spot_prices import fetch_spot_prices
 from terradask.errors import AwsError
-
-#: Where the Price List Query API answers, for all regions: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html
-PRICING_REGIONS = ("us-east-1", "eu-central-1", "ap-south-1")
-
-_NEAREST = {"eu": "eu-central-1", "af": "eu-central-1", "il": "eu-central-1", "me": "ap-south-1", "ap": "ap-south-1"}
-
-#: Regions whose prices can't be had, by the beginning of their names.
-_UNAVAILABLE = {
-    "cn-": "AWS in China tells its prices in yuan, by a Price List API of its own; this estimate is in US dollars",
-    "us-gov-": "AWS GovCloud (US) has no Price List API",
-    "us-iso": "terradask knows no Price List API for this partition of AWS",
-    "eu-iso": "terradask knows no Price List API for this partition of AWS",
-    "eusc-": "terradask knows no Price List API for this partition of AWS",
-}
-
-
-def pricing_region(region: str) -> str:
-    """Return the region whose Price List API is asked about another region: the nearest of the three."""
-    return _NEAREST.get(region.partition("-")[0], "us-east-1")
-
-
-def unavailable(key: PriceKey) -> str | None:
-    """Return why AWS can't be asked for a price, or None where it can."""
-    for prefix, reason in _UNAVAILABLE.items():
-        # EC2 tells spot prices in every partition: outside of China, in US dollars.
-        if key.region.startswith(prefix) and (key.market != "spot" or prefix == "cn-"):
-            return reason
-    return None
 
 
 class AwsPriceList:
@@ -82,11 +54,11 @@ class AwsPriceList:
         """Return a price, or why there is none, for every key."""
         wanted = list(dict.fromkeys(keys))
         now = self._now().astimezone(datetime.UTC)
-        endpoint = self._endpoint()
-        place = _place(endpoint)
-        problems = {key: reason for key in wanted if (reason := unavailable(key))}
+        endpoint = endpoint_of(self._pricing, "pricing")
+        place = endpoint_place(endpoint)
+        problems = {key: reason for key in wanted if (reason := unavailable(key.region, key.market))}
         kept = {key: price for key in wanted if key not in problems and (price := self._kept(place, key))}
-        prices = {key: price for key, price in kept.items() if is_fresh(key, price, now)}
+        prices = {key: price for key, price in kept.items() if is_fresh(price.time, now, spot=key.market == "spot")}
         answers, refusals = self._ask([key for key in wanted if key not in prices and key not in problems], now)
         for key, reading in answers.items():
             if reading.usd is None:
@@ -99,19 +71,12 @@ class AwsPriceList:
         stale = {key: kept[key] for key in refusals if key in kept}
         problems.update({key: reason for key, reason in refusals.items() if key not in stale})
         found = {**prices, **stale}
-        source = _source(endpoint, spot=any(key.market == "spot" for key in found))
+        spot = any(key.market == "spot" for key in found)
+        source = describe_source(endpoint, f"AWS Price List API{', EC2 for spot' if spot else ''}")
         return Quotes(source, found, problems, _stale_notes(stale, refusals))
 
     def _kept(self, place: str | None, key: PriceKey) -> Price | None:
         return None if place is None else self._cache.read(place, key)
-
-    def _endpoint(self) -> str | None:
-        """Return the URL that answers for the price list; None for AWS's own, where nobody can be asked."""
-        try:
-            url: str = self._pricing.client("pricing").meta.endpoint_url
-        except AwsError:
-            return os.environ.get(f"{ENDPOINT_VARIABLE}_PRICING") or os.environ.get(ENDPOINT_VARIABLE)
-        return url
 
     def _ask(self, keys: list[PriceKey], now: datetime.datetime) -> tuple[dict[PriceKey, Reading], dict[PriceKey, str]]:
         """Return what AWS answers, and for every key that it refuses to answer for, why."""
@@ -146,30 +111,8 @@ class AwsPriceList:
             spot = fetch_spot_prices(self._aws, str(first.zone), [str(key.instance_type) for key in batch], now)
             return {key: spot[str(key.instance_type)] for key in batch}
         query = query_for(first)
-        pages = self._pricing.client("pricing").get_paginator("get_products").paginate(
-            ServiceCode=query.service,
-            Filters=[{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in query.filters.items()],
-        )  # fmt: skip
+        pages = self._pricing.client("pricing").get_paginator("get_products").paginate(**fields_of(query))
         return {first: read_price(query, [entry for page in pages for entry in page["PriceList"]])}
-
-
-def _place(endpoint: str | None) -> str | None:
-    """Return the name under which an endpoint's prices are kept; None for one on this machine, whose prices die with it."""
-    if endpoint is None or _is_aws(endpoint):
-        return "aws"
-    return None if is_loopback_endpoint({ENDPOINT_VARIABLE: endpoint}) else urlsplit(endpoint).netloc
-
-
-def _source(endpoint: str | None, *, spot: bool) -> str:
-    if endpoint is None or _is_aws(endpoint):
-        return f"AWS Price List API{', EC2 for spot' if spot else ''}"
-    if is_loopback_endpoint({ENDPOINT_VARIABLE: endpoint}):
-        return f"the embedded AWS at {endpoint}: made-up prices, not Amazon's"
-    return f"the endpoint {endpoint}, which is not AWS's"
-
-
-def _is_aws(endpoint: str) -> bool:
-    return (urlsplit(endpoint).hostname or "").endswith((".amazonaws.com", ".api.aws"))
 
 
 def _stale_notes(stale: dict[PriceKey, Price], refusals: dict[PriceKey, str]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from typing import Literal, Protocol
 
@@ -63,6 +64,11 @@ class Price:
     per: Unit
     as_of: str
 
+    @property
+    def time(self) -> datetime:
+        """When AWS said so."""
+        return datetime.fromisoformat(self.as_of)
+
     def hourly_usd(self, amount: Decimal = Decimal(1)) -> Decimal:
         """Return the price by the hour, to ten digits behind the point; a month has 730 hours.
 
@@ -95,6 +101,32 @@ class Quotes:
     prices: Mapping[PriceKey, Price] = field(default_factory=dict)
     problems: Mapping[PriceKey, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PriceSheet:
+    """What all instance types of a region cost by the hour: Linux, on shared hardware.
+
+    Parameters
+    ----------
+    market
+        ``on-demand`` or ``spot``.
+    usd
+        Where -> type -> price in US dollars. The one place on demand is the region; spot has a price for each zone. What AWS names no price
+        for, or several, is missing.
+    source
+        Whose prices these are, such as ``AWS Price List API``.
+    as_of
+        When AWS said so, UTC; None where there are no prices.
+    problem
+        Why there are no prices, or none that are newer; None where all is well.
+    """
+
+    market: Market
+    usd: Mapping[str, Mapping[str, Decimal]]
+    source: str
+    as_of: datetime | None = None
+    problem: str | None = None
 
 
 class PriceList(Protocol):

@@ -49,22 +49,34 @@ class Reading:
     problem: str | None = None
 
 
+# Without the last two, reservations and capacity blocks answer as well.
+_LINUX = {
+    "operatingSystem": "Linux",
+    "preInstalledSw": "NA",
+    "tenancy": "Shared",
+    "capacitystatus": "Used",
+    "marketoption": "OnDemand",
+}
+
+#: What reading an answer of another shape raises.
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, InvalidOperation)
+
+
+def query_for_instances(region: str) -> ProductQuery:
+    """Return the question for the prices of all of a region's instance types."""
+    return ProductQuery("AmazonEC2", {"regionCode": region, **_LINUX}, "BoxUsage", "hour")
+
+
+def _query_for_instance(region: str, name: str) -> ProductQuery:
+    return ProductQuery("AmazonEC2", {"regionCode": region, "instanceType": name, **_LINUX}, f"BoxUsage:{name}", "hour")
+
+
 def query_for(key: PriceKey) -> ProductQuery:
     """Return the question for a price that isn't a spot price."""
     region = {"regionCode": key.region}
     match key.product:
         case "instance":
-            filters = {
-                **region,
-                "instanceType": str(key.instance_type),
-                "operatingSystem": "Linux",
-                "preInstalledSw": "NA",
-                "tenancy": "Shared",
-                # Without these two, reservations and capacity blocks answer as well.
-                "capacitystatus": "Used",
-                "marketoption": "OnDemand",
-            }
-            return ProductQuery("AmazonEC2", filters, f"BoxUsage:{key.instance_type}", "hour")
+            return _query_for_instance(key.region, str(key.instance_type))
         case "nat-gateway":
             return ProductQuery("AmazonEC2", {**region, "productFamily": "NAT Gateway"}, "NatGateway-Hours", "hour")
         case "gp3-storage":
@@ -77,6 +89,12 @@ def query_for(key: PriceKey) -> ProductQuery:
             return ProductQuery("AmazonVPC", {**region, "productFamily": "VpcEndpoint"}, "VpcEndpoint-Hours", "hour")
         case "secret":
             return ProductQuery("AWSSecretsManager", {**region, "productFamily": "Secret"}, "AWSSecretsManager-Secrets", "month")
+
+
+def fields_of(query: ProductQuery) -> dict[str, Any]:
+    """Return a question as ``GetProducts`` takes it."""
+    filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in query.filters.items()]
+    return {"ServiceCode": query.service, "Filters": filters}
 
 
 def read_price(query: ProductQuery, entries: Iterable[str]) -> Reading:
@@ -96,9 +114,30 @@ def read_price(query: ProductQuery, entries: Iterable[str]) -> Reading:
         currency or unit: none of them is chosen.
     """
     try:
-        found = {offer for entry in entries for offer in _offers(query, json.loads(entry))}
-    except (ValueError, KeyError, TypeError, AttributeError, InvalidOperation) as error:
-        return Reading(problem=f"the price list's answer isn't as AWS documents it: {type(error).__name__}: {error}")
+        return _reading(query, {offer for entry in entries for offer in _offers(query, json.loads(entry))})
+    except _MALFORMED as error:
+        return _malformed(error)
+
+
+def read_instance_prices(region: str, entries: Iterable[str]) -> dict[str, Reading]:
+    """Read the price on demand of each instance type out of the answer to `query_for_instances`."""
+    offers: dict[str, set[tuple[Decimal | None, str]]] = {}
+    readings: dict[str, Reading] = {}
+    for text in entries:
+        entry = json.loads(text)
+        name = str(entry["product"]["attributes"]["instanceType"])
+        try:
+            offers.setdefault(name, set()).update(_offers(_query_for_instance(region, name), entry))
+        except _MALFORMED as error:
+            readings[name] = _malformed(error)
+    return {name: _reading(_query_for_instance(region, name), found) for name, found in offers.items()} | readings
+
+
+def _malformed(error: Exception) -> Reading:
+    return Reading(problem=f"the price list's answer isn't as AWS documents it: {type(error).__name__}: {error}")
+
+
+def _reading(query: ProductQuery, found: set[tuple[Decimal | None, str]]) -> Reading:
     if not found:
         return Reading(problem="the price list has no such product")
     if len(found) > 1:

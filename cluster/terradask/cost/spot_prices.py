@@ -42,6 +42,30 @@ def fetch_spot_prices(aws: Aws, zone: str, instance_types: Iterable[str], now: d
     return {name: read_spot_price(name, entries) for name in types}
 
 
+def fetch_region_spot_prices(aws: Aws, now: datetime.datetime) -> dict[str, dict[str, Reading]]:
+    """Ask for what all instance types cost on spot now, and return that by zone and type.
+
+    Parameters
+    ----------
+    aws
+        Session for the region.
+    now
+        The time that it is.
+
+    Notes
+    -----
+    Permission needed: ``ec2:DescribeSpotPriceHistory``. AWS answers with a thousand prices at a time: some ten calls.
+    """
+    pages = aws.client("ec2").get_paginator("describe_spot_price_history").paginate(
+        ProductDescriptions=list(LINUX), StartTime=now, EndTime=now
+    )  # fmt: skip
+    entries: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for page in pages:
+        for entry in page["SpotPriceHistory"]:
+            entries.setdefault(entry["AvailabilityZone"], {}).setdefault(entry["InstanceType"], []).append(entry)
+    return {zone: {name: read_spot_price(name, own) for name, own in types.items()} for zone, types in entries.items()}
+
+
 def read_spot_price(instance_type: str, entries: Iterable[Mapping[str, Any]]) -> Reading:
     """Read a type's price: the newest, or none where the newest ones differ."""
     own = [entry for entry in entries if entry["InstanceType"] == instance_type and entry["ProductDescription"] in LINUX]

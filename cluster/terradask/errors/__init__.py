@@ -10,6 +10,9 @@
     │   ├── UnsupportedOption                a parameter that this version doesn't build yet
     │   ├── RuleError                        a team's Rego rules can't be read or evaluated
     │   ├── UnknownZone, UnknownInstanceType, UnknownImage
+    │   ├── InvalidHardware                  a number of cores, a size of memory, … that can't be read
+    │   ├── ArgumentCombination              parameters that exclude each other
+    │   ├── NoMatchingType                   no instance type is as asked for; names the nearest
     │   └── NoIngress                        a cluster that nobody could reach
     ├── SetupError                       3   something on this machine is missing
     │   ├── RegoMissing                      rules are set, and what reads them isn't installed
@@ -89,6 +92,11 @@ from terradask.errors._given import (
     UnknownZone,
     UnsupportedOption,
 )
+from terradask.errors._hardware import (
+    ArgumentCombination,
+    InvalidHardware,
+    NoMatchingType,
+)
 from terradask.errors._machine import (
     SetupError,
     TerraformMissing,
@@ -120,6 +128,7 @@ from terradask_stacks.errors import LockError, SettingsError, SynthesisError
 __all__ = [
     "AccessDenied",
     "AccountChanged",
+    "ArgumentCombination",
     "AwsError",
     "BackendMissing",
     "BaselineError",
@@ -134,11 +143,13 @@ __all__ = [
     "FolderBusy",
     "HostFailed",
     "InvalidCredentials",
+    "InvalidHardware",
     "InvalidInput",
     "LockError",
     "NoBaseline",
     "NoCredentials",
     "NoIngress",
+    "NoMatchingType",
     "PlanChanged",
     "PolicyViolation",
     "ProviderChecksumMismatch",

@@ -12,7 +12,8 @@ Four kinds of callers, each with the least that its work takes:
     makes clusters on the standing network, and attaches to them.
 
 Everything that changes something names this workspace's resources, by name and, where names could overlap with another
-workspace's, by tag. What hosts may do is in :mod:`terradask_modules.policies`.
+workspace's, by tag. Where each cluster has roles and a firewall of its own, whoever makes clusters makes those as well, within a
+permissions boundary that ``setup`` alone may change. What hosts may do is in :mod:`terradask_modules.policies`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 from typing import Any, Literal, get_args
 
 from terradask_modules.caller_policies._clusters import change_clusters, lock_states, read_keys, see_clusters, use_key
-from terradask_modules.caller_policies._documents import MAX_POLICY_CHARACTERS, characters, documents
+from terradask_modules.caller_policies._documents import characters, documents
 from terradask_modules.caller_policies._network_changes import change_network
 from terradask_modules.caller_policies._network_reading import read_network, see_prices, see_service_roles, see_zones
 from terradask_modules.caller_policies._quotas import see_quotas
@@ -28,6 +29,7 @@ from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope,
 from terradask_modules.caller_policies._state import keep_network_state, read_network_state
 from terradask_modules.caller_policies._trust import GitHubActions, parse_trust
 from terradask_modules.names import resource_name
+from terradask_modules.policies import MAX_POLICY_CHARACTERS
 
 __all__ = [
     "CALLERS",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from terradask_modules.caller_policies._network_reading import see_prices
+from terradask_modules.caller_policies._own_things import change_own_things, see_own_things
 from terradask_modules.caller_policies._scope import CallerScope, Statement, allow, both
 from terradask_modules.caller_policies._state import record_unlocks
 
@@ -37,6 +38,7 @@ def see_clusters(scope: CallerScope) -> list[Statement]:
         ),
         # Terraform asks for the version that it was told of, which is another action.
         allow("ReadVersionOfBaseline", "s3:GetObjectVersion", f"{scope.bucket}/workspace.json"),
+        *see_own_things(scope),
     ]
 
 
@@ -88,6 +90,7 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             ["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObject", "s3:PutObjectTagging"],
             f"{scope.bucket}/clusters/*",
         ),
+        *change_own_things(scope),
     ]
 
 
@@ -139,5 +142,5 @@ def _launch(scope: CallerScope) -> list[Statement]:
             scope.ec2(*_BORN_WITH_AN_INSTANCE),
             both(scope.tagged, {"StringEquals": {"ec2:CreateAction": "RunInstances"}}),
         ),
-        allow("PassRolesOfHosts", "iam:PassRole", scope.roles, scope.to_instances),
+        allow("PassRolesOfHosts", "iam:PassRole", scope.passed_roles, scope.to_instances),
     ]

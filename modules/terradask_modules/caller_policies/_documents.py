@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from terradask_modules.caller_policies._scope import Statement
-
-#: Characters that a managed policy may have, white space aside:
-#: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
-MAX_POLICY_CHARACTERS = 6_144
+from terradask_modules.policies import MAX_POLICY_CHARACTERS
 
 
 def characters(document: dict[str, Any]) -> int:

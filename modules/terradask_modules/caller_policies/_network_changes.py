@@ -2,60 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope, Statement, allow, both
+from terradask_modules.caller_policies._actions import (
+    CHANGES,
+    DUAL_STACK_CHANGES,
+    KEEP_INSTANCE_PROFILES,
+    MADE_ALONE,
+    MADE_IN_VPC,
+    MADE_OF_OTHERS,
+    MAKE_BOUNDED_ROLES,
+    MAKE_ROLES,
+    RULES,
+    TAG_AND_REMOVE_ROLES,
+    of_ec2,
+)
+from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope, Statement, allow, both, demanding
 from terradask_modules.names import TAG_WORKSPACE
-
-#: What is made, by kind: how, and what is done to it afterwards.
-_ALONE = {
-    "elastic-ip": "AllocateAddress",
-    "internet-gateway": "CreateInternetGateway",
-    "launch-template": "CreateLaunchTemplate",
-    "vpc": "CreateVpc",
-}
-#: Made within a VPC; the request names nothing else.
-_IN_VPC = {
-    "egress-only-internet-gateway": "CreateEgressOnlyInternetGateway",
-    "route-table": "CreateRouteTable",
-    "security-group": "CreateSecurityGroup",
-    "subnet": "CreateSubnet",
-    "vpc-flow-log": "CreateFlowLogs",
-}
-#: Made of other resources of the network.
-_OF_OTHERS = {"natgateway": "CreateNatGateway", "vpc-endpoint": "CreateVpcEndpoint"}
-_RULES = ("AuthorizeSecurityGroupEgress", "AuthorizeSecurityGroupIngress")
-_CHANGES = {
-    "egress-only-internet-gateway": ("DeleteEgressOnlyInternetGateway",),
-    "elastic-ip": ("DisassociateAddress", "ReleaseAddress"),
-    "internet-gateway": ("AttachInternetGateway", "DeleteInternetGateway", "DetachInternetGateway"),
-    "launch-template": ("CreateLaunchTemplateVersion", "DeleteLaunchTemplate", "ModifyLaunchTemplate"),
-    "natgateway": ("DeleteNatGateway",),
-    "route-table": (
-        "AssociateRouteTable",
-        "CreateRoute",
-        "DeleteRoute",
-        "DeleteRouteTable",
-        "DisassociateRouteTable",
-        "ReplaceRoute",
-    ),
-    "security-group": (
-        *_RULES,
-        "DeleteSecurityGroup",
-        "ModifySecurityGroupRules",
-        "RevokeSecurityGroupEgress",
-        "RevokeSecurityGroupIngress",
-    ),
-    "subnet": ("DeleteSubnet",),
-    "vpc": ("DeleteVpc", "ModifyVpcAttribute"),
-    "vpc-endpoint": ("DeleteVpcEndpoints", "ModifyVpcEndpoint"),
-    "vpc-flow-log": ("DeleteFlowLogs",),
-}
-#: What is done to a network that has, gets or loses IPv6 addresses.
-_DUAL_STACK = {
-    "subnet": ("AssociateSubnetCidrBlock", "DisassociateSubnetCidrBlock", "ModifySubnetAttribute"),
-    "vpc": ("AssociateVpcCidrBlock", "DisassociateVpcCidrBlock"),
-}
 
 
 def _kinds(scope: CallerScope) -> list[str]:
@@ -80,6 +41,7 @@ def change_network(scope: CallerScope) -> list[Statement]:
         *_change(scope),
         *_name_endpoints(scope),
         *_roles(scope),
+        *_bound_clusters_roles(scope),
         *_bucket(scope),
         allow(
             "KeepLogGroups",
@@ -104,21 +66,17 @@ def change_network(scope: CallerScope) -> list[Statement]:
     ]
 
 
-def _named(actions: Iterable[str]) -> list[str]:
-    return sorted(f"ec2:{action}" for action in actions)
-
-
 def _make(scope: CallerScope) -> list[Statement]:
     kinds = _kinds(scope)
     statements = []
-    for sid, table in (("MakeWithTheTag", _ALONE), ("MakeInVpcWithTheTag", _IN_VPC), ("MakeOfOwnWithTheTag", _OF_OTHERS)):
+    for sid, table in (("MakeWithTheTag", MADE_ALONE), ("MakeInVpcWithTheTag", MADE_IN_VPC), ("MakeOfOwnWithTheTag", MADE_OF_OTHERS)):
         made = [kind for kind in kinds if kind in table]
         if made:
-            statements.append(allow(sid, _named(table[kind] for kind in made), scope.ec2(*made), scope.tagged))
+            statements.append(allow(sid, of_ec2(table[kind] for kind in made), scope.ec2(*made), scope.tagged))
     if "security-group" in kinds:
-        statements.append(allow("MakeRulesWithTheTag", _named(_RULES), scope.ec2("security-group-rule"), scope.tagged))
+        statements.append(allow("MakeRulesWithTheTag", of_ec2(RULES), scope.ec2("security-group-rule"), scope.tagged))
     # What a new resource is made in, or of, must be the workspace's already, or given to it.
-    within = _named(action for table in (_IN_VPC, _OF_OTHERS) for kind, action in table.items() if kind in kinds)
+    within = of_ec2(action for table in (MADE_IN_VPC, MADE_OF_OTHERS) for kind, action in table.items() if kind in kinds)
     if scope.given_vpc is not None:
         return [*statements, *([allow("MakeWithinGivenVpc", within, scope.ec2(f"vpc/{scope.given_vpc}"))] if within else [])]
     parts = ["elastic-ip", "route-table", "security-group", "subnet", "vpc"]
@@ -127,9 +85,9 @@ def _make(scope: CallerScope) -> list[Statement]:
 
 def _tag(scope: CallerScope) -> list[Statement]:
     kinds = _kinds(scope)
-    tables = {**_ALONE, **_IN_VPC, **_OF_OTHERS}
+    tables = {**MADE_ALONE, **MADE_IN_VPC, **MADE_OF_OTHERS}
     rules = ["security-group-rule"] if "security-group" in kinds else []
-    born = sorted([*(tables[kind] for kind in kinds), *(_RULES if rules else ())])
+    born = sorted([*(tables[kind] for kind in kinds), *(RULES if rules else ())])
     statements = [
         allow(
             "TagAtBirth",
@@ -149,8 +107,8 @@ def _tag(scope: CallerScope) -> list[Statement]:
 
 def _change(scope: CallerScope) -> list[Statement]:
     kinds = _kinds(scope)
-    tables = [_CHANGES, _DUAL_STACK] if scope.dual_stack else [_CHANGES]
-    actions = _named(action for table in tables for kind in kinds for action in table.get(kind, ()))
+    tables = [CHANGES, DUAL_STACK_CHANGES] if scope.dual_stack else [CHANGES]
+    actions = of_ec2(action for table in tables for kind in kinds for action in table.get(kind, ()))
     rules = ["security-group-rule"] if "security-group" in kinds else []
     statements = [allow("ChangeAndRemoveOwn", actions, scope.ec2(*kinds, *rules), scope.owned)]
     if "elastic-ip" in kinds:
@@ -175,14 +133,7 @@ def _roles(scope: CallerScope) -> list[Statement]:
         statements += [
             allow(
                 "KeepInstanceProfiles",
-                [
-                    "iam:AddRoleToInstanceProfile",
-                    "iam:CreateInstanceProfile",
-                    "iam:DeleteInstanceProfile",
-                    "iam:RemoveRoleFromInstanceProfile",
-                    "iam:TagInstanceProfile",
-                    "iam:UntagInstanceProfile",
-                ],
+                list(KEEP_INSTANCE_PROFILES),
                 scope.instance_profiles,
             ),
             allow("PutRolesIntoProfiles", "iam:PassRole", scope.roles, scope.to_instances),
@@ -196,17 +147,40 @@ def _roles(scope: CallerScope) -> list[Statement]:
 
 def _made_roles(scope: CallerScope) -> list[Statement]:
     boundary = scope.permissions_boundary
-    bound = None if boundary is None else {"StringEquals": {"iam:PermissionsBoundary": boundary}}
-    bounded = ["iam:CreateRole", "iam:DeleteRolePolicy", "iam:PutRolePolicy"]
-    if boundary is not None:
-        # Only ever this boundary, and never none: there is no right to take it away.
-        bounded.insert(2, "iam:PutRolePermissionsBoundary")
+    bound = None if boundary is None else demanding(boundary)
+    # Only ever this boundary, and never none: there is no right to take it away.
+    bounded = MAKE_ROLES if boundary is None else MAKE_BOUNDED_ROLES
     return [
-        allow("MakeRoles", bounded, scope.made_roles, bound),
+        allow("MakeRoles", list(bounded), scope.made_roles, bound),
+        allow("TagAndRemoveRoles", list(TAG_AND_REMOVE_ROLES), scope.made_roles),
+    ]
+
+
+def _bound_clusters_roles(scope: CallerScope) -> list[Statement]:
+    """Return what making and changing the bound of clusters' own roles needs: whoever may change it decides how far hosts reach."""
+    if not scope.isolated:
+        return []
+    # The network is not destroyed under clusters: a role may be all that is left of one. Listing knows no resource.
+    seen = [
+        allow("FindRolesOfClusters", "iam:ListRoles", "*"),
+        allow("SeeRolesOfClusters", "iam:GetRole", scope.asked_for([scope.clusters_roles])),
+    ]
+    if scope.made_boundary is None:
+        return seen
+    return [
+        *seen,
         allow(
-            "TagAndRemoveRoles",
-            ["iam:DeleteRole", "iam:ListInstanceProfilesForRole", "iam:TagRole", "iam:UntagRole"],
-            scope.made_roles,
+            "BoundRolesOfClusters",
+            [
+                "iam:CreatePolicy",
+                "iam:CreatePolicyVersion",
+                "iam:DeletePolicy",
+                "iam:DeletePolicyVersion",
+                "iam:ListPolicyVersions",
+                "iam:TagPolicy",
+                "iam:UntagPolicy",
+            ],
+            scope.made_boundary,
         ),
     ]
 

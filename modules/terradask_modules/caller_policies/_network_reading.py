@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from terradask_modules.caller_policies._actions import SEE_ROLES
 from terradask_modules.caller_policies._scope import CallerScope, Statement, allow
 
 
@@ -47,11 +48,11 @@ def read_network(scope: CallerScope) -> list[Statement]:
         ),
         allow(
             "SeeRoles",
-            ["iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies"],
+            list(SEE_ROLES),
             scope.asked_for([*scope.roles, *([scope.flow_logs_role] if scope.flow_logs else [])]),
         ),
         allow("SeeInstanceProfiles", "iam:GetInstanceProfile", scope.asked_for(scope.instance_profiles)),
-        *([] if scope.permissions_boundary is None else [allow("SeeBoundary", "iam:GetPolicy", scope.permissions_boundary)]),
+        *_see_boundary(scope),
         see_service_roles(scope),
         allow("SeeTagsOfLogGroups", "logs:ListTagsForResource", scope.log_groups),
         allow(
@@ -83,6 +84,13 @@ def read_network(scope: CallerScope) -> list[Statement]:
         ),
         *_check_key(scope),
     ]
+
+
+def _see_boundary(scope: CallerScope) -> list[Statement]:
+    if scope.made_boundary is not None:
+        return [allow("SeeBoundary", ["iam:GetPolicy", "iam:GetPolicyVersion"], scope.made_boundary)]
+    # One that is given is only looked for.
+    return [] if scope.permissions_boundary is None else [allow("SeeBoundary", "iam:GetPolicy", scope.permissions_boundary)]
 
 
 def see_service_roles(scope: CallerScope) -> Statement:

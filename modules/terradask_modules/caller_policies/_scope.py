@@ -8,7 +8,10 @@ from typing import Any
 
 from terradask_modules.names import (
     ROLES,
+    TAG_CLUSTER,
     TAG_WORKSPACE,
+    boundary_name,
+    clusters_role_path,
     flow_log_group_name,
     log_group_name,
     resource_name,
@@ -43,6 +46,8 @@ class CallerScope:
         Ids of what exists already. None or empty: the network makes it.
     interface_endpoints, flow_logs, dual_stack
         Whether the network has them.
+    isolated
+        Whether clusters make roles, security groups and launch templates of their own. Nothing but a VPC is given then.
     network_state
         Where the network's state lies, as ``bucket/key``. None: on a disk.
     state_key_arn
@@ -61,6 +66,7 @@ class CallerScope:
     interface_endpoints: bool = False
     flow_logs: bool = False
     dual_stack: bool = False
+    isolated: bool = False
     network_state: str | None = None
     state_key_arn: str | None = None
 
@@ -110,6 +116,34 @@ class CallerScope:
         """ARNs of the roles that the network makes."""
         return [*([] if self.given_roles else self.roles), *([self.flow_logs_role] if self.flow_logs else [])]
 
+    def _of_clusters(self, kind: str, name: str) -> str:
+        return self.iam(f"{kind}{clusters_role_path(self.workspace, self.role_path)}{name}")
+
+    @property
+    def clusters_roles(self) -> str:
+        """ARN pattern of the roles that are clusters' own."""
+        return self._of_clusters("role", role_name(self.workspace, "*", self.role_name_prefix, cluster="*"))
+
+    @property
+    def clusters_instance_profiles(self) -> str:
+        """ARN pattern of the instance profiles that are clusters' own."""
+        return self._of_clusters("instance-profile", role_name(self.workspace, "*", self.role_name_prefix, cluster="*"))
+
+    @property
+    def clusters_boundary(self) -> str:
+        """ARN of the policy that bounds the roles that are clusters' own."""
+        return self.permissions_boundary or self._of_clusters("policy", boundary_name(self.workspace, self.role_name_prefix))
+
+    @property
+    def made_boundary(self) -> str | None:
+        """ARN of that policy where the network makes it. None: clusters have no roles of their own, or the policy is given."""
+        return self.clusters_boundary if self.isolated and self.permissions_boundary is None else None
+
+    @property
+    def passed_roles(self) -> list[str]:
+        """ARNs of the roles that clusters' instances get."""
+        return [self.clusters_roles] if self.isolated else self.roles
+
     @property
     def service_roles(self) -> list[str]:
         """ARNs of the service-linked roles."""
@@ -150,8 +184,28 @@ class CallerScope:
 
     @property
     def keeping_the_tag(self) -> Condition:
-        """The resource carries this workspace's tag, and the request doesn't touch it."""
-        return {**self.owned, "ForAllValues:StringNotEquals": {"aws:TagKeys": [TAG_WORKSPACE]}}
+        """The resource carries this workspace's tag, and the request names its tags and doesn't touch that one."""
+        return self._keeping(self.owned, TAG_WORKSPACE)
+
+    @property
+    def owned_by_a_cluster(self) -> Condition:
+        """The resource carries this workspace's tag and a cluster's, so that it is none of the network's."""
+        return both(self.owned, _present(f"aws:ResourceTag/{TAG_CLUSTER}"))
+
+    @property
+    def tagged_for_a_cluster(self) -> Condition:
+        """The request gives the resource this workspace's tag and a cluster's."""
+        return both(self.tagged, _present(f"aws:RequestTag/{TAG_CLUSTER}"))
+
+    @property
+    def keeping_the_tags_of_a_cluster(self) -> Condition:
+        """The resource carries this workspace's tag and a cluster's, and the request names its tags and touches neither."""
+        return self._keeping(self.owned_by_a_cluster, TAG_WORKSPACE, TAG_CLUSTER)
+
+    @staticmethod
+    def _keeping(owned: Condition, *tags: str) -> Condition:
+        # A request that names no tag takes all of them away.
+        return both(owned, _present("aws:TagKeys"), {"ForAllValues:StringNotEquals": {"aws:TagKeys": list(tags)}})
 
     @property
     def in_region(self) -> Condition:
@@ -167,6 +221,15 @@ class CallerScope:
         """Return that a key is used by services alone, such as ``s3``, in the caller's name."""
         names = [f"{service}.{self.place.region}.{self.place.dns_suffix}" for service in services]
         return {"StringEquals": {"kms:ViaService": names[0] if len(names) == 1 else names}}
+
+
+def demanding(boundary: str) -> Condition:
+    """Return that a role has, or gets, a permissions boundary."""
+    return {"StringEquals": {"iam:PermissionsBoundary": boundary}}
+
+
+def _present(key: str) -> Condition:
+    return {"Null": {key: "false"}}
 
 
 def both(*conditions: Mapping[str, Mapping[str, Any]]) -> Condition:

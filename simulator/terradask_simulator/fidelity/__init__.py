@@ -26,6 +26,7 @@ def install_all(*, public_cidr: str) -> None:
         group_limits,
         group_schedules,
         instance_index,
+        instance_types,
         launch_templates,
         launches,
         log_group_keys,
@@ -41,6 +42,7 @@ def install_all(*, public_cidr: str) -> None:
     addresses.install(public_cidr)
     bucket_policies.install()
     instance_index.install()
+    instance_types.install()
     launch_templates.install()
     launches.install()
     log_group_keys.install()

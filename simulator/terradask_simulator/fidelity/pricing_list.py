@@ -71,12 +71,19 @@ def products(service: str, region: str, fields: Mapping[str, str]) -> list[dict[
     list
         Entries of ``PriceList`` before they become text.
     """
+    return list(_matching(service, region, tuple(sorted(fields.items()))))
+
+
+# Whoever asks for all instances asks for page after page of them.
+@functools.lru_cache(maxsize=4)
+def _matching(service: str, region: str, wanted: tuple[tuple[str, str], ...]) -> tuple[dict[str, Any], ...]:
+    fields = dict(wanted)
     found = list(_plain(service, region))
     if service == "AmazonEC2" and fields.get("productFamily", _INSTANCE) == _INSTANCE:
         # There are more than a thousand types: only those that can match are made.
         types = [fields["instanceType"]] if "instanceType" in fields else list(_types())
         found.extend(entry for instance_type in types if instance_type in _types() for entry in _instances(instance_type, region))
-    return [entry for entry in found if _matches(entry, fields)]
+    return tuple(entry for entry in found if _matches(entry, fields))
 
 
 def attribute_names(service: str) -> list[str]:

@@ -64,6 +64,17 @@ class Settings(Section):
         return self.model_copy(update={"cluster": self.cluster_named(name)})
 
     @model_validator(mode="after")
+    def _nothing_given_that_isolation_makes(self) -> Settings:
+        given = [name for name in ("security_groups", "instance_profiles") if getattr(self.network, name) is not None]
+        if self.workspace.isolation == "cluster" and given:
+            raise refuse(
+                f'workspace.isolation = "cluster" makes roles and security groups for each cluster; network.{given[0]} gives one for all',
+                allowed="either of them",
+                advice=f'leave out network.{" and network.".join(given)}, or set workspace.isolation = "workspace"',
+            )
+        return self
+
+    @model_validator(mode="after")
     def _zones_agree(self) -> Settings:
         region = self.workspace.region
         zones = self.network.zone_names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -28,4 +28,9 @@ class WorkspaceSettings(Section):
         description="Name of the workspace: one network baseline and its clusters. Part of every resource's name.",
     )
     region: Annotated[str, AfterValidator(check_region)] = Field(default="us-east-1", description="AWS region in which everything is made.")
+    isolation: Literal["workspace", "cluster"] = Field(
+        default="workspace",
+        description="What keeps hosts apart. workspace: clusters share roles and security groups. cluster: each cluster gets its own, and "
+        "its hosts reach no other's machines, keys or objects; making a cluster takes ten seconds longer.",
+    )
     tags: Tags = Field(default={}, description="Tags on every resource, such as a team's name or a cost centre.")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from terradask._network.resources import Resource, of_type
+from terradask._recovery.resources import EGRESS_RULE, INGRESS_RULE, RULES, Resource, of_type
 from terradask_modules.names import TAG_WORKSPACE
 
 _REFERENCE = re.compile(r"^\$\{([a-z0-9_]+\.[A-Za-z0-9_-]+)\.(?:id|arn|name)\}$")
@@ -109,9 +109,10 @@ class _Adoption:
         return None if identity in unfinished else identity
 
     def named(self, kind: str, block: Mapping[str, Any]) -> str | None:
-        """Find what its name identifies."""
+        """Find what its name identifies, though its id may be another."""
         name = block.get("name", block.get("bucket"))
-        return next((r.id for r in of_type(self._found, kind) if name in (r.id, r.description.get("LaunchTemplateName"))), None)
+        names = ("LaunchTemplateName", "PolicyName")
+        return next((r.id for r in of_type(self._found, kind) if name in (r.id, *map(r.description.get, names))), None)
 
     def route(self, _kind: str, block: Mapping[str, Any]) -> str | None:
         """Find a route in its table."""
@@ -132,12 +133,8 @@ class _Adoption:
     def rule(self, kind: str, block: Mapping[str, Any]) -> str | None:
         """Find a rule by what it says: AWS takes none that says the same."""
         group = self._resolve(block["security_group_id"])
-        for rule in of_type(self._found, "aws_vpc_security_group_rule"):
-            about = rule.description
-            same = about["GroupId"] == group and about["IsEgress"] == (kind == "aws_vpc_security_group_egress_rule")
-            if same and self._says(about, block):
-                return rule.id
-        return None
+        rules = (rule for rule in of_type(self._found, kind) if rule.description["GroupId"] == group)
+        return next((rule.id for rule in rules if self._says(rule.description, block)), None)
 
     def _says(self, about: Mapping[str, Any], block: Mapping[str, Any]) -> bool:
         ports = (about.get("FromPort", -1), about.get("ToPort", -1))
@@ -184,8 +181,9 @@ _ORDER: Mapping[str, Callable[[_Adoption, str, Mapping[str, Any]], str | None]] 
     "aws_route_table_association": _Adoption.association,
     "aws_vpc_endpoint": _Adoption.in_vpc,
     "aws_security_group": _Adoption.security_group,
-    "aws_vpc_security_group_ingress_rule": _Adoption.rule,
-    "aws_vpc_security_group_egress_rule": _Adoption.rule,
+    INGRESS_RULE: _Adoption.rule,
+    EGRESS_RULE: _Adoption.rule,
+    "aws_iam_policy": _Adoption.named,
     "aws_iam_role": _Adoption.named,
     "aws_iam_instance_profile": _Adoption.named,
     "aws_launch_template": _Adoption.named,
@@ -204,7 +202,7 @@ def _vpcs(resource: Resource) -> list[str]:
 
 
 def _is_unfinished(group: Resource, found: Sequence[Resource]) -> bool:
-    rules = [r for r in of_type(found, "aws_vpc_security_group_rule") if r.description["GroupId"] == group.id]
+    rules = [r for r in of_type(found, *RULES) if r.description["GroupId"] == group.id]
     if len(rules) != 1 or rules[0].tags:
         return False
     return _DEFAULT_EGRESS.items() <= dict(rules[0].description).items()

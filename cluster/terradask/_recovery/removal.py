@@ -1,4 +1,4 @@
-"""Remove what there is of a workspace's network without Terraform, in an order that AWS takes."""
+"""Remove what there is of a network or a cluster without Terraform, in an order that AWS takes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from terradask._network.resources import Resource, of_type
 from terradask._progress import Message, Progress
-from terradask.errors import BaselineError
+from terradask._recovery.resources import EGRESS_RULE, INGRESS_RULE, Resource, of_type, outermost
+from terradask.errors import BaselineError, ClusterError, TerradaskError
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
@@ -27,7 +27,7 @@ _IN_THE_WAY = frozenset(
 )
 
 
-def remove_network(aws: Aws, resources: Iterable[Resource], *, progress: Progress) -> None:
+def remove_resources(aws: Aws, resources: Iterable[Resource], *, progress: Progress, cluster: str | None = None) -> None:
     """Remove resources, each after what depends on it. What is gone already is no error.
 
     Parameters
@@ -35,32 +35,35 @@ def remove_network(aws: Aws, resources: Iterable[Resource], *, progress: Progres
     aws
         Session for the workspace's account and region.
     resources
-        What to remove; a bucket with everything in it.
+        What to remove, with everything in it: objects in a bucket, rules of a group, policies in a role.
     progress
         Told of each.
+    cluster
+        The cluster whose they are. None: the network's.
 
     Raises
     ------
-    BaselineError
+    BaselineError, ClusterError
         If something of somebody else's stands in the way for too long, naming what can't be removed.
 
     Notes
     -----
     Permissions needed: ``ec2:Delete*``, ``ec2:ReleaseAddress``, ``DetachInternetGateway``, ``RevokeSecurityGroupIngress``,
     ``RevokeSecurityGroupEgress``; ``iam:DeleteRole``, ``ListRolePolicies``, ``DeleteRolePolicy``, ``DeleteInstanceProfile``,
-    ``RemoveRoleFromInstanceProfile``; ``logs:DeleteLogGroup``; ``s3:DeleteBucket``, ``ListBucketVersions``, ``DeleteObjectVersion``.
+    ``RemoveRoleFromInstanceProfile``, ``DeletePolicy``, ``ListPolicyVersions``, ``DeletePolicyVersion``; ``logs:DeleteLogGroup``;
+    ``s3:DeleteBucket``, ``ListBucketVersions``, ``DeleteObjectVersion``: each for what there is of its kind.
     """
-    resources = list(resources)
+    whole = outermost(list(resources))
     with aws.explained():
-        for group in of_type(resources, "aws_security_group"):
+        for group in of_type(whole, "aws_security_group"):
             # Groups that name each other can't go one by one.
             _unless_gone(partial(_revoke_rules, aws.client("ec2"), group))
         for kind, (service, delete) in _ORDER.items():
-            for resource in of_type(resources, kind):
-                _remove(resource, partial(delete, aws.client(service), resource), progress)
+            for resource in of_type(whole, kind):
+                _remove(resource, partial(delete, aws.client(service), resource), progress, cluster)
 
 
-def _remove(resource: Resource, delete: Callable[[], object], progress: Progress) -> None:
+def _remove(resource: Resource, delete: Callable[[], object], progress: Progress, cluster: str | None) -> None:
     from botocore.exceptions import ClientError
 
     name = resource.tags.get("Name", resource.id)
@@ -76,15 +79,20 @@ def _remove(resource: Resource, delete: Callable[[], object], progress: Progress
             if error.response["Error"]["Code"] not in _IN_THE_WAY:
                 raise
             if time.monotonic() > deadline:
-                raise BaselineError(
-                    f"{what} can't be removed: something else still uses it",
-                    given=error.response["Error"]["Message"],
-                    advice="remove what was put into this network beside terradask, then: terradask destroy network",
-                ) from error
+                raise _in_use(what, error.response["Error"]["Message"], cluster) from error
         if not told:
             progress(Message(f"waiting for what still uses {what}"))
             told = True
         time.sleep(_PAUSE_SECONDS)
+
+
+def _in_use(what: str, given: str, cluster: str | None) -> TerradaskError:
+    problem = f"{what} can't be removed: something else still uses it"
+    if cluster is None:
+        advice = "remove what was put into this network beside terradask, then: terradask destroy network"
+        return BaselineError(problem, given=given, advice=advice)
+    advice = f"remove what was made with it beside terradask, then: terradask destroy {cluster}"
+    return ClusterError(problem, cluster=cluster, given=given, advice=advice)
 
 
 def _unless_gone(act: Callable[[], object]) -> None:
@@ -101,10 +109,15 @@ def _unless_gone(act: Callable[[], object]) -> None:
 def _revoke_rules(client: Any, group: Resource) -> None:
     filters = [{"Name": "group-id", "Values": [group.id]}]
     rules = client.describe_security_group_rules(Filters=filters)["SecurityGroupRules"]
-    for egress, revoke in ((False, client.revoke_security_group_ingress), (True, client.revoke_security_group_egress)):
+    for egress in (False, True):
         ids = [rule["SecurityGroupRuleId"] for rule in rules if rule["IsEgress"] == egress]
         if ids:
-            revoke(GroupId=group.id, SecurityGroupRuleIds=ids)
+            _revoke(client, group.id, ids, egress=egress)
+
+
+def _revoke(client: Any, group: str, rules: list[str], *, egress: bool) -> None:
+    revoke = client.revoke_security_group_egress if egress else client.revoke_security_group_ingress
+    revoke(GroupId=group, SecurityGroupRuleIds=rules)
 
 
 def _delete_internet_gateway(client: Any, gateway: Resource) -> None:
@@ -132,6 +145,17 @@ def _delete_role(client: Any, role: Resource) -> None:
     client.delete_role(RoleName=role.id)
 
 
+def _delete_role_policy(client: Any, policy: Resource) -> None:
+    client.delete_role_policy(RoleName=policy.description["RoleName"], PolicyName=policy.description["PolicyName"])
+
+
+def _delete_policy(client: Any, policy: Resource) -> None:
+    for version in client.list_policy_versions(PolicyArn=policy.id)["Versions"]:
+        if not version["IsDefaultVersion"]:
+            client.delete_policy_version(PolicyArn=policy.id, VersionId=version["VersionId"])
+    client.delete_policy(PolicyArn=policy.id)
+
+
 def _delete_bucket(client: Any, bucket: Resource) -> None:
     for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket.id):
         versions = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
@@ -143,12 +167,17 @@ def _delete_bucket(client: Any, bucket: Resource) -> None:
 
 #: Terraform's type -> service, and how one is deleted; each after what depends on it.
 _ORDER: Mapping[str, tuple[str, Callable[[Any, Resource], object]]] = {
+    INGRESS_RULE: ("ec2", lambda client, r: _revoke(client, r.description["GroupId"], [r.id], egress=False)),
+    EGRESS_RULE: ("ec2", lambda client, r: _revoke(client, r.description["GroupId"], [r.id], egress=True)),
     "aws_nat_gateway": ("ec2", lambda client, r: client.delete_nat_gateway(NatGatewayId=r.id)),
     "aws_flow_log": ("ec2", lambda client, r: client.delete_flow_logs(FlowLogIds=[r.id])),
     "aws_vpc_endpoint": ("ec2", lambda client, r: client.delete_vpc_endpoints(VpcEndpointIds=[r.id])),
     "aws_launch_template": ("ec2", lambda client, r: client.delete_launch_template(LaunchTemplateId=r.id)),
     "aws_iam_instance_profile": ("iam", _delete_instance_profile),
+    "aws_iam_role_policy": ("iam", _delete_role_policy),
     "aws_iam_role": ("iam", _delete_role),
+    # A policy that bounds a role stays until that role is gone.
+    "aws_iam_policy": ("iam", _delete_policy),
     "aws_cloudwatch_log_group": ("logs", lambda client, r: client.delete_log_group(logGroupName=r.id)),
     "aws_eip": ("ec2", lambda client, r: client.release_address(AllocationId=r.id)),
     "aws_internet_gateway": ("ec2", _delete_internet_gateway),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from terradask._network.adoption import imports, unfinished_security_groups, unknown_addresses
-from terradask._network.removal import remove_network
-from terradask._network.resources import Resource, find_network, find_rules, find_security_groups
 from terradask._progress import Message, Progress, phase
+from terradask._recovery.adoption import imports, unfinished_security_groups, unknown_addresses
+from terradask._recovery.removal import remove_resources
+from terradask._recovery.resources import Owner, Resource, unknown
+from terradask._recovery.search import find_network, find_rules, find_security_groups
 from terradask_modules.names import NETWORK_STACK, resource_name
 
 if TYPE_CHECKING:
@@ -38,14 +39,9 @@ class NetworkRecovery:
         self._stack = stack
         self._progress = progress
 
-    def ids(self) -> Mapping[str, str]:
-        """Return what the state knows: address -> id."""
-        state = self._stack.terraform.state()
-        return {} if state is None else state.ids
-
     def imports(self) -> dict[str, str]:
         """Return what is configured, exists, and isn't in the state: address -> id. AWS is asked only where something isn't."""
-        ids, configuration = self.ids(), self._stack.terraform.configuration()
+        ids, configuration = self._stack.ids(), self._stack.terraform.configuration()
         if not unknown_addresses(configuration, ids):
             return {}
         found = self._found()
@@ -61,8 +57,8 @@ class NetworkRecovery:
         if not names:
             return
         found = unfinished_security_groups(find_security_groups(self._aws, workspace=self._workspace))
-        mine = [group for group in self._unknown(found) if group.description["GroupName"] in names]
-        remove_network(self._aws, mine, progress=self._progress)
+        mine = [group for group in unknown(found, self._stack.ids()) if group.description["GroupName"] in names]
+        remove_resources(self._aws, mine, progress=self._progress)
 
     def remove_unknown(self) -> bool:
         """Remove everything that the state doesn't know: it would stand in the way of removing the rest.
@@ -72,17 +68,15 @@ class NetworkRecovery:
         bool
             Whether there was something.
         """
-        unknown = self._unknown(self._found())
-        if unknown:
+        owner, found = Owner(self._workspace), self._found()
+        # Also of groups that the state knows: those can't go while a rule that it doesn't know names them.
+        rules = [rule for rule in find_rules(self._aws, found) if owner.owns(rule)]
+        left = unknown([*found, *rules], self._stack.ids())
+        if left:
             with phase(self._progress, "remove", NETWORK_STACK):
-                remove_network(self._aws, unknown, progress=self._progress)
-        return bool(unknown)
+                remove_resources(self._aws, left, progress=self._progress)
+        return bool(left)
 
     def _found(self) -> list[Resource]:
         configuration = self._stack.terraform.configuration()
         return find_network(self._aws, workspace=self._workspace, bucket=self._bucket, configuration=configuration)
-
-    def _unknown(self, found: Iterable[Resource]) -> list[Resource]:
-        # With their types: a role and its instance profile have the same name.
-        known = {(address.partition(".")[0], identity) for address, identity in self.ids().items()}
-        return [resource for resource in found if (resource.type, resource.id) not in known]

@@ -1,0 +1,195 @@
+"""What somebody asks of the machines of one role, read and checked: cores, memory, GPUs, or instance types by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from terradask.errors import ArgumentCombination, InvalidHardware
+from terradask.hardware.quantities import Span, bytes_value, cores_text, memory_text, parse_cores, parse_memory, written
+
+Role = Literal["worker", "scheduler"]
+
+#: Overrides that a group may have: Amazon EC2 Auto Scaling, ``LaunchTemplate.Overrides``.
+MAX_TYPES = 40
+
+_TYPE_NAME = re.compile(r"[a-z][a-z0-9-]*\.[a-z0-9-]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardwareAsk:
+    """What is asked of the machines of one role. Made by `HardwareAsk.of`, which reads what people write.
+
+    Parameters
+    ----------
+    role
+        ``worker`` or ``scheduler``.
+    cpu
+        Cores (AWS's vCPUs); None where nothing is said about them.
+    memory
+        Memory in bytes, as asked: what is chosen lies within 10 % of it. None where nothing is said about it.
+    gpu
+        GPUs on each machine: 0 none, whatever others have; None where nothing is said about them.
+    gpu_type
+        The GPU's model, such as ``T4``.
+    vm_types
+        Instance types by name, in order of preference; empty where they are to be chosen.
+    arm
+        ARM processors, or x86-64; None where nothing is said about it.
+    prefix
+        What stands before the parameters' names in messages.
+    """
+
+    role: Role = "worker"
+    cpu: Span | None = None
+    memory: Span | None = None
+    gpu: int | None = None
+    gpu_type: str | None = None
+    vm_types: tuple[str, ...] = ()
+    arm: bool | None = None
+    prefix: str = "worker_"
+
+    @classmethod
+    def of(
+        cls,
+        role: Role = "worker",
+        *,
+        cpu: Any = None,
+        memory: Any = None,
+        gpu: Any = None,
+        gpu_type: Any = None,
+        vm_types: Any = None,
+        arm: Any = None,
+        prefix: str | None = None,
+    ) -> HardwareAsk:
+        """Read what was given for ``worker_cpu``, ``worker_memory``, … or the scheduler's.
+
+        Parameters
+        ----------
+        role
+            ``worker`` or ``scheduler``.
+        cpu
+            A number, a range ``[2, 8]``, or ``"*"``.
+        memory
+            Bytes, text such as ``"16 GiB"``, a range of two of them, or ``"*"``.
+        gpu
+            A number; True is 1, False 0.
+        gpu_type
+            A model, as AWS or another cloud writes it: ``T4``, ``nvidia-tesla-t4``. Means one GPU where `gpu` says nothing.
+        vm_types
+            An instance type or a list of them.
+        arm
+            True or False.
+        prefix
+            What stands before the names in messages. Unset: ``worker_`` or ``scheduler_``.
+
+        Raises
+        ------
+        InvalidHardware
+            If a value can't be read.
+        ArgumentCombination
+            If types are named together with cores or memory, or a GPU's model together with no GPU.
+        """
+        prefix = f"{role}_" if prefix is None else prefix
+        ask = cls(
+            role=role,
+            cpu=None if cpu is None else parse_cores(f"{prefix}cpu", cpu),
+            memory=None if memory is None else parse_memory(f"{prefix}memory", memory),
+            gpu=None if gpu is None else _count(f"{prefix}gpu", gpu),
+            gpu_type=None if gpu_type is None else _text(f"{prefix}gpu_type", gpu_type),
+            vm_types=() if vm_types is None else _types(f"{prefix}vm_types", vm_types),
+            arm=None if arm is None else _flag("arm", arm),
+            prefix=prefix,
+        )
+        _check_combination(ask)
+        return ask
+
+    def option(self, name: str) -> str:
+        """Return a parameter's whole name: ``worker_cpu`` for ``cpu``."""
+        return name if name == "arm" else f"{self.prefix}{name}"
+
+    @property
+    def gpus_wanted(self) -> int:
+        """How many GPUs a chosen machine has to have."""
+        return self.gpu if self.gpu is not None else int(self.gpu_type is not None)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what is said, by whole name, as one would write it."""
+        said = {
+            "cpu": None if self.cpu is None else written(self.cpu, int),
+            "memory": None if self.memory is None else written(self.memory, bytes_value),
+            "gpu": self.gpu,
+            "gpu_type": self.gpu_type,
+            "vm_types": list(self.vm_types) or None,
+            "arm": self.arm,
+        }
+        return {self.option(name): value for name, value in said.items() if value is not None}
+
+    def given(self) -> str | None:
+        """Return what is said as Python would be written; None where nothing is."""
+        return ", ".join(f"{name}={value!r}" for name, value in self.parameters().items()) or None
+
+    def describe(self) -> str:
+        """Return it for people: ``4 cores, 16 GiB of memory, 1 T4 GPU``."""
+        if self.vm_types:
+            return ", ".join(self.vm_types)
+        count = self.gpus_wanted
+        parts = [
+            None if self.cpu is None else cores_text(self.cpu),
+            None if self.memory is None else memory_text(self.memory),
+            f"{count} {f'{self.gpu_type} ' if self.gpu_type else ''}GPU{'' if count == 1 else 's'}" if count else None,
+        ]
+        return ", ".join(part for part in parts if part) or "the default"
+
+
+def _check_combination(ask: HardwareAsk) -> None:
+    sizes = [ask.option(name) for name, value in (("cpu", ask.cpu), ("memory", ask.memory)) if value is not None]
+    types = ask.option("vm_types")
+    if ask.vm_types and sizes:
+        raise ArgumentCombination(
+            [types, *sizes],
+            f"{types} and {' and '.join(sizes)} are given together: a type has its cores and its memory",
+            given=ask.given(),
+            allowed=f"{types}, or {ask.option('cpu')} and {ask.option('memory')}",
+            advice=f"leave {' and '.join(sizes)} out, or {types}",
+        )
+    if ask.gpu == 0 and ask.gpu_type is not None:
+        names = [ask.option("gpu"), ask.option("gpu_type")]
+        raise ArgumentCombination(
+            names, f"{names[1]} is given, and {names[0]} says no GPU", given=ask.given(), advice=f"leave {names[1]} out, or {names[0]}"
+        )
+
+
+def _count(option: str, given: Any) -> int:
+    if not hasattr(given, "__index__") or int(given) < 0:
+        raise InvalidHardware(option, "is no number of GPUs", given=repr(given), allowed="a whole number such as 1, True or False")
+    return int(given)
+
+
+def _text(option: str, given: Any) -> str:
+    if not isinstance(given, str) or not given.strip():
+        raise InvalidHardware(option, "is no model of a GPU", given=repr(given), allowed="a name such as 'T4' or 'A10G'")
+    return given.strip()
+
+
+def _flag(option: str, given: Any) -> bool:
+    if not isinstance(given, bool):
+        raise InvalidHardware(option, "is neither True nor False", given=repr(given), allowed="True for ARM, False for x86-64")
+    return given
+
+
+def _types(option: str, given: Any) -> tuple[str, ...]:
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) for name in names):
+        raise InvalidHardware(
+            option, "is no list of instance types", given=repr(given), allowed="a list such as ['m6i.xlarge', 'm5.xlarge']"
+        )
+    wrong = [name for name in names if not _TYPE_NAME.fullmatch(name)]
+    if wrong:
+        raise InvalidHardware(option, "has what is no instance type", given=", ".join(map(repr, wrong)), allowed="types such as m6i.xlarge")
+    found = tuple(dict.fromkeys(names))
+    if len(found) > MAX_TYPES:
+        raise InvalidHardware(option, "has too many types for a group", given=f"{len(found)} types", allowed=f"up to {MAX_TYPES}")
+    return found

@@ -1,0 +1,235 @@
+"""Instance types of a region, as AWS describes them. Pure.
+
+Names are read by AWS's own conventions: https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, get_args
+
+Architecture = Literal["x86_64", "arm64"]
+
+# Series, generation, attributes, and what stands behind a dash: `c7gn`, `m7i-flex`, `u7in-16tb`, `p6-b200`, `mac2-m2pro`.
+# Older ones of high memory end with their generation (`u-6tb1`), newer Macs have none (`mac-m4`).
+_FAMILIES = (
+    re.compile(r"(?P<series>[a-z]+)(?P<generation>\d+)(?P<attributes>[a-z]*)(?:-(?P<variant>.+))?"),
+    re.compile(r"(?P<series>u)-(?P<variant>\d+tb)(?P<generation>\d+)"),
+    re.compile(r"(?P<series>[a-z]+)-(?P<variant>.+)"),
+)
+
+
+class TypeName(NamedTuple):
+    """The parts of an instance type's name.
+
+    Parameters
+    ----------
+    family
+        What stands before the point: ``m7i-flex``.
+    size
+        What stands behind it: ``xlarge``; empty where there is no point.
+    series
+        The family's first letters: ``m``.
+    generation
+        The family's number: 7; 0 where it has none.
+    attributes
+        The letters behind the number, each of which says something: ``gn`` is Graviton, with a better network.
+    variant
+        What stands behind a dash: ``flex``, ``16tb``, ``b200``; mostly empty.
+    """
+
+    family: str
+    size: str
+    series: str
+    generation: int
+    attributes: str
+    variant: str
+
+
+@functools.cache
+def parse_name(name: str) -> TypeName:
+    """Take an instance type's name apart. A name that follows none of AWS's conventions is its own series."""
+    family, _, size = name.partition(".")
+    parts = next((match.groupdict("") for pattern in _FAMILIES if (match := pattern.fullmatch(family))), {"series": family})
+    return TypeName(family, size, parts["series"], int(parts.get("generation", 0)), parts.get("attributes", ""), parts.get("variant", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """The GPUs of an instance type: all of one kind.
+
+    Parameters
+    ----------
+    count
+        How many devices there are. A share of a GPU counts as one, with its own memory.
+    name
+        AWS's name of the model, such as ``A10G`` or ``T4``.
+    manufacturer
+        Such as ``NVIDIA``.
+    memory_mib
+        Memory of each, in MiB.
+    share
+        The part of a GPU that each is: 1 for whole ones, 0.125 in ``g6f.large``.
+    """
+
+    count: int
+    name: str
+    manufacturer: str
+    memory_mib: int
+    share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceType:
+    """An instance type.
+
+    Parameters
+    ----------
+    name
+        Such as ``m6i.xlarge``.
+    vcpus
+        Virtual CPUs, which Dask counts as cores: mostly threads, two for a physical core.
+    memory_mib
+        Memory, in MiB.
+    architecture
+        ``x86_64`` or ``arm64``.
+    network
+        The network's speed in AWS's words, such as ``Up to 12.5 Gigabit``.
+    local_disk_gb
+        Size of all local disks together, in GB; 0 without.
+    gpus
+        The GPUs; None without.
+    bare_metal
+        Without a hypervisor: slow to start.
+    burstable
+        Runs at a part of its speed when its CPU credits are used up.
+    current_generation
+        AWS counts it as current.
+    spot
+        Can be had on spot.
+    on_demand
+        Can be had on demand.
+    """
+
+    name: str
+    vcpus: int
+    memory_mib: int
+    architecture: Architecture
+    network: str = ""
+    local_disk_gb: int = 0
+    gpus: Gpus | None = None
+    bare_metal: bool = False
+    burstable: bool = False
+    current_generation: bool = True
+    spot: bool = True
+    on_demand: bool = True
+
+    @property
+    def family(self) -> str:
+        """The part of the name before the point: ``m6i``, ``m7i-flex``."""
+        return parse_name(self.name).family
+
+    @property
+    def size(self) -> str:
+        """The part of the name behind the point: ``xlarge``."""
+        return parse_name(self.name).size
+
+    @property
+    def series(self) -> str:
+        """The family's first letters: ``m``."""
+        return parse_name(self.name).series
+
+    @property
+    def generation(self) -> int:
+        """The family's number: 6; 0 where it has none."""
+        return parse_name(self.name).generation
+
+    @property
+    def attributes(self) -> str:
+        """The letters behind the family's number: ``i`` of ``m6i``, ``gn`` of ``c7gn``."""
+        return parse_name(self.name).attributes
+
+    @property
+    def variant(self) -> str:
+        """What stands behind a dash in the family: ``flex`` of ``m7i-flex``; mostly empty."""
+        return parse_name(self.name).variant
+
+    @property
+    def memory_gib(self) -> float:
+        """Memory, in GiB."""
+        return self.memory_mib / 1024
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The instance types of a region that Linux runs on.
+
+    Parameters
+    ----------
+    region
+        AWS region.
+    types
+        Name -> type.
+    zones
+        Availability zone -> names of the types that AWS offers there.
+    fetched_at
+        When AWS was asked, UTC.
+    """
+
+    region: str
+    types: Mapping[str, InstanceType]
+    zones: Mapping[str, frozenset[str]]
+    fetched_at: datetime
+
+    def zones_with(self, name: str) -> tuple[str, ...]:
+        """Return the zones in which AWS offers a type, sorted."""
+        return tuple(sorted(zone for zone, offered in self.zones.items() if name in offered))
+
+
+def read_types(described: Iterable[Mapping[str, Any]]) -> dict[str, InstanceType]:
+    """Read the types out of ``DescribeInstanceTypes``' answer, without those that Linux doesn't run on (``mac1.metal``)."""
+    found = (read_type(one) for one in described)
+    return {one.name: one for one in found if one is not None}
+
+
+def read_type(described: Mapping[str, Any]) -> InstanceType | None:
+    """Read one of ``InstanceTypes`` in ``DescribeInstanceTypes``' answer; None for one that Linux doesn't run on."""
+    supported = described.get("ProcessorInfo", {}).get("SupportedArchitectures", ())
+    architecture: Architecture | None = next((known for known in get_args(Architecture) if known in supported), None)
+    if architecture is None:
+        return None
+    usage = described.get("SupportedUsageClasses", ())
+    return InstanceType(
+        name=described["InstanceType"],
+        vcpus=described["VCpuInfo"]["DefaultVCpus"],
+        memory_mib=described["MemoryInfo"]["SizeInMiB"],
+        architecture=architecture,
+        network=described.get("NetworkInfo", {}).get("NetworkPerformance", ""),
+        local_disk_gb=described.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
+        gpus=_gpus(described.get("GpuInfo", {}).get("Gpus", ())),
+        bare_metal=described.get("BareMetal", False),
+        burstable=described.get("BurstablePerformanceSupported", False),
+        current_generation=described.get("CurrentGeneration", False),
+        spot="spot" in usage,
+        on_demand="on-demand" in usage,
+    )
+
+
+def _gpus(described: Iterable[Mapping[str, Any]]) -> Gpus | None:
+    """No type has GPUs of two kinds; were there one, the kind with the most memory would count."""
+    found = [
+        Gpus(
+            # A share of a GPU has a count of 0.
+            count=one.get("LogicalGpuCount") or one.get("Count") or 0,
+            name=one.get("Name", ""),
+            manufacturer=one.get("Manufacturer", ""),
+            memory_mib=one.get("MemoryInfo", {}).get("SizeInMiB", 0),
+            share=float(one.get("GpuPartitionSize", 1)),
+        )
+        for one in described
+    ]
+    return max((one for one in found if one.count), key=lambda one: one.count * one.memory_mib, default=None)

@@ -1,0 +1,80 @@
+"""What clusters need besides where each makes roles, security groups and launch templates of its own.
+
+Each ``Sid`` ends with ``OfClusters``: without these statements a caller runs clusters that somebody else has deployed.
+"""
+
+from __future__ import annotations
+
+from terradask_modules.caller_policies._actions import (
+    CHANGES,
+    KEEP_INSTANCE_PROFILES,
+    MADE_ALONE,
+    MADE_IN_VPC,
+    MAKE_BOUNDED_ROLES,
+    RULES,
+    SEE_ROLES,
+    TAG_AND_REMOVE_ROLES,
+    of_ec2,
+)
+from terradask_modules.caller_policies._scope import CallerScope, Statement, allow, both, demanding
+
+_KINDS = ("launch-template", "security-group")
+_RULE = "security-group-rule"
+_MAKE_FIREWALL = MADE_IN_VPC["security-group"]
+_MAKE = (MADE_ALONE["launch-template"], _MAKE_FIREWALL)
+
+
+def see_own_things(scope: CallerScope) -> list[Statement]:
+    """Return what planning such clusters needs, beside what planning any does."""
+    if not scope.isolated:
+        return []
+    return [
+        # Describe calls know no resources. Before a security group is removed, Terraform looks for interfaces in it.
+        allow(
+            "SeeFirewallsAndTemplatesOfClusters",
+            [
+                "ec2:DescribeLaunchTemplates",
+                "ec2:DescribeNetworkInterfaces",
+                "ec2:DescribeSecurityGroupRules",
+                "ec2:DescribeSecurityGroups",
+            ],
+            "*",
+            scope.in_region,
+        ),
+        allow("SeeRolesOfClusters", list(SEE_ROLES), scope.asked_for([scope.clusters_roles])),
+        allow("SeeInstanceProfilesOfClusters", "iam:GetInstanceProfile", scope.asked_for([scope.clusters_instance_profiles])),
+    ]
+
+
+def change_own_things(scope: CallerScope) -> list[Statement]:
+    """Return what making, changing and removing such clusters needs, beside what any needs."""
+    return [*_roles(scope), *_firewalls_and_templates(scope)] if scope.isolated else []
+
+
+def _roles(scope: CallerScope) -> list[Statement]:
+    return [
+        # Whatever such a role is given, it may do no more than the boundary, which is never taken away and nobody here may change.
+        allow("MakeRolesOfClusters", list(MAKE_BOUNDED_ROLES), scope.clusters_roles, demanding(scope.clusters_boundary)),
+        allow("TagAndRemoveRolesOfClusters", list(TAG_AND_REMOVE_ROLES), scope.clusters_roles),
+        allow("KeepInstanceProfilesOfClusters", list(KEEP_INSTANCE_PROFILES), scope.clusters_instance_profiles),
+    ]
+
+
+def _firewalls_and_templates(scope: CallerScope) -> list[Statement]:
+    # The network's own groups and templates carry no cluster's tag, so none of this reaches them.
+    vpc, of_vpc = ("vpc/*", scope.owned) if scope.given_vpc is None else (f"vpc/{scope.given_vpc}", None)
+    at_birth = {"StringEquals": {"ec2:CreateAction": [*_MAKE, *RULES]}}
+    return [
+        allow("MakeFirewallsAndTemplatesOfClusters", of_ec2(_MAKE), scope.ec2(*_KINDS), scope.tagged_for_a_cluster),
+        allow("MakeFirewallsInVpcOfClusters", of_ec2([_MAKE_FIREWALL]), scope.ec2(vpc), of_vpc),
+        allow("MakeRulesOfClusters", of_ec2(RULES), scope.ec2(_RULE), scope.tagged_for_a_cluster),
+        allow("TagAtBirthOfClusters", "ec2:CreateTags", scope.ec2(*_KINDS, _RULE), both(scope.tagged_for_a_cluster, at_birth)),
+        # The workspace's tag and the cluster's never change, so that nothing moves between workspaces, or into the network's hands.
+        allow("TagOwnOfClusters", ["ec2:CreateTags", "ec2:DeleteTags"], scope.ec2(*_KINDS, _RULE), scope.keeping_the_tags_of_a_cluster),
+        allow(
+            "ChangeAndRemoveOwnOfClusters",
+            of_ec2(action for kind in _KINDS for action in CHANGES[kind]),
+            scope.ec2(*_KINDS, _RULE),
+            scope.owned_by_a_cluster,
+        ),
+    ]

@@ -1,0 +1,43 @@
+"""The firewall of one cluster by itself: its hosts talk to each other, and to no other cluster's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from terradask_modules.aws import Construct
+from terradask_modules.names import host_name
+from terradask_modules.security_groups import SecurityGroups
+
+
+class ClusterFirewall(SecurityGroups):
+    """Security groups of a cluster's own schedulers and workers.
+
+    They say who of the cluster reaches whom. Who reaches schedulers from outside, and what hosts reach outside, is said by two
+    groups of the network's that its hosts are in besides: ``clients`` and ``hosts`` of :class:`terradask_modules.firewall.Firewall`.
+
+    Resources created: two security groups and six rules. They cost nothing.
+
+    Permissions needed: those of :class:`terradask_modules.firewall.Firewall`.
+
+    Parameters
+    ----------
+    scope
+        The stack.
+    workspace, cluster
+        Names.
+    vpc_id
+        The VPC.
+    tags
+        Tags of every group and rule.
+    """
+
+    def __init__(self, scope: Construct, *, workspace: str, cluster: str, vpc_id: str, tags: Mapping[str, str]) -> None:
+        super().__init__(scope, vpc_id=vpc_id, tags=tags)
+        #: Role -> id of its group.
+        self.ids = {
+            role: self._group(role, host_name(workspace, role, cluster), f"Dask {role}s of cluster {cluster} in workspace {workspace}")
+            for role in ("scheduler", "worker")
+        }
+        scheduler, worker = self.ids["scheduler"], self.ids["worker"]
+        self._admit_dask(scheduler, worker)
+        self._let_out_to_peers(scheduler, worker, "cluster")

@@ -1,0 +1,92 @@
+"""Security groups and their rules as resources, each rule one of its own and with the reason for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from terradask_modules.aws import Construct, SecurityGroup, VpcSecurityGroupEgressRule, VpcSecurityGroupIngressRule, at
+from terradask_modules.names import SCHEDULER_PORTS
+
+Ports = tuple[int, int]
+
+#: No process of a host's binds a lower one.
+UNPRIVILEGED: Ports = (1024, 65535)
+
+
+class SecurityGroups(Construct):
+    """Groups in one VPC; what they let through is said by those who derive from this.
+
+    Parameters
+    ----------
+    scope
+        The stack.
+    vpc_id
+        The VPC.
+    tags
+        Tags of every group and rule.
+    """
+
+    def __init__(self, scope: Construct, *, vpc_id: str, tags: Mapping[str, str]) -> None:
+        super().__init__(scope, "firewall")
+        self._vpc_id = vpc_id
+        self._tags = dict(tags)
+
+    def _group(self, address: str, name: str, description: str) -> str:
+        group = SecurityGroup(self, address, name=name, description=description, vpc_id=self._vpc_id, tags={**self._tags, "Name": name})
+        at(address, group)
+        group_id: str = group.id
+        return group_id
+
+    def _admit_dask(self, scheduler_id: str, worker_id: str) -> None:
+        """Let Dask's schedulers and workers in to each other."""
+        self._in(
+            "scheduler-from-worker",
+            scheduler_id,
+            SCHEDULER_PORTS,
+            "Workers join and report to the scheduler",
+            referenced_security_group_id=worker_id,
+        )
+        # Dask's workers and nannies choose their ports.
+        for source, group_id, why in (
+            ("scheduler", scheduler_id, "The scheduler gives work to workers"),
+            ("worker", worker_id, "Workers fetch results from each other"),
+        ):
+            self._in(f"worker-from-{source}", worker_id, UNPRIVILEGED, why, referenced_security_group_id=group_id)
+
+    def _let_out_to_peers(self, scheduler_id: str, worker_id: str, owner: str) -> None:
+        """Let Dask's schedulers and workers out to each other, and nowhere else."""
+        ids = {"scheduler": scheduler_id, "worker": worker_id}
+        for role, peer in (("scheduler", "worker"), ("worker", "scheduler"), ("worker", "worker")):
+            why = f"Dask {peer} hosts of the {owner}"
+            self._out(f"{role}-to-{peer}", ids[role], UNPRIVILEGED, why, referenced_security_group_id=ids[peer])
+
+    def _in(self, name: str, group_id: str, ports: Ports, description: str, **peer: Any) -> None:
+        first, last = ports
+        rule = VpcSecurityGroupIngressRule(
+            self,
+            f"in-{name}",
+            security_group_id=group_id,
+            ip_protocol="tcp",
+            from_port=first,
+            to_port=last,
+            description=description,
+            tags=self._tags,
+            **peer,
+        )
+        at(name, rule)
+
+    def _out(self, name: str, group_id: str, ports: Ports | None, description: str, **peer: Any) -> None:
+        span: dict[str, Any] = {"ip_protocol": "-1"}
+        if ports is not None:
+            span = {"ip_protocol": "tcp", "from_port": ports[0], "to_port": ports[1]}
+        rule = VpcSecurityGroupEgressRule(
+            self,
+            f"out-{name}",
+            security_group_id=group_id,
+            description=description,
+            tags=self._tags,
+            **span,
+            **peer,
+        )
+        at(name, rule)

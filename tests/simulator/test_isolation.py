@@ -1,0 +1,216 @@
+"""Two clusters of a workspace that isolates them: each lives on rights of its own, and reaches nothing of the other's.
+
+Every caller holds its generated policy alone, and lies in a VPC that somebody else made: the one of the workspace that all tests share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from terradask import Cluster
+from terradask._account.aws import Aws
+from terradask._account.caller_scope import caller_scope
+from terradask_modules.caller_policies import CALLERS, Caller, caller_policies
+from terradask_simulator import Simulator, leftovers
+from terradask_simulator.iam import denied_by, needless
+from terradask_stacks.loading import load_settings
+
+from .acting import ACCOUNT, Account, host, refused
+
+pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.timeout(240)]
+
+BUCKET = f"terradask-walled-{ACCOUNT}-us-east-1"
+ROLES = f"arn:aws:iam::{ACCOUNT}:role/terradask/walled/"
+
+#: What this life doesn't show: a retired worker's leaving, and a scheduler's that nobody closes.
+UNSEEN = {"autoscaling:TerminateInstanceInAutoScalingGroup", "autoscaling:SetDesiredCapacity"}
+
+SETTINGS = """
+[workspace]
+name = "walled"
+isolation = "cluster"
+[network]
+vpc_id = "{vpc_id}"
+[network.subnets."us-east-1a"]
+scheduler = "{public_subnet_id}"
+worker = "{private_subnet_id}"
+[[network.ingress]]
+cidr = "127.0.0.0/8"
+[cluster]
+n_workers = 1
+max_workers = 2
+[clusters.one]
+"""
+
+
+@dataclass
+class Walled:
+    """The workspace, and who works in it."""
+
+    sim: Simulator
+    folder: Path
+    environs: dict[Caller, dict[str, str]] = field(default_factory=dict)
+
+    def run(self, caller: Caller, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the command as one of the callers."""
+        done = subprocess.run(
+            [sys.executable, "-m", "terradask", *arguments],
+            cwd=self.folder,
+            env=self.environs[caller],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    def denied(self, caller: Caller) -> list[str]:
+        """Return what was refused."""
+        logged = self.sim.requests().get(f"arn:aws:iam::{ACCOUNT}:role/walled-{caller}", ())
+        return [f"{one.request.action} on {one.request.resource}" for one in logged if not one.allowed]
+
+
+@pytest.fixture(scope="module")
+def walled(sim: Simulator, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walled]:
+    """The workspace with its network, deployed by ``setup``; removed by it afterwards."""
+    folder = tmp_path_factory.mktemp("walled")
+    with sim.applied():
+        with contextlib.closing(sim.client("s3")) as s3:
+            shared = json.load(s3.get_object(Bucket=f"terradask-default-{ACCOUNT}-us-east-1", Key="workspace.json")["Body"])
+        (folder / "terradask.toml").write_text(SETTINGS.format(**shared, **shared["zones"]["us-east-1a"]))
+        scope = caller_scope(load_settings(folder).settings, Aws("us-east-1"))
+        environs = {
+            caller: {
+                **sim.environ_of(f"walled-{caller}", *caller_policies(scope, caller).values()),
+                "TERRADASK_STATE_DIR": str(folder / ".terradask"),
+            }
+            for caller in CALLERS
+        }
+        workspace = Walled(sim, folder, environs)
+        try:
+            workspace.run("setup", "apply", "network", "--yes")
+            yield workspace
+        finally:
+            workspace.run("setup", "destroy", "network", "--yes")
+        assert workspace.denied("setup") == []
+
+
+@pytest.fixture(scope="module")
+def both(walled: Walled) -> Iterator[dict[str, Cluster]]:
+    """A declared cluster, deployed by ``ongoing``, and one that ``user`` makes meanwhile; both running, started by ``user``."""
+    walled.sim.reset_calls()
+    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as clusters, ThreadPoolExecutor(1) as pool:
+        patch.chdir(walled.folder)
+        for name, value in walled.environs["user"].items():
+            patch.setenv(name, value)
+        declared = pool.submit(walled.run, "ongoing", "apply", "one", "--yes")
+        two = clusters.enter_context(Cluster("two"))
+        declared.result()
+        one = clusters.enter_context(Cluster("one"))
+        assert (walled.denied("ongoing"), walled.denied("user")) == ([], [])
+        yield {"one": one, "two": two}
+
+
+@pytest.fixture
+def clients() -> Iterator[contextlib.ExitStack]:
+    with contextlib.ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def owner(walled: Walled, clients: contextlib.ExitStack) -> Account:
+    return Account(walled.sim, walled.sim.environ, clients)
+
+
+def test_a_host_reaches_nothing_of_the_other_cluster(
+    walled: Walled, both: dict[str, Cluster], owner: Account, clients: contextlib.ExitStack
+) -> None:
+    theirs = "terradask-walled-two-workers"
+    groups = owner.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[theirs])["AutoScalingGroups"]
+    instance = groups[0]["Instances"][0]["InstanceId"]
+    for role in ("scheduler", "worker"):
+        mine = host(owner, walled.sim, clients, f"terradask/walled/terradask-walled.one-{role}")
+        s3, logs, scaling = mine.client("s3"), mine.client("logs"), mine.client("autoscaling")
+        assert s3.get_object(Bucket=BUCKET, Key="clusters/one/run.json")["Body"].read()
+        for name in ("cluster.json", "run.json", "scheduler.json", "software.lock", "terraform.tfstate"):
+            assert refused(s3.get_object, Bucket=BUCKET, Key=f"clusters/two/{name}")
+        for name in ("scheduler.json", f"hosts/{instance}.json"):
+            assert refused(s3.put_object, Bucket=BUCKET, Key=f"clusters/two/{name}", Body=b"")
+        assert refused(mine.client("secretsmanager").get_secret_value, SecretId="terradask/walled/two")
+        event = [{"timestamp": 1, "message": "forged"}]
+        assert refused(logs.put_log_events, logGroupName="/terradask/walled", logStreamName=f"two/{instance}", logEvents=event)
+        leave = {"InstanceId": instance, "ShouldDecrementDesiredCapacity": True}
+        assert refused(scaling.terminate_instance_in_auto_scaling_group, **leave)
+        assert refused(scaling.set_desired_capacity, AutoScalingGroupName=theirs, DesiredCapacity=0)
+        assert refused(mine.client("ec2").terminate_instances, InstanceIds=[instance])
+        assume = {"RoleArn": f"{ROLES}terradask-walled.two-worker", "RoleSessionName": "mine"}
+        assert refused(mine.client("sts").assume_role, **assume)
+
+
+@pytest.mark.parametrize("caller", ["ongoing", "user"])
+def test_who_makes_clusters_makes_no_other_roles_and_opens_no_shared_door(
+    walled: Walled, both: dict[str, Cluster], owner: Account, clients: contextlib.ExitStack, caller: Caller
+) -> None:
+    theirs = Account(walled.sim, walled.environs[caller], clients)
+    iam, ec2, scaling = theirs.client("iam"), theirs.client("ec2"), theirs.client("autoscaling")
+    with contextlib.closing(walled.sim.client("s3")) as s3:
+        baseline = json.load(s3.get_object(Bucket=BUCKET, Key="workspace.json")["Body"])
+    boundary = baseline["isolated"]["permissions_boundary"]
+    own, everything = "terradask-walled.one-worker", json.dumps({"Version": "2012-10-17", "Statement": []})
+    fresh = {"RoleName": "mine", "AssumeRolePolicyDocument": everything}
+    assert refused(iam.create_role, **fresh, Path="/terradask/walled/")
+    assert refused(iam.create_role, **fresh, PermissionsBoundary=boundary)
+    assert refused(iam.create_role, **fresh, Path="/terradask/default/", PermissionsBoundary=boundary)
+    assert refused(iam.delete_role_permissions_boundary, RoleName=own)
+    assert refused(iam.put_role_permissions_boundary, RoleName=own, PermissionsBoundary=f"arn:aws:iam::{ACCOUNT}:policy/other")
+    assert refused(iam.create_policy_version, PolicyArn=boundary, PolicyDocument=everything, SetAsDefault=True)
+    assert refused(iam.put_role_policy, RoleName="terradask-walled-worker", PolicyName="more", PolicyDocument=everything)
+    assert refused(iam.attach_role_policy, RoleName=own, PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
+
+    shared = [*baseline["security_groups"].values(), *baseline["isolated"]["security_groups"].values()]
+    ssh = {"IpPermissions": [{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]}
+    for group in shared:
+        assert refused(ec2.authorize_security_group_ingress, GroupId=group, **ssh)
+        assert refused(ec2.create_tags, Resources=[group], Tags=[{"Key": "terradask:cluster", "Value": "one"}])
+    template = baseline["templates"]["worker"]["x86_64"]
+    data = {"ImageId": "ami-12c6146b"}
+    assert refused(ec2.create_launch_template_version, LaunchTemplateId=template["id"], LaunchTemplateData=data)
+    # The shared role can't be handed to anything.
+    tags = [{"Key": "terradask:workspace", "Value": "walled", "PropagateAtLaunch": True}]
+    launch = {"LaunchTemplateId": template["id"], "Version": template["version"]}
+    numbers = {"MinSize": 0, "MaxSize": 1, "VPCZoneIdentifier": baseline["zones"]["us-east-1a"]["worker_subnet_id"]}
+    name = "terradask-walled-mine-workers"
+    assert refused(scaling.create_auto_scaling_group, AutoScalingGroupName=name, LaunchTemplate=launch, Tags=tags, **numbers)
+
+
+def test_each_lives_on_rights_of_its_own_and_leaves_nothing(walled: Walled, both: dict[str, Cluster], owner: Account) -> None:
+    for cluster in both.values():
+        with cluster.get_client() as client:
+            assert client.submit(sum, [1, 2, 3]).result(20) == 6
+    iam = owner.client("iam")
+    roles = ("terradask-walled.one-scheduler", "terradask-walled.one-worker", "terradask-walled.two-worker")
+    documents = {role: iam.get_role_policy(RoleName=role, PolicyName=role)["PolicyDocument"] for role in roles}
+    already = set(walled.denied("user"))
+    for cluster in both.values():
+        cluster.close()
+    requests = walled.sim.requests()
+    for role, document in documents.items():
+        logged = requests[f"{ROLES}{role}"]
+        assert denied_by(document, [one.request for one in logged if one.allowed]) == []
+        # The scheduler's host moves its cluster's numbers when it leaves by itself; here others do.
+        assert {action for _, action in needless(document, [one.request for one in logged])} <= UNSEEN
+    assert set(walled.denied("user")) == already
+    walled.run("ongoing", "destroy", "one", "--yes")
+    with walled.sim.applied():
+        assert [leftovers("walled", cluster=name) for name in both] == [[], []]

@@ -1,0 +1,158 @@
+"""An isolated cluster's stack: what its hosts may do and reach ends at the cluster."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from terradask_modules.names import host_name, role_name
+from terradask_modules.policies import PolicyScope, host_statements
+from terradask_stacks.errors import SettingsError
+from terradask_stacks.loading import load_settings
+
+Document = dict[str, Any]
+Resources = dict[str, dict[str, Any]]
+
+ISOLATED = {"isolation": "cluster"}
+OWN = {
+    "aws_iam_role": {"scheduler", "worker"},
+    "aws_iam_role_policy": {"scheduler", "worker"},
+    "aws_iam_instance_profile": {"scheduler", "worker"},
+    "aws_security_group": {"scheduler", "worker"},
+    "aws_launch_template": {"scheduler-x86_64", "worker-x86_64"},
+    "aws_vpc_security_group_ingress_rule": {"scheduler-from-worker", "worker-from-scheduler", "worker-from-worker"},
+    "aws_vpc_security_group_egress_rule": {"scheduler-to-worker", "worker-to-scheduler", "worker-to-worker"},
+}
+WHERE = PolicyScope(partition="aws", region="us-east-1", account="123456789012", workspace="default", cluster="etl")
+
+
+@pytest.fixture(scope="module")
+def network(synth: Any) -> Resources:
+    sections = {"ingress": [{"cidr": "203.0.113.7/32"}], "nat": "none", "interface_endpoints": ["sts"], "data_buckets": ["lake/raw"]}
+    found: Resources = synth("network", workspace=ISOLATED, network=sections)["resource"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def cluster(synth: Any) -> Resources:
+    found: Resources = synth("etl", workspace=ISOLATED)["resource"]
+    return found
+
+
+def test_a_cluster_makes_its_own_hosts_only_when_isolated(cluster: Resources, synth: Any) -> None:
+    assert {kind: set(found) for kind, found in cluster.items() if kind in OWN} == OWN
+    assert not OWN.keys() & synth("etl")["resource"].keys()
+
+
+def test_everything_of_its_own_carries_its_name_and_tag(cluster: Resources) -> None:
+    for kind in OWN.keys() - {"aws_iam_role_policy"}:
+        for found in cluster[kind].values():
+            assert found["tags"].items() >= {"terradask:workspace": "default", "terradask:cluster": "etl"}.items()
+    for role in ("scheduler", "worker"):
+        assert cluster["aws_security_group"][role]["name"] == f"terradask-default.etl-{role}"
+        assert cluster["aws_launch_template"][f"{role}-x86_64"]["name"] == f"terradask-default.etl-{role}"
+        assert cluster["aws_iam_role"][role]["name"].endswith(f"}}terradask-default.etl-{role}")
+
+
+def test_hosts_are_launched_from_its_own_templates(cluster: Resources) -> None:
+    for group, role in (("scheduler", "scheduler"), ("workers", "worker")):
+        policy = cluster["aws_autoscaling_group"][group]["mixed_instances_policy"]["launch_template"]["launch_template_specification"]
+        template = f"aws_launch_template.{role}-x86_64"
+        assert policy == {"launch_template_id": f"${{{template}.id}}", "version": f"${{{template}.latest_version}}"}
+        profile = cluster["aws_launch_template"][f"{role}-x86_64"]["iam_instance_profile"]
+        assert profile == {"arn": f"${{aws_iam_instance_profile.{role}.arn}}"}
+
+
+def test_no_rule_names_anything_but_the_clusters_own_groups(cluster: Resources) -> None:
+    own = {f"${{aws_security_group.{role}.id}}" for role in ("scheduler", "worker")}
+    for direction in ("ingress", "egress"):
+        for rule in cluster[f"aws_vpc_security_group_{direction}_rule"].values():
+            assert {rule["security_group_id"], rule["referenced_security_group_id"]} <= own
+            assert not {"cidr_ipv4", "cidr_ipv6", "prefix_list_id"} & rule.keys()
+
+
+def test_the_networks_groups_for_the_outside_lead_to_no_host(network: Resources, cluster: Resources) -> None:
+    outside = {f"${{aws_security_group.{name}.id}}" for name in ("hosts", "clients")}
+    rules = {name: rule for kind in ("ingress", "egress") for name, rule in network[f"aws_vpc_security_group_{kind}_rule"].items()}
+    named = {name for name, rule in rules.items() if rule.get("referenced_security_group_id") in outside}
+    assert named == {"endpoints-from-hosts"}
+    assert {name for name, rule in rules.items() if rule["security_group_id"] in outside} == {
+        "hosts-to-https",
+        "clients-from-203_0_113_7_32-8786-8787",
+    }
+    groups = {name: found["network_interfaces"][0]["security_groups"] for name, found in cluster["aws_launch_template"].items()}
+    assert [len(ids) for ids in (groups["scheduler-x86_64"], groups["worker-x86_64"])] == [3, 2]
+    assert not any(".clients}" in group for group in groups["worker-x86_64"])
+
+
+@pytest.mark.parametrize("role", ["scheduler", "worker"])
+def test_a_roles_rights_name_the_one_cluster(role: str) -> None:
+    statements = host_statements(WHERE, role)
+    shared = {"TellAbsentFromForbidden", "MakeLogStreams"}
+    for statement in statements:
+        found = statement["Resource"]
+        resources = [found] if isinstance(found, str) else found
+        own = [arn for arn in resources if "etl" in arn]
+        assert statement["Sid"] in shared or [arn for arn in resources if not arn.endswith("/host/*")] == own
+        assert "*" not in "".join(arn.rpartition("/etl")[2] for arn in own if ":secret:" in arn)
+    conditions = [statement["Condition"]["StringEquals"] for statement in statements if "Condition" in statement]
+    both = {"aws:ResourceTag/terradask:workspace": "default", "aws:ResourceTag/terradask:cluster": "etl"}
+    assert conditions
+    assert all(condition == both for condition in conditions)
+
+
+def test_rights_beside_the_workspace_come_from_the_network(network: Resources, cluster: Resources) -> None:
+    for policy in cluster["aws_iam_role_policy"].values():
+        assert policy["policy"].endswith(".isolated.access)})}")
+    document = network["aws_s3_object"]["workspace"]["content"]
+    assert "arn:aws:s3:::lake/raw/*" in document
+    assert '"isolation" = "cluster"' in document
+
+
+def test_roles_are_bounded_by_what_any_host_may_do(network: Resources, cluster: Resources) -> None:
+    boundary = network["aws_iam_policy"]["boundary"]
+    assert (boundary["name"], boundary["path"]) == ("terradask-default-hosts", "/terradask/default/")
+    assert json.loads(boundary["policy"]) == json.loads(network["aws_iam_role_policy"]["scheduler"]["policy"])
+    for role in cluster["aws_iam_role"].values():
+        assert role["permissions_boundary"].endswith(".isolated.permissions_boundary}")
+
+
+def test_a_companys_boundary_takes_the_place_of_ours(synth: Any) -> None:
+    company = "arn:aws:iam::123456789012:policy/company"
+    found = synth("network", workspace=ISOLATED, network={"permissions_boundary": company})["resource"]
+    assert "aws_iam_policy" not in found
+    assert f'"permissions_boundary" = "{company}"' in found["aws_s3_object"]["workspace"]["content"]
+
+
+def test_a_bound_that_iam_would_refuse_is_refused_first(synth: Any) -> None:
+    with pytest.raises(Exception, match="too long"):
+        synth("network", workspace=ISOLATED, network={"data_buckets": [f"lake-{number}" for number in range(20)]})
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"instance_profiles": {"scheduler": "s", "worker": "w"}}, "instance_profiles"),
+        (
+            {
+                "vpc_id": "vpc-0123456789abcdef0",
+                "subnets": {"us-east-1a": {"scheduler": "subnet-0123456789abcdef0", "worker": "subnet-0123456789abcdef0"}},
+                "security_groups": {"scheduler": "sg-0123456789abcdef0", "worker": "sg-0123456789abcdef0"},
+            },
+            "security_groups",
+        ),
+    ],
+)
+def test_what_is_given_for_all_clusters_isolates_none(given: dict[str, Any], where: str) -> None:
+    with pytest.raises(SettingsError, match=f"network.{where} gives one for all"):
+        load_settings(overrides={"workspace": ISOLATED, "network": given})
+
+
+def test_names_of_two_owners_never_meet() -> None:
+    assert host_name("a", "worker", "b") != host_name("a-b", "worker")
+    long = role_name("w" * 20, "scheduler", "p" * 24, "c" * 32)
+    assert len(long) <= 64
+    assert long != role_name("w" * 20, "scheduler", "p" * 24, "c" * 31 + "d")
+    assert role_name("w" * 20, "scheduler", "p" * 24).endswith("-scheduler")
