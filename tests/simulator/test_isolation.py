@@ -34,6 +34,18 @@ ROLES = f"arn:aws:iam::{ACCOUNT}:role/terradask/walled/"
 #: What this life doesn't show: a retired worker's leaving, and a scheduler's that nobody closes.
 UNSEEN = {"autoscaling:TerminateInstanceInAutoScalingGroup", "autoscaling:SetDesiredCapacity"}
 
+#: What only a change of a standing cluster calls: of its tags, its templates, its firewall, or of the network's boundary.
+CHANGES = {
+    "ec2:CreateLaunchTemplateVersion",
+    "ec2:CreateTags",
+    "ec2:DeleteTags",
+    "ec2:ModifyLaunchTemplate",
+    "ec2:ModifySecurityGroupRules",
+    "iam:PutRolePermissionsBoundary",
+    "iam:UntagInstanceProfile",
+    "iam:UntagRole",
+}
+
 SETTINGS = """
 [workspace]
 name = "walled"
@@ -58,6 +70,7 @@ class Walled:
 
     sim: Simulator
     folder: Path
+    policies: dict[Caller, list[dict[str, Any]]]
     environs: dict[Caller, dict[str, str]] = field(default_factory=dict)
 
     def run(self, caller: Caller, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -90,14 +103,10 @@ def walled(sim: Simulator, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             shared = json.load(s3.get_object(Bucket=f"terradask-default-{ACCOUNT}-us-east-1", Key="workspace.json")["Body"])
         (folder / "terradask.toml").write_text(SETTINGS.format(**shared, **shared["zones"]["us-east-1a"]))
         scope = caller_scope(load_settings(folder).settings, Aws("us-east-1"))
-        environs = {
-            caller: {
-                **sim.environ_of(f"walled-{caller}", *caller_policies(scope, caller).values()),
-                "TERRADASK_STATE_DIR": str(folder / ".terradask"),
-            }
-            for caller in CALLERS
-        }
-        workspace = Walled(sim, folder, environs)
+        policies = {caller: list(caller_policies(scope, caller).values()) for caller in CALLERS}
+        state = {"TERRADASK_STATE_DIR": str(folder / ".terradask")}
+        environs = {caller: {**sim.environ_of(f"walled-{caller}", *policies[caller]), **state} for caller in CALLERS}
+        workspace = Walled(sim, folder, policies, environs)
         try:
             workspace.run("setup", "apply", "network", "--yes")
             yield workspace
@@ -212,5 +221,11 @@ def test_each_lives_on_rights_of_its_own_and_leaves_nothing(walled: Walled, both
         assert {action for _, action in needless(document, [one.request for one in logged])} <= UNSEEN
     assert set(walled.denied("user")) == already
     walled.run("ongoing", "destroy", "one", "--yes")
+    for caller in ("ongoing", "user"):
+        logged = walled.sim.requests()[f"arn:aws:iam::{ACCOUNT}:role/walled-{caller}"]
+        statements = [statement for document in walled.policies[caller] for statement in document["Statement"]]
+        own = [statement for statement in statements if statement["Sid"].endswith("OfClusters")]
+        unused = needless({"Version": "2012-10-17", "Statement": own}, [one.request for one in logged if one.allowed])
+        assert {action for _, action in unused} == CHANGES
     with walled.sim.applied():
         assert [leftovers("walled", cluster=name) for name in both] == [[], []]

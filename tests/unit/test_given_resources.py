@@ -217,5 +217,5 @@ def test_a_change_is_refused_as_long_as_clusters_stand(tmp_path: Path, aws: Aws)
 
     # Isolating clusters takes nothing away from those that are there; no longer isolating them does.
     s3.put_object(Bucket=bucket, Key="workspace.json", Body=baseline(isolation="cluster").model_dump_json().encode())
-    with pytest.raises(SettingsError, match="workspace.isolation: the network is deployed with security groups for hosts of isolated"):
+    with pytest.raises(SettingsError, match=r"workspace\.isolation: the network is deployed with security groups for hosts of isolated"):
         check_network(loaded(tmp_path), aws)
