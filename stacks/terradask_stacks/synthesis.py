@@ -1,7 +1,7 @@
 """Synthesis: settings and locked answers to folders in which Terraform, or the ``cdktf`` command, runs.
 
 The same settings and answers always give the same bytes, so a result can be kept: a second synthesis of the same starts no
-Node process and doesn't import the framework.
+Node process and doesn't import the framework. Clusters that differ in nothing but their names are synthesised once.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,6 +34,9 @@ _CDKTF_VERSION = "0.21.0"
 _WHEEL_FOLDER = "host"
 _PACKAGES = ("terradask_modules", "terradask_stacks")
 _DISTRIBUTIONS = ("terradask", "cdktf", "cdktf-cdktf-provider-aws", "jsii", "constructs")
+
+#: Name under which clusters are synthesised and kept; their own is put in afterwards.
+_STAND_IN = "stands-for-the-cluster"
 
 
 def synthesize(
@@ -171,6 +174,18 @@ class _Job:
             state_dir=state_dir,
         )
 
+    def renamed(self, name: str) -> _Job:
+        """Return the same for a cluster of another name."""
+        if self.cluster is None or name == self.name:
+            return self
+        return replace(self, name=name, lock=LockFile(clusters={name: self.lock.clusters[self.name]}))
+
+    def nameless(self) -> _Job:
+        """Return the same under the stand-in's name, where its own only has to be put in: an isolated cluster's roles shorten it."""
+        if self.cluster is None or self.settings.workspace.isolation == "cluster" or _STAND_IN in json.dumps(self.facts()):
+            return self
+        return self.renamed(_STAND_IN)
+
     def facts(self) -> dict[str, Any]:
         """Return everything that this stack's bytes depend on, beside the code."""
         common = {
@@ -220,25 +235,39 @@ def _missing_answers(name: str) -> LockError:
 
 def _texts(jobs: Mapping[str, _Job], wheel: _Wheel, cache_dir: Path | None) -> dict[str, str]:
     """Return each stack's JSON, from the cache where it is there."""
-    files: dict[str, Path] = {}
-    texts: dict[str, str] = {}
-    if cache_dir is not None:
-        code = _code_digest(wheel)
-        for name, job in jobs.items():
-            facts = json.dumps({"code": code, **job.facts()}, sort_keys=True)
-            files[name] = cache_dir / f"{hashlib.sha256(facts.encode()).hexdigest()}.tf.json"
-            kept = _read_kept(files[name])
-            if kept is not None:
-                texts[name] = kept
-    missing = {name: job.inputs() for name, job in jobs.items() if name not in texts}
-    if missing:
-        from terradask_stacks.app import render
+    nameless = {name: job.nameless() for name, job in jobs.items()}
+    code = _code_digest(wheel) if cache_dir is not None else ""
+    keys = {name: _digest(json.dumps({"code": code, **job.facts()}, sort_keys=True)) for name, job in nameless.items()}
+    distinct = {key: nameless[name] for name, key in keys.items()}
+    texts = _kept(distinct, cache_dir)
+    missing = {key: job for key, job in distinct.items() if key not in texts}
+    for key, text in _rendered(missing).items():
+        texts[key] = text
+        if cache_dir is not None:
+            _write(_kept_file(cache_dir, key), f"{_digest(text)}\n{text}".encode())
+    return {name: texts[key].replace(_STAND_IN, name) for name, key in keys.items()}
 
-        for name, text in render(missing).items():
-            texts[name] = text
-            if name in files:
-                _write(files[name], f"{_digest(text)}\n{text}".encode())
-    return texts
+
+def _kept(keys: Iterable[str], cache_dir: Path | None) -> dict[str, str]:
+    if cache_dir is None:
+        return {}
+    found = {key: _read_kept(_kept_file(cache_dir, key)) for key in keys}
+    return {key: text for key, text in found.items() if text is not None}
+
+
+def _kept_file(cache_dir: Path, key: str) -> Path:
+    return cache_dir / f"{key}.tf.json"
+
+
+def _rendered(jobs: Mapping[str, _Job]) -> dict[str, str]:
+    """Synthesise stacks in one go, importing the framework; those under the stand-in's name need names that differ while that lasts."""
+    if not jobs:
+        return {}
+    from terradask_stacks.app import render
+
+    names = {key: f"{_STAND_IN}-{number}" if job.name == _STAND_IN else job.name for number, (key, job) in enumerate(jobs.items())}
+    texts = render({names[key]: job.renamed(names[key]).inputs() for key, job in jobs.items()})
+    return {key: texts[names[key]].replace(names[key], job.name) for key, job in jobs.items()}
 
 
 def _read_kept(path: Path) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from terradask_stacks.app import ClusterInputs, render
 from terradask_stacks.errors import LockError, SettingsError, SynthesisError
 from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock
 from terradask_stacks.settings import ClusterSettings, Settings
@@ -181,3 +182,39 @@ def test_what_the_framework_refuses_is_an_error_of_ours() -> None:
     with pytest.raises(SynthesisError, match="can't be synthesised") as error:
         render({"a name": inputs})
     assert error.value.given == "a name"
+
+
+def test_a_name_that_is_put_in_gives_what_a_synthesis_under_it_gives(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"workspace": {"tags": {"for": "etl"}}})
+    plain = ClusterSettings(tags={"cluster": "etl", "of": "a"}, environ={"NAME": "etl-${name}"})
+    clusters = {"a": plain, "etl": plain, "c" * 32: plain, "other": ClusterSettings(max_workers=7)}
+    lock = LockFile(clusters=dict.fromkeys(clusters, LOCK.clusters["etl"]))
+    written = synthesize(settings, lock, out_dir=tmp_path, stacks=list(clusters), clusters=clusters)
+
+    inputs = {name: ClusterInputs(settings=settings, cluster=cluster, lock=lock.clusters[name]) for name, cluster in clusters.items()}
+    assert {name: (folder / "cdk.tf.json").read_text() for name, folder in written.items()} == render(inputs)
+
+
+def test_clusters_that_differ_in_their_names_alone_are_synthesised_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[str] = []
+
+    def counting(stacks: Any) -> dict[str, str]:
+        rendered.extend(stacks)
+        return {name: f"of {name}" for name in stacks}
+
+    monkeypatch.setattr("terradask_stacks.app.render", counting)
+    clusters = {"a": ClusterSettings(), "b": ClusterSettings(), "c": ClusterSettings(max_workers=7)}
+    lock = LockFile(clusters=dict.fromkeys([*clusters, "d"], LOCK.clusters["etl"]))
+
+    def run(settings: Settings, out: str) -> dict[str, str]:
+        written = synthesize(settings, lock, out_dir=tmp_path / out, clusters=clusters, stacks=list(clusters), cache_dir=tmp_path / "cache")
+        return {name: (folder / "cdk.tf.json").read_text() for name, folder in written.items()}
+
+    assert run(Settings(), "one") == {name: f"of {name}" for name in clusters}
+    assert len(rendered) == 2
+    clusters["d"] = clusters["a"]
+    assert run(Settings(), "two")["d"] == "of d"
+    assert len(rendered) == 2
+    # What shortens a name can't have it put in.
+    run(Settings.model_validate({"workspace": {"isolation": "cluster"}}), "three")
+    assert rendered[2:] == ["a", "b", "c", "d"]
