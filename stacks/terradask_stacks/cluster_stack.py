@@ -98,7 +98,7 @@ class ClusterStack(TerraformStack):
             bucket=self._bucket,
             key=cluster_key(name, "terraform.tfstate"),
             region=workspace.region,
-            encrypt=True,
+            # Nothing of `encrypt`: it would ask for S3's own key, where the bucket may have a customer's by default.
         )
         # The framework's backend knows no native locking.
         self.add_override("terraform.backend.s3.use_lockfile", True)

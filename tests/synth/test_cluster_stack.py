@@ -69,9 +69,14 @@ def test_the_state_lies_in_the_bucket_and_is_locked_there(cluster: Document) -> 
         "bucket": "terradask-default-123456789012-us-east-1",
         "key": "clusters/etl/terraform.tfstate",
         "region": "us-east-1",
-        "encrypt": True,
         "use_lockfile": True,
     }
+
+
+def test_the_state_is_encrypted_as_the_bucket_says(cluster: Document, network: Document) -> None:
+    # A backend that asks for encryption names a key, and without one S3's own: the bucket's default would not count.
+    assert not {"encrypt", "kms_key_id"} & cluster["terraform"]["backend"]["s3"].keys()
+    assert network["resource"]["aws_s3_bucket_server_side_encryption_configuration"]["workspace"]["rule"]
 
 
 def test_the_secret_is_empty_and_gives_its_name_back(cluster: Document) -> None:

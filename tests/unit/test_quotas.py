@@ -156,6 +156,13 @@ def test_every_declared_cluster_counts_at_its_largest() -> None:
     assert amounts == {STANDARD: 4 + 10 * 32 + 4 + 3 * 4, GPU: 3 * 8, "L-CDE20ADC": 4}
 
 
+def test_isolated_clusters_count_with_what_they_make() -> None:
+    network = needs.network_needs(settings().network, ["a"])
+    amounts = {need.quota.code: need.amount for need in needs.together([*network, *needs.own_needs(["etl", "ml"])])}
+    assert (amounts["L-FB451C26"], amounts["L-E79EC296"]) == (2 + 4, 2 + 2 + 4)
+    assert len(amounts) == len(network)
+
+
 def test_without_declared_clusters_one_counts() -> None:
     (only,) = needs.clusters_of(settings(cluster={"max_workers": 7})).values()
     assert only.max_workers == 7

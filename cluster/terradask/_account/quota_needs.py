@@ -117,6 +117,15 @@ def cluster_needs(clusters: Mapping[str, ClusterSettings], vcpus: Mapping[str, i
     return [*sorted(needs, key=lambda need: need.quota), groups]
 
 
+def own_needs(clusters: Iterable[str]) -> list[Need]:
+    """Return what isolated clusters need for hosts of their own, beside the network's two security groups for all of them."""
+    number = len(list(clusters))
+    return [
+        Need(LAUNCH_TEMPLATES, 2 * number, f"two for each of {number} isolated clusters"),
+        Need(SECURITY_GROUPS, 2 * number + 2, f"two for each of {number} isolated clusters, two for what they share"),
+    ]
+
+
 def network_needs(network: NetworkSettings, zones: Sequence[str]) -> list[Need]:
     """Return what the network needs.
 
@@ -144,6 +153,14 @@ def network_needs(network: NetworkSettings, zones: Sequence[str]) -> list[Need]:
             Need(VPCS, 1, "the network"),
         ]
     return sorted(found, key=lambda need: need.quota)
+
+
+def together(needs: Iterable[Need]) -> list[Need]:
+    """Return one need for each quota."""
+    by_quota: dict[Quota, list[Need]] = {}
+    for need in needs:
+        by_quota.setdefault(need.quota, []).append(need)
+    return [Need(quota, sum(need.amount for need in found), _join(need.why for need in found)) for quota, found in by_quota.items()]
 
 
 def clusters_of(settings: Settings) -> dict[str, ClusterSettings]:

@@ -114,7 +114,8 @@ def check_quotas(aws: Aws, settings: Settings, *, zones: Sequence[str] | None = 
         vcpus = _vcpus(ec2, types | running.keys())
         _refuse_unknown(types, vcpus, aws.region)
         span = zones or settings.network.zone_names or _zones(ec2)
-        every = [*needs.cluster_needs(clusters, vcpus), *needs.network_needs(settings.network, span)]
+        isolated = needs.own_needs(clusters) if settings.workspace.isolation == "cluster" else []
+        every = needs.together([*needs.cluster_needs(clusters, vcpus), *needs.network_needs(settings.network, span), *isolated])
         used = _use_by_others(ec2, scaling, settings.workspace.name, running, vcpus)
         with ThreadPoolExecutor(8) as pool:
             open_requests = pool.submit(_open_requests, quotas)
