@@ -284,6 +284,22 @@ def test_among_the_noise_a_real_change_stays(clean: dict[str, Any], address: str
     assert [change.address for change in _summary(clean).drift] == [address]
 
 
+@pytest.mark.parametrize(
+    ("address", "name", "old"),
+    [
+        ("aws_route_table.private-us-east-1b", "route", {"cidr_block": "0.0.0.0/0", "nat_gateway_id": "nat-0of0before"}),
+        ("aws_security_group.scheduler", "ingress", {"protocol": "tcp", "from_port": 8786, "to_port": 8787, "cidr_blocks": ["10.0.0.0/8"]}),
+        ("aws_iam_role.worker", "inline_policy", {"name": "terradask", "policy": '{"Statement": []}'}),
+    ],
+)
+def test_what_the_last_apply_changed_in_another_resource_is_no_drift(clean: dict[str, Any], address: str, name: str, old: dict[str, Any]):
+    change = next(e for e in clean["resource_drift"] if e["address"] == address)["change"]
+    change["before"][name] = [old]
+    assert _summary(clean).drift == ()
+    change["after"][name] = [*change["after"][name], {**old, "name": "by hand", "cidr_blocks": ["11.0.0.0/8"], "cidr_block": "11.0.0.0/8"}]
+    assert [c.address for c in _summary(clean).drift] == [address]
+
+
 def test_an_address_without_its_gateway_is_drift(clean: dict[str, Any]):
     resources = clean["prior_state"]["values"]["root_module"]["resources"]
     resources[:] = [r for r in resources if r["type"] != "aws_nat_gateway"]
