@@ -1,4 +1,4 @@
-"""A plan for a terminal, as plain text, and as JSON. `_render_markdown` writes what goes into a pull request."""
+"""A plan for a terminal, as plain text, and as JSON. `render_markdown` writes what goes into a pull request."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from terradask._plans.render_values import SIGNS, VERDICTS, assignment, origin, price
 from terradask._plans.summary import Change, PlanSummary
+from terradask._plans.values import top_level
 from terradask.cost.estimate import HOURS_PER_MONTH
 
 if TYPE_CHECKING:
@@ -186,8 +187,9 @@ def _terminal_change(change: Change, *, details: bool) -> list[Text]:
         line.append(f"  ({change.reason})", style="dim")
     lines = [line]
     if details or change.action != "create":
-        lines.extend(Text(f"      {assignment(attribute)}") for attribute in change.attributes)
+        lines.extend(Text(f"      {assignment(attribute)}") for attribute in change.values_beside_documents)
+        forcing = {top_level(path) for path in change.replaced_because_of}
         for document in change.documents:
-            lines.append(Text(f"      {document.path}, decoded:"))
+            lines.append(Text(f"      {document.path}, decoded:{'  # forces replacement' if document.path in forcing else ''}"))
             lines.extend(Text(f"        {part}", style=_DIFF_STYLES.get(part[:1], "")) for part in document.lines)
     return lines

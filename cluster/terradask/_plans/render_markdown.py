@@ -197,8 +197,7 @@ def _resource(change: Change) -> str:
 
 
 def _values(change: Change) -> str:
-    shown_below = {document.path for document in change.documents}
-    known = [a for a in change.attributes if a.known and _top(a) not in shown_below]
+    known = [a for a in change.values_beside_documents if a.known]
     later = [a for a in change.attributes if not a.known]
     text = ""
     if known:
@@ -206,10 +205,6 @@ def _values(change: Change) -> str:
     if later:
         text += f"\nknown after apply: {', '.join(code(a.path) for a in later)}\n"
     return text
-
-
-def _top(attribute: AttributeChange) -> str:
-    return attribute.path.partition(".")[0].partition("[")[0]
 
 
 def _attribute(attribute: AttributeChange) -> str:

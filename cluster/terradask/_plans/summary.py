@@ -67,6 +67,12 @@ class Change:
         """The paths of the values that force a replacement."""
         return tuple(a.path for a in self.attributes if a.forces_replacement)
 
+    @property
+    def values_beside_documents(self) -> tuple[AttributeChange, ...]:
+        """The values that no document shows line by line."""
+        shown = {document.path for document in self.documents}
+        return tuple(a for a in self.attributes if top_level(a.path) not in shown)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON output."""
         return {
