@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from terradask._plans.documents import DocumentChange
 from terradask._plans.impact import RunningCluster
+from terradask._plans.render import report_to_text
 from terradask._plans.render_markdown import MARKDOWN_LIMIT, to_markdown
 from terradask._plans.summary import Change
 from terradask._plans.values import AttributeChange
+from terradask.cost.estimate import CostEstimate, CostItem
 from terradask.policy.findings import Waived
 
 from .report_data import COST, FINDING, large, of_changes, report, whole
@@ -71,6 +75,18 @@ def test_policy_and_cost_are_tables():
     assert "| <code>aws_autoscaling_group.workers</code> | m6i.xlarge | $0.1920 | 0 | $0.00 | 10 | $1,401.60 |" in text
     assert "**$32.85**" in text
     assert "AWS Price List API, us-east-1, 2026-11-01, 1 without a price" in text
+
+
+def test_what_a_stopped_cluster_costs_stands_beside_what_a_started_one_does():
+    items = (
+        CostItem("aws_secretsmanager_secret.keys", "secret", Decimal("0.001")),
+        CostItem("aws_autoscaling_group.workers", "m6i.xlarge", Decimal("0.2"), desired=4, maximum=10, while_stopped=False),
+    )
+    of_cluster = report(stack="etl", cost=CostEstimate("us-east-1", "AWS Price List API", "2026-11-01", items))
+    assert "| **etl** | while stopped |  |  | $0.73 |  | $0.73 |" in to_markdown(whole(of_cluster))
+    in_terminal = "cost: $0.0010 an hour, $0.73 a month while stopped; when started $0.8010 an hour, $584.73 a month; at the largest size"
+    assert in_terminal in report_to_text(of_cluster)
+    assert "while stopped" not in to_markdown(whole(report(cost=COST)))
 
 
 def test_running_clusters_that_are_hit_stand_first():

@@ -12,6 +12,8 @@ from terradask._plans.values import top_level
 from terradask.cost.estimate import HOURS_PER_MONTH
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from rich.console import RenderableType
     from rich.text import Text
 
@@ -146,15 +148,16 @@ def _cost(cost: CostEstimate) -> Iterator[Text]:
     if cost.problem is not None:
         yield Text(f"cost: no prices: {cost.problem}", style="bold")
         return
-    desired, most = cost.desired_hourly_usd, cost.maximum_hourly_usd
-    yield Text(
-        f"cost: {price(desired, digits=4)} an hour, {price(desired * HOURS_PER_MONTH)} a month; "
-        f"at the largest size {price(most, digits=4)} an hour, {price(most * HOURS_PER_MONTH)} a month",
-        style="bold",
-    )
+    stopped, desired, most = cost.stopped_hourly_usd, cost.desired_hourly_usd, cost.maximum_hourly_usd
+    while_stopped = f"{_by_hour_and_month(stopped)} while stopped; when started " if stopped != desired else ""
+    yield Text(f"cost: {while_stopped}{_by_hour_and_month(desired)}; at the largest size {_by_hour_and_month(most)}", style="bold")
     for item in cost.unpriced:
         yield Text(f"  without a price: {item.address}: {item.what}", style="yellow")
     yield Text(f"  {cost.source}, {cost.region}, {cost.priced_at}", style="dim")
+
+
+def _by_hour_and_month(hourly: Decimal) -> str:
+    return f"{price(hourly, digits=4)} an hour, {price(hourly * HOURS_PER_MONTH)} a month"
 
 
 def _body(summary: PlanSummary, *, details: bool) -> Iterator[Text]:

@@ -160,24 +160,27 @@ def _cost(report: WorkspaceReport) -> Iterator[Section]:
         if cost.problem is not None:
             notes.append(f"no prices for {code(stack)}: {escaped(cost.problem)}")
             continue
-        rows += [*map(_cost_item, cost.items), _cost_total(stack, cost)]
+        rows += [*map(_cost_item, cost.items), *_cost_totals(stack, cost)]
         missing = f", {len(cost.unpriced)} without a price and not in the total" if cost.unpriced else ""
         notes.append(f"{code(stack)}: {escaped(cost.source)}, {escaped(cost.region)}, {escaped(cost.priced_at)}{missing}")
-    head = "| resource | what | USD an hour | now | USD a month | at most | USD a month |\n|---|---|---|---|---|---|---|\n" if rows else ""
+    head = "| resource | what | USD an hour | desired | USD a month | at most | USD a month |\n|---|---|---|---|---|---|---|\n" if rows else ""
     tail = "".join(f"\n<sub>{note}</sub>\n" for note in notes)
     yield Section("cost", _COST, f"\n### Cost\n\n{head}", rows or ["\n"], what="items", tail=tail)
 
 
 def _cost_item(item: CostItem) -> str:
     what = escaped(item.what) + (f"<br><sub>{escaped(item.note)}</sub>" if item.note else "")
-    now, most = (None if hourly is None else hourly * HOURS_PER_MONTH for hourly in (item.desired_hourly_usd, item.maximum_hourly_usd))
-    sizes = [str(item.desired), price(now), str(item.maximum), price(most)]
+    desired, most = (None if hourly is None else hourly * HOURS_PER_MONTH for hourly in (item.desired_hourly_usd, item.maximum_hourly_usd))
+    sizes = [str(item.desired), price(desired), str(item.maximum), price(most)]
     return row([code(item.address), what, price(item.unit_hourly_usd, digits=4), *sizes])
 
 
-def _cost_total(stack: str, cost: CostEstimate) -> str:
-    now, most = (price(hourly * HOURS_PER_MONTH) for hourly in (cost.desired_hourly_usd, cost.maximum_hourly_usd))
-    return row([f"**{escaped(stack)}**", "**total**", "", "", f"**{now}**", "", f"**{most}**"])
+def _cost_totals(stack: str, cost: CostEstimate) -> Iterator[str]:
+    hourly = (cost.stopped_hourly_usd, cost.desired_hourly_usd, cost.maximum_hourly_usd)
+    stopped, desired, most = (price(amount * HOURS_PER_MONTH) for amount in hourly)
+    yield row([f"**{escaped(stack)}**", "**total**", "", "", f"**{desired}**", "", f"**{most}**"])
+    if cost.stopped_hourly_usd != cost.desired_hourly_usd:
+        yield row([f"**{escaped(stack)}**", "while stopped", "", "", stopped, "", stopped])
 
 
 # ---- resources ------------------------------------------------------------------------------------------------------
