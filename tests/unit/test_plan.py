@@ -197,6 +197,23 @@ def test_ingress_that_narrows_is_no_danger():
     assert _dangers({"cidr_ipv6": "::/0", "ip_protocol": "-1"}, kind=kind) == ["lets ::/0 in at every port - the whole internet"]
 
 
+def test_a_rule_with_another_name_that_lets_in_no_more_is_no_danger():
+    kind = "aws_vpc_security_group_ingress_rule"
+    old = _resource(None, {**_rule("10.0.0.0/8"), "security_group_id": "sg-1"}, kind=kind, actions=["delete"])
+    narrow = _resource({**_rule("10.0.0.0/9"), "security_group_id": "sg-1"}, kind=kind)
+    wide = _resource({**_rule("0.0.0.0/1"), "security_group_id": "sg-1"}, kind=kind)
+    elsewhere = _resource({**_rule("10.0.0.0/9"), "security_group_id": "sg-2"}, kind=kind)
+    found = {
+        name: [d.text for d in _summary({"resource_changes": [*old["resource_changes"], *new["resource_changes"]]}).dangers]
+        for name, new in (("narrow", narrow), ("wide", wide), ("elsewhere", elsewhere))
+    }
+    assert found == {
+        "narrow": ["is destroyed"],
+        "wide": ["is destroyed", "lets 0.0.0.0/1 in at tcp 8786-8787"],
+        "elsewhere": ["is destroyed", "lets 10.0.0.0/9 in at tcp 8786-8787"],
+    }
+
+
 def test_ingress_inside_of_a_security_group_is_seen():
     rule = {"cidr_blocks": ["0.0.0.0/0"], "from_port": 22, "to_port": 22, "protocol": "tcp"}
     assert _dangers({"ingress": [rule]}, {"ingress": []}, kind="aws_security_group") == ["lets 0.0.0.0/0 in at tcp 22 - the whole internet"]

@@ -108,7 +108,7 @@ def test_several_stacks_are_told_apart():
 
 def test_no_change_is_short():
     text = to_markdown(whole(of_changes()))
-    assert "(no changes)" in text
+    assert "## network: no changes\n" in text
     assert len(text) < 600
 
 

@@ -64,7 +64,9 @@ def marker(context: ReportContext, stack: str | None = None) -> str:
 def _header(report: WorkspaceReport) -> str:
     context = report.context
     name = report.stack or f"workspace {context.workspace}"
-    title = f"{marker(context, report.stack)}\n## {escaped(name)}: {report.counts.text} ({VERDICTS[report.verdict]})\n"
+    counts, verdict = report.counts.text, VERDICTS[report.verdict]
+    said = counts if verdict == counts else f"{counts} ({verdict})"
+    title = f"{marker(context, report.stack)}\n## {escaped(name)}: {said}\n"
     where = f"workspace {context.workspace}, account {context.account}, {context.region}"
     return f"{title}{escaped(where)}\n"
 
@@ -163,7 +165,9 @@ def _cost(report: WorkspaceReport) -> Iterator[Section]:
         rows += [*map(_cost_item, cost.items), *_cost_totals(stack, cost)]
         missing = f", {len(cost.unpriced)} without a price and not in the total" if cost.unpriced else ""
         notes.append(f"{code(stack)}: {escaped(cost.source)}, {escaped(cost.region)}, {escaped(cost.priced_at)}{missing}")
-    head = "| resource | what | USD an hour | desired | USD a month | at most | USD a month |\n|---|---|---|---|---|---|---|\n" if rows else ""
+    head = (
+        "| resource | what | USD an hour | desired | USD a month | at most | USD a month |\n|---|---|---|---|---|---|---|\n" if rows else ""
+    )
     tail = "".join(f"\n<sub>{note}</sub>\n" for note in notes)
     yield Section("cost", _COST, f"\n### Cost\n\n{head}", rows or ["\n"], what="items", tail=tail)
 
