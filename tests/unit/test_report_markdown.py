@@ -75,6 +75,16 @@ def test_policy_and_cost_are_tables():
     assert "| <code>aws_autoscaling_group.workers</code> | m6i.xlarge | $0.1920 | 0 | $0.00 | 10 | $1,401.60 |" in text
     assert "**$32.85**" in text
     assert "AWS Price List API, us-east-1, 2026-11-01, 1 without a price" in text
+    assert "no price of x9.huge: not found" in text
+    in_terminal = report_to_text(report(cost=COST))
+    assert "cost: $0.0450 an hour, $32.85 a month" in in_terminal
+    assert "without a price, and not in the totals: aws_autoscaling_group.workers: x9.huge: no price of x9.huge: not found" in in_terminal
+
+
+def test_without_any_price_the_reason_stands_in_the_place_of_totals():
+    none = CostEstimate("us-east-1", "AWS Price List API", "", (CostItem("aws_nat_gateway.a", "NAT gateway", None),), problem="no answer")
+    assert "cost: no prices: no answer" in report_to_text(report(cost=none))
+    assert "no prices for <code>network</code>: no answer" in to_markdown(whole(report(cost=none)))
 
 
 def test_what_a_stopped_cluster_costs_stands_beside_what_a_started_one_does():

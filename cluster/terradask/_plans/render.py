@@ -145,15 +145,16 @@ def _cost(cost: CostEstimate) -> Iterator[Text]:
     from rich.text import Text
 
     yield Text()
-    if cost.problem is not None:
+    if cost.has_no_price:
         yield Text(f"cost: no prices: {cost.problem}", style="bold")
         return
     stopped, desired, most = cost.stopped_hourly_usd, cost.desired_hourly_usd, cost.maximum_hourly_usd
     while_stopped = f"{_by_hour_and_month(stopped)} while stopped; when started " if stopped != desired else ""
     yield Text(f"cost: {while_stopped}{_by_hour_and_month(desired)}; at the largest size {_by_hour_and_month(most)}", style="bold")
     for item in cost.unpriced:
-        yield Text(f"  without a price: {item.address}: {item.what}", style="yellow")
-    yield Text(f"  {cost.source}, {cost.region}, {cost.priced_at}", style="dim")
+        why = f": {item.note}" if item.note else ""
+        yield Text(f"  without a price, and not in the totals: {item.address}: {item.what}{why}", style="yellow")
+    yield Text(f"  {', '.join(filter(None, (cost.source, cost.region, cost.priced_at)))}", style="dim")
 
 
 def _by_hour_and_month(hourly: Decimal) -> str:

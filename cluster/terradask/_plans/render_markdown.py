@@ -159,12 +159,13 @@ def _cost(report: WorkspaceReport) -> Iterator[Section]:
         return
     rows, notes = [], []
     for stack, cost in costs:
-        if cost.problem is not None:
-            notes.append(f"no prices for {code(stack)}: {escaped(cost.problem)}")
+        if cost.has_no_price:
+            notes.append(f"no prices for {code(stack)}: {escaped(cost.problem or '')}")
             continue
         rows += [*map(_cost_item, cost.items), *_cost_totals(stack, cost)]
         missing = f", {len(cost.unpriced)} without a price and not in the total" if cost.unpriced else ""
-        notes.append(f"{code(stack)}: {escaped(cost.source)}, {escaped(cost.region)}, {escaped(cost.priced_at)}{missing}")
+        origin = ", ".join(filter(None, (cost.source, cost.region, cost.priced_at)))
+        notes.append(f"{code(stack)}: {escaped(origin)}{missing}")
     head = (
         "| resource | what | USD an hour | desired | USD a month | at most | USD a month |\n|---|---|---|---|---|---|---|\n" if rows else ""
     )
