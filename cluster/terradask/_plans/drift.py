@@ -77,9 +77,10 @@ def _compared(kind: str, before: _Values, after: _Values, declared: list[tuple[s
     for name in _REPEATED.get(kind, ()):
         sides = [_facts(kind, name, side) for side in (before, after)]
         known = {fact for declared_kind, values in declared for fact in _declared_facts(name, after, declared_kind, values)}
-        if not sides[1] - known - sides[0]:
-            before.pop(name, None)
-            after.pop(name, None)
+        came = sides[1] - known - sides[0]
+        # What stayed would be shown, too, where a list's order changes.
+        before.pop(name, None)
+        after[name] = [item for item in after.get(name) or [] if _facts(kind, name, {name: [item]}) & came]
     return before, after
 
 
