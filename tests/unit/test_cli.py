@@ -312,6 +312,9 @@ def test_the_shell_completes_commands_options_and_stacks(nowhere: Path) -> None:
     assert "--format" in _completed("terradask plan --")
     assert _completed("terradask plan n") == {"network", "nightly"}
     assert _completed("terradask stop ") == {"etl", "nightly"}
+    (nowhere / "prod").mkdir()
+    (nowhere / "prod/terradask.toml").write_text("[clusters.reports]\n")
+    assert _completed("terradask -C prod stop ") == {"reports"}
 
 
 # ---- small parts ----------------------------------------------------------------------------------------------------
