@@ -67,6 +67,7 @@ def test_policy_and_cost_are_tables():
     waived = FINDING.waive(Waived("until the move", "2026-12-31"))
     text = to_markdown(whole(report(findings=(FINDING, waived), cost=COST)))
     assert "(blocked by policy)" in text
+    assert "blocked by policy: terradask apply refuses this plan" in report_to_text(report(findings=(FINDING, waived)))
     assert (
         "| <code>P1</code> | error | <code>aws_iam_role_policy.worker</code> | allows everything<br><sub>name the actions</sub> |" in text
     )

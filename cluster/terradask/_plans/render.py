@@ -103,6 +103,8 @@ def _plan_lines(report: PlanReport, *, details: bool) -> Iterator[Text]:
     from rich.text import Text
 
     yield Text(report.summary.headline, style="bold")
+    if report.blocked:
+        yield Text("blocked by policy: terradask apply refuses this plan", style="bold red")
     yield from _dangers(report.dangers)
     yield from _findings(report.findings)
     yield from _body(report.summary, details=details)
