@@ -201,9 +201,9 @@ class PlanningWorkspace(WorkspaceBase):
 
     def report(self, plan: Plan) -> PlanReport:
         """Return what a reviewer has to know of a plan: its summary, policy, cost, what runs on what it changes, where it comes from."""
-        from terradask._plans.report_sources import report_on
+        from terradask._plans.report_sources import report_on, workspace_commit
 
-        return report_on(self, plan)
+        return report_on(self, plan, commit=workspace_commit(self))
 
     def drift(self, stacks: Iterable[str] | None = None) -> dict[str, PlanSummary]:
         """Look for what was changed beside Terraform since it last looked. Nothing changes, neither in AWS nor in a state.

@@ -149,6 +149,15 @@ def test_second_plan_of_the_network_is_clean(workspace: Workspace):
     assert (report.verdict, report.running, report.context.account) == ("no changes", (), "123456789012")
 
 
+def test_state_and_plans_stay_out_of_version_control(workspace: Workspace):
+    subprocess.run(["git", "init", "--quiet", str(workspace.root)], check=True)
+    shown = subprocess.run(
+        ["git", "-C", str(workspace.root), "status", "--short", "--untracked-files=all"], capture_output=True, text=True, check=True
+    )
+    shutil.rmtree(workspace.root / ".git")
+    assert shown.stdout.splitlines() == ["?? terradask.lock.json", "?? terradask.toml"]
+
+
 def test_unchanged_stacks_are_found_without_planning_them(
     workspace: Workspace, machine: Callable[[str], Path], events: list[ProgressEvent]
 ):

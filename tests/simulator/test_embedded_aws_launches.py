@@ -122,6 +122,9 @@ def test_a_templates_own_tags_and_second_version_work(network, wait_for):
         TagSpecifications=[{"ResourceType": "launch-template", "Tags": [{"Key": "a", "Value": "b"}]}],
     )["LaunchTemplate"]
     assert made["Tags"] == [{"Key": "a", "Value": "b"}]
+    network.ec2.create_tags(Resources=[made["LaunchTemplateId"]], Tags=[{"Key": "later", "Value": "c"}])
+    (shown,) = network.ec2.describe_launch_templates(LaunchTemplateIds=[made["LaunchTemplateId"]])["LaunchTemplates"]
+    assert {tag["Key"] for tag in shown["Tags"]} == {"a", "later"}
     network.ec2.create_launch_template_version(
         LaunchTemplateId=made["LaunchTemplateId"],
         LaunchTemplateData={"ImageId": "ami-12c6146b", "InstanceType": "m6i.large", "UserData": "aGVsbG8="},

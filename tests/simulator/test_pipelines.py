@@ -258,11 +258,18 @@ def test_a_plan_is_reviewed_applied_as_it_was_reviewed_and_watched(
     # The simulator keeps locked answers elsewhere; a repository has the file.
     lock.write_text("{}")
     try:
+        reviewed = settings.read_text()
+        settings.write_text(f"{reviewed}\n[policy]\nmax_hourly_cost_usd = 0.01\n")
+        assert "blocked by policy" in planning.run("ci/plan.sh", code=8)
+        assert (github.folder / "report/report.md").exists()
+        assert not sealed.exists()
+
+        settings.write_text(reviewed)
         planning.run("ci/plan.sh")
         assert {path.name for path in (github.folder / "report").iterdir()} == {"report.md", "report.json", "etl.sarif"}
         assert not (github.folder / "plan").exists()
         github.run("python3", "ci/github.py", "comment", "report")
-        reviewed, kept = settings.read_text(), sealed.read_bytes()
+        kept = sealed.read_bytes()
 
         # Another branch was merged meanwhile.
         settings.write_text(reviewed.replace("max_workers = 20", "max_workers = 30"))

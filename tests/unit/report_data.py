@@ -24,8 +24,9 @@ COST = CostEstimate(
     (
         CostItem("aws_nat_gateway.a", "NAT gateway", Decimal("0.045"), note="traffic is extra"),
         CostItem("aws_autoscaling_group.workers", "m6i.xlarge", Decimal("0.192"), desired=0, maximum=10),
-        CostItem("aws_autoscaling_group.workers", "x9.huge", None),
+        CostItem("aws_autoscaling_group.workers", "x9.huge", None, note="no price of x9.huge: not found"),
     ),
+    problem="no price of x9.huge: not found",
 )
 
 

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import click
 import pytest
@@ -192,6 +194,25 @@ def test_a_stack_and_a_saved_plan_exclude_each_other(nowhere: Path) -> None:
     assert "exclude each other" in done.stderr
 
 
+def test_nobody_deploys_a_name_that_nobody_has_heard_of_without_being_asked() -> None:
+    from terradask.cli._apply import _refuse_unheard_of
+    from terradask.errors import ClusterNotFound
+
+    deployed = {"by-hand"}
+    workspace: Any = SimpleNamespace(
+        settings=SimpleNamespace(clusters={"etl": None}),
+        deployment=lambda name: SimpleNamespace(exists=name in deployed),
+        unfinished=lambda: ["half-made"],
+    )
+    _refuse_unheard_of(workspace, ("network", "etl", "by-hand", "half-made"))
+    with pytest.raises(ClusterNotFound, match="plan") as refused:
+        _refuse_unheard_of(workspace, ("plan",))
+    assert "etl" in str(refused.value.allowed)
+    assert "--plan" in str(refused.value.advice)
+    workspace.settings.clusters = {}
+    _refuse_unheard_of(workspace, ("plan",))
+
+
 def test_no_credentials(nowhere: Path) -> None:
     done = terradask("list")
     assert done.returncode == 3
@@ -291,6 +312,9 @@ def test_the_shell_completes_commands_options_and_stacks(nowhere: Path) -> None:
     assert "--format" in _completed("terradask plan --")
     assert _completed("terradask plan n") == {"network", "nightly"}
     assert _completed("terradask stop ") == {"etl", "nightly"}
+    (nowhere / "prod").mkdir()
+    (nowhere / "prod/terradask.toml").write_text("[clusters.reports]\n")
+    assert _completed("terradask -C prod stop ") == {"reports"}
 
 
 # ---- small parts ----------------------------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ def test_drift_is_what_somebody_did_and_no_noise(changed: PlanSummary):
     assert [change.address for change in changed.drift] == ["aws_cloudwatch_log_group.hosts", "aws_security_group.scheduler"]
     assert [(a.path, a.before, a.after) for a in changed.drift[0].attributes] == [("retention_in_days", 30, 7)]
     ports = [a.after for a in changed.drift[1].attributes if a.path.endswith("from_port")]
-    assert 22 in ports
+    assert ports == [22], "the rules that stay are no part of it"
 
 
 def test_drift_without_the_rule_by_hand_is_empty():
@@ -195,6 +195,23 @@ def test_ingress_that_narrows_is_no_danger():
     assert _dangers(_rule("10.0.0.0/8", 22, 22), _rule("10.0.0.0/8"), kind=kind) == ["lets 10.0.0.0/8 in at tcp 22"]
     assert _dangers({"referenced_security_group_id": "sg-1", "ip_protocol": "-1"}, kind=kind) == []
     assert _dangers({"cidr_ipv6": "::/0", "ip_protocol": "-1"}, kind=kind) == ["lets ::/0 in at every port - the whole internet"]
+
+
+def test_a_rule_with_another_name_that_lets_in_no_more_is_no_danger():
+    kind = "aws_vpc_security_group_ingress_rule"
+    old = _resource(None, {**_rule("10.0.0.0/8"), "security_group_id": "sg-1"}, kind=kind, actions=["delete"])
+    narrow = _resource({**_rule("10.0.0.0/9"), "security_group_id": "sg-1"}, kind=kind)
+    wide = _resource({**_rule("0.0.0.0/1"), "security_group_id": "sg-1"}, kind=kind)
+    elsewhere = _resource({**_rule("10.0.0.0/9"), "security_group_id": "sg-2"}, kind=kind)
+    found = {
+        name: [d.text for d in _summary({"resource_changes": [*old["resource_changes"], *new["resource_changes"]]}).dangers]
+        for name, new in (("narrow", narrow), ("wide", wide), ("elsewhere", elsewhere))
+    }
+    assert found == {
+        "narrow": ["is destroyed"],
+        "wide": ["is destroyed", "lets 0.0.0.0/1 in at tcp 8786-8787"],
+        "elsewhere": ["is destroyed", "lets 10.0.0.0/9 in at tcp 8786-8787"],
+    }
 
 
 def test_ingress_inside_of_a_security_group_is_seen():
@@ -282,6 +299,22 @@ def test_among_the_noise_a_real_change_stays(clean: dict[str, Any], address: str
     assert entry["change"]["after"][name] != value
     entry["change"]["after"][name] = value
     assert [change.address for change in _summary(clean).drift] == [address]
+
+
+@pytest.mark.parametrize(
+    ("address", "name", "old"),
+    [
+        ("aws_route_table.private-us-east-1b", "route", {"cidr_block": "0.0.0.0/0", "nat_gateway_id": "nat-0of0before"}),
+        ("aws_security_group.scheduler", "ingress", {"protocol": "tcp", "from_port": 8786, "to_port": 8787, "cidr_blocks": ["10.0.0.0/8"]}),
+        ("aws_iam_role.worker", "inline_policy", {"name": "terradask", "policy": '{"Statement": []}'}),
+    ],
+)
+def test_what_the_last_apply_changed_in_another_resource_is_no_drift(clean: dict[str, Any], address: str, name: str, old: dict[str, Any]):
+    change = next(e for e in clean["resource_drift"] if e["address"] == address)["change"]
+    change["before"][name] = [old]
+    assert _summary(clean).drift == ()
+    change["after"][name] = [*change["after"][name], {**old, "name": "by hand", "cidr_blocks": ["11.0.0.0/8"], "cidr_block": "11.0.0.0/8"}]
+    assert [c.address for c in _summary(clean).drift] == [address]
 
 
 def test_an_address_without_its_gateway_is_drift(clean: dict[str, Any]):

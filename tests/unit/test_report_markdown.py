@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from terradask._plans.documents import DocumentChange
 from terradask._plans.impact import RunningCluster
+from terradask._plans.render import report_to_text
 from terradask._plans.render_markdown import MARKDOWN_LIMIT, to_markdown
 from terradask._plans.summary import Change
 from terradask._plans.values import AttributeChange
+from terradask.cost.estimate import CostEstimate, CostItem
 from terradask.policy.findings import Waived
 
 from .report_data import COST, FINDING, large, of_changes, report, whole
@@ -63,6 +67,7 @@ def test_policy_and_cost_are_tables():
     waived = FINDING.waive(Waived("until the move", "2026-12-31"))
     text = to_markdown(whole(report(findings=(FINDING, waived), cost=COST)))
     assert "(blocked by policy)" in text
+    assert "blocked by policy: terradask apply refuses this plan" in report_to_text(report(findings=(FINDING, waived)))
     assert (
         "| <code>P1</code> | error | <code>aws_iam_role_policy.worker</code> | allows everything<br><sub>name the actions</sub> |" in text
     )
@@ -71,6 +76,28 @@ def test_policy_and_cost_are_tables():
     assert "| <code>aws_autoscaling_group.workers</code> | m6i.xlarge | $0.1920 | 0 | $0.00 | 10 | $1,401.60 |" in text
     assert "**$32.85**" in text
     assert "AWS Price List API, us-east-1, 2026-11-01, 1 without a price" in text
+    assert "no price of x9.huge: not found" in text
+    in_terminal = report_to_text(report(cost=COST))
+    assert "cost: $0.0450 an hour, $32.85 a month" in in_terminal
+    assert "without a price, and not in the totals: aws_autoscaling_group.workers: x9.huge: no price of x9.huge: not found" in in_terminal
+
+
+def test_without_any_price_the_reason_stands_in_the_place_of_totals():
+    none = CostEstimate("us-east-1", "AWS Price List API", "", (CostItem("aws_nat_gateway.a", "NAT gateway", None),), problem="no answer")
+    assert "cost: no prices: no answer" in report_to_text(report(cost=none))
+    assert "no prices for <code>network</code>: no answer" in to_markdown(whole(report(cost=none)))
+
+
+def test_what_a_stopped_cluster_costs_stands_beside_what_a_started_one_does():
+    items = (
+        CostItem("aws_secretsmanager_secret.keys", "secret", Decimal("0.001")),
+        CostItem("aws_autoscaling_group.workers", "m6i.xlarge", Decimal("0.2"), desired=4, maximum=10, while_stopped=False),
+    )
+    of_cluster = report(stack="etl", cost=CostEstimate("us-east-1", "AWS Price List API", "2026-11-01", items))
+    assert "| **etl** | while stopped |  |  | $0.73 |  | $0.73 |" in to_markdown(whole(of_cluster))
+    in_terminal = "cost: $0.0010 an hour, $0.73 a month while stopped; when started $0.8010 an hour, $584.73 a month; at the largest size"
+    assert in_terminal in report_to_text(of_cluster)
+    assert "while stopped" not in to_markdown(whole(report(cost=COST)))
 
 
 def test_running_clusters_that_are_hit_stand_first():
@@ -92,7 +119,7 @@ def test_several_stacks_are_told_apart():
 
 def test_no_change_is_short():
     text = to_markdown(whole(of_changes()))
-    assert "(no changes)" in text
+    assert "## network: no changes\n" in text
     assert len(text) < 600
 
 

@@ -45,11 +45,13 @@ class FakeWorkspace:
 
 @pytest.fixture(autouse=True)
 def _reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    def report_on(_workspace: Any, plan: Any) -> PlanReport:
+    def report_on(_workspace: Any, plan: Any, *, commit: str | None) -> PlanReport:
+        assert commit == "0123abcd"
         return of_changes(stack=plan.stack)
 
     monkeypatch.setattr(several, "report_on", report_on)
-    monkeypatch.setattr(several, "context_of", lambda workspace: CONTEXT)
+    monkeypatch.setattr(several, "context_of", lambda workspace, commit: CONTEXT)
+    monkeypatch.setattr(several, "workspace_commit", lambda workspace: "0123abcd")
     monkeypatch.setattr(several, "_unchanged", lambda workspace, names: tuple(name for name in names if name == "b"))
 
 
@@ -60,6 +62,14 @@ def test_the_network_and_every_declared_cluster_by_default():
     assert plans.report.stack is None
     assert plan_stacks(workspace, ["a"]).report.stack == "a"
     assert in_order(["a", "network", "b", "a"]) == ["network", "a", "b"]
+
+
+def test_the_commit_is_asked_for_before_a_plan_writes_anything(monkeypatch: pytest.MonkeyPatch):
+    planned_before: list[int] = []
+    monkeypatch.setattr(several, "workspace_commit", lambda workspace: planned_before.append(len(workspace.planned)) or "0123abcd")
+    workspace: Any = FakeWorkspace("a", "b")
+    plan_stacks(workspace)
+    assert planned_before == [0]
 
 
 def test_without_a_network_clusters_wait():

@@ -37,7 +37,7 @@ def test_a_lock_is_read_from_its_object_and_from_what_terraform_prints():
     lock = LockInfo.from_json(content.encode())
     assert lock == _lock()
     assert lock.seconds == NOW + 2.5
-    assert lock.describe() == f"locked by {MINE} since {SINCE} (apply)"
+    assert lock.describe() == f"locked by {MINE} since 2027-01-15T08:00:02Z (apply)"
     assert LockInfo.from_text("  ID:  one\n  Created:   2027-01-15 08:00:02.123456789 +0000 UTC\n").seconds == pytest.approx(NOW + 2.123456)
 
 
@@ -71,6 +71,19 @@ def test_what_another_program_wrote_is_a_lock_too_with_an_id_of_its_own():
 )
 def test_a_lock_is_void_only_when_its_process_is_known_to_have_ended(lock: LockInfo, note: dict[str, Any] | None, proven: bool):
     assert (proof_of_end(lock, note) is not None) is proven
+
+
+@pytest.mark.parametrize(
+    ("since", "shown"),
+    [
+        ("2026-11-20 11:42:16.278941143 +0000 UTC", "2026-11-20T11:42:16Z"),
+        ("2026-11-20T11:42:16.278941143Z", "2026-11-20T11:42:16Z"),
+        ("yesterday", "yesterday"),
+        (None, "an unknown time"),
+    ],
+)
+def test_a_lock_is_told_in_one_form_whoever_tells_of_it(since: str | None, shown: str):
+    assert LockInfo("id", "ana@laptop", since, "OperationTypeApply").describe() == f"locked by ana@laptop since {shown} (apply)"
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 
 from terradask._account.aws import Aws, is_loopback_endpoint
 from terradask._network.baseline import parse_baseline
+from terradask._runtime.deployment import Deployment
 from terradask.errors import (
     AccessDenied,
     BaselineFormat,
@@ -63,6 +65,19 @@ def test_denied_action_comes_from_the_message_or_the_call():
     assert isinstance(named, AccessDenied)
     assert isinstance(plain, AccessDenied)
     assert (named.action, plain.action) == ("ec2:DescribeVpcs", "DescribeVpcs")
+
+
+@pytest.mark.parametrize("method", [Deployment.start, Deployment.stop, Deployment.status])
+def test_starting_and_stopping_without_the_right_names_the_action(method: Callable[..., object], monkeypatch: pytest.MonkeyPatch):
+    def refused(_deployment: Deployment) -> object:
+        raise _refusal("AccessDenied", "User: x is not authorized to perform: autoscaling:SetDesiredCapacity on resource")
+
+    for name in ("descriptor", "groups", "exists"):
+        monkeypatch.setattr(Deployment, name, property(refused))
+    monkeypatch.setattr(Deployment, "current_run", refused)
+    with pytest.raises(AccessDenied) as caught:
+        method(Deployment(Aws("us-east-1"), "bucket", "etl"))
+    assert caught.value.action == "autoscaling:SetDesiredCapacity"
 
 
 def test_other_errors_pass():

@@ -42,6 +42,60 @@ def _gone(pid: int) -> bool:
     return False
 
 
+# A command whose helper keeps running when it is killed, as Terraform's providers do.
+WITH_HELPER = """
+    import subprocess, sys, time
+    descriptors = [int(text) for text in sys.argv[1:]]
+    helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], pass_fds=descriptors)
+    print("helper", helper.pid)
+    time.sleep(60)
+"""
+
+
+def _ends(pid: int) -> bool:
+    """Tell whether a process of another parent ends soon, reaped or not."""
+    for _ in range(50):
+        try:
+            if _gone(pid) or Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_a_killed_command_leaves_no_helper(tmp_path: Path):
+    started: list[int] = []
+    helpers: list[int] = []
+
+    def kill_it(line: str) -> None:
+        helpers.append(int(line.split()[1]))
+        os.kill(started[0], signal.SIGKILL)
+
+    done, _ = _follow(_script(tmp_path, WITH_HELPER), tmp_path, on_line=kill_it, on_started=started.append)
+    assert done.exit_code == -signal.SIGKILL
+    assert _ends(helpers[0])
+
+
+def test_what_a_killed_command_left_does_not_keep_the_folder(tmp_path: Path):
+    lock = FolderLock(tmp_path / "etl", limit_seconds=0)
+    with lock:
+        command = [*_script(tmp_path, WITH_HELPER), *map(str, lock.descriptors)]
+        killed = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True, pass_fds=lock.descriptors)
+        assert killed.stdout is not None
+        helper = int(killed.stdout.readline().split()[1])
+        lock.note("terraform apply", killed.pid)
+        # Nobody is there to see its end.
+    killed.kill()
+    killed.wait()
+    killed.stdout.close()
+    assert not _gone(helper)
+    with FolderLock(tmp_path / "etl", limit_seconds=0) as next_one:
+        assert next_one.killed is not None
+        assert next_one.killed["command"] == "terraform apply"
+    assert _ends(helper)
+
+
 def test_lines_arrive_while_the_command_runs(tmp_path: Path):
     command = _script(tmp_path, "import time\nprint('one')\ntime.sleep(0.5)\nprint('two')\nprint('unended', end='')")
     arrived: list[tuple[str, float]] = []

@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
 from terradask._plans.secrets import masked_text
 from terradask._plans.values import decoded
@@ -52,13 +52,38 @@ class Danger:
         return asdict(self)
 
 
+class Opening(NamedTuple):
+    """An address block that a rule lets in.
+
+    Parameters
+    ----------
+    block
+        The addresses.
+    ports
+        Protocol and ports, such as ``tcp 8786-8787``.
+    group
+        Id of the security group; empty where it isn't known yet.
+    """
+
+    block: str
+    ports: str
+    group: str
+
+
 def new_roles(resources: Iterable[Mapping[str, Any]]) -> frozenset[str]:
     """Return the names of the roles that a plan makes: what they may do widens nothing that is there."""
     made = (r["change"] for r in resources if r["type"] == "aws_iam_role" and "create" in r["change"]["actions"])
     return frozenset(str((change.get("after") or {}).get("name")) for change in made)
 
 
-def dangers_of(resource: Mapping[str, Any], action: str, because: str | None, roles_made: Collection[str] = ()) -> list[Danger]:
+def openings_before(resources: Iterable[Mapping[str, Any]]) -> frozenset[Opening]:
+    """Return whom the rules that a plan begins with let in: a rule with another name that lets in no more widens nothing."""
+    return frozenset(opening for r in resources for opening in _openings(r["type"], r["change"].get("before")))
+
+
+def dangers_of(
+    resource: Mapping[str, Any], action: str, because: str | None, roles_made: Collection[str] = (), open_before: Collection[Opening] = ()
+) -> list[Danger]:
     """Return what is dangerous in one entry of a plan's ``resource_changes``.
 
     Parameters
@@ -71,6 +96,8 @@ def dangers_of(resource: Mapping[str, Any], action: str, because: str | None, ro
         What forces a replacement.
     roles_made
         Names of the roles that the same plan makes.
+    open_before
+        Whom the other rules let in before, as `openings_before` returns it.
     """
     address, kind, change = resource["address"], resource["type"], resource["change"]
     found: list[Danger] = []
@@ -80,7 +107,7 @@ def dangers_of(resource: Mapping[str, Any], action: str, because: str | None, ro
     if action == "replace":
         found.append(Danger("replace", address, _sentence("is replaced", because, meaning)))
     if action in ("create", "update", "replace"):
-        found.extend(_ingress(address, kind, change))
+        found.extend(_ingress(address, kind, change, open_before))
         on_old_role = kind in _ON_ROLES and (change.get("after") or {}).get("role") not in (None, *roles_made)
         found.extend(_iam(address, "update" if on_old_role else action, change))
     return [Danger(danger.kind, danger.address, masked_text(danger.text)) for danger in found]
@@ -93,35 +120,34 @@ def _sentence(what: str, because: str | None, meaning: str | None) -> str:
 
 # ---- who is let in --------------------------------------------------------------------------------------------------
 
-_Opening = tuple[str, str]
 
-
-def _ingress(address: str, kind: str, change: Mapping[str, Any]) -> list[Danger]:
-    if kind not in _INGRESS_RULES:
-        return []
+def _ingress(address: str, kind: str, change: Mapping[str, Any], open_before: Collection[Opening]) -> list[Danger]:
     before, after = _openings(kind, change.get("before")), _openings(kind, change.get("after"))
-    new = [opening for opening in sorted(after) if not any(_covers(old, opening) for old in before)]
+    new = [opening for opening in sorted(after) if not any(_covers(old, opening) for old in (*before, *open_before))]
     return [
-        Danger("ingress", address, f"lets {source} in at {ports}{' - the whole internet' if _everyone(source) else ''}")
-        for source, ports in new
+        Danger(
+            "ingress", address, f"lets {opening.block} in at {opening.ports}{' - the whole internet' if _everyone(opening.block) else ''}"
+        )
+        for opening in new
     ]
 
 
-def _openings(kind: str, values: Any) -> set[_Opening]:
-    """Return sources by address block and ports; sources that are security groups let nobody in from outside."""
-    if not values:
+def _openings(kind: str, values: Any) -> set[Opening]:
+    """Return whom one resource lets in; sources that are security groups let nobody in from outside."""
+    if not values or kind not in _INGRESS_RULES:
         return set()
     if kind == "aws_security_group":
-        rules = values.get("ingress") or []
-        return {
-            (block, _ports(rule)) for rule in rules for block in [*(rule.get("cidr_blocks") or []), *(rule.get("ipv6_cidr_blocks") or [])]
-        }
-    if kind == "aws_security_group_rule":
-        if values.get("type") != "ingress":
-            return set()
-        blocks = [*(values.get("cidr_blocks") or []), *(values.get("ipv6_cidr_blocks") or [])]
-        return {(block, _ports(values)) for block in blocks}
-    return {(block, _ports(values)) for block in (values.get("cidr_ipv4"), values.get("cidr_ipv6")) if block}
+        rules, group = values.get("ingress") or [], values.get("id")
+    else:
+        rules, group = [values], values.get("security_group_id")
+    if kind == "aws_security_group_rule" and values.get("type") != "ingress":
+        return set()
+    return {Opening(block, _ports(rule), str(group or "")) for rule in rules for block in _blocks(rule)}
+
+
+def _blocks(rule: Mapping[str, Any]) -> list[str]:
+    several = [*(rule.get("cidr_blocks") or []), *(rule.get("ipv6_cidr_blocks") or [])]
+    return several + [block for block in (rule.get("cidr_ipv4"), rule.get("cidr_ipv6")) if block]
 
 
 def _ports(rule: Mapping[str, Any]) -> str:
@@ -132,16 +158,18 @@ def _ports(rule: Mapping[str, Any]) -> str:
     return f"{protocol} {first}" if first == last else f"{protocol} {first}-{last}"
 
 
-def _covers(old: _Opening, new: _Opening) -> bool:
-    if old[1] not in (new[1], "every port"):
+def _covers(old: Opening, new: Opening) -> bool:
+    if old.group != new.group or old.ports not in (new.ports, "every port"):
         return False
     try:
-        old_block, new_block = ipaddress.ip_network(old[0], strict=False), ipaddress.ip_network(new[0], strict=False)
+        old_block, new_block = ipaddress.ip_network(old.block, strict=False), ipaddress.ip_network(new.block, strict=False)
     except ValueError:
-        return old[0] == new[0]
+        return old.block == new.block
     if isinstance(old_block, ipaddress.IPv4Network) and isinstance(new_block, ipaddress.IPv4Network):
         return new_block.subnet_of(old_block)
-    return old_block == new_block
+    if isinstance(old_block, ipaddress.IPv6Network) and isinstance(new_block, ipaddress.IPv6Network):
+        return new_block.subnet_of(old_block)
+    return False
 
 
 def _everyone(block: str) -> bool:

@@ -14,7 +14,8 @@ from terradask._plans.values import decoded
 #: What the runtime owns.
 _RUNTIME = {"aws_autoscaling_group": ("desired_capacity", "predicted_capacity")}
 
-#: Lists on one resource that show what resources of another type declare, each an entry: what nobody declared is drift.
+#: Lists on one resource that show what resources of another type declare, each an entry: what came and nobody declared is drift.
+#: What went is none: an apply changed its resource after this one was read, or that resource's own drift tells it.
 _REPEATED = {
     "aws_security_group": ("ingress", "egress"),
     "aws_iam_role": ("inline_policy", "managed_policy_arns"),
@@ -76,9 +77,10 @@ def _compared(kind: str, before: _Values, after: _Values, declared: list[tuple[s
     for name in _REPEATED.get(kind, ()):
         sides = [_facts(kind, name, side) for side in (before, after)]
         known = {fact for declared_kind, values in declared for fact in _declared_facts(name, after, declared_kind, values)}
-        if sides[0] - known == sides[1] - known:
-            before.pop(name, None)
-            after.pop(name, None)
+        came = sides[1] - known - sides[0]
+        # What stayed would be shown, too, where a list's order changes.
+        before.pop(name, None)
+        after[name] = [item for item in after.get(name) or [] if _facts(kind, name, {name: [item]}) & came]
     return before, after
 
 

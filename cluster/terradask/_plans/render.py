@@ -1,4 +1,4 @@
-"""A plan for a terminal, as plain text, and as JSON. `_render_markdown` writes what goes into a pull request."""
+"""A plan for a terminal, as plain text, and as JSON. `render_markdown` writes what goes into a pull request."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 from terradask._plans.render_values import SIGNS, VERDICTS, assignment, origin, price
 from terradask._plans.summary import Change, PlanSummary
+from terradask._plans.values import top_level
 from terradask.cost.estimate import HOURS_PER_MONTH
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from rich.console import RenderableType
     from rich.text import Text
 
@@ -100,6 +103,8 @@ def _plan_lines(report: PlanReport, *, details: bool) -> Iterator[Text]:
     from rich.text import Text
 
     yield Text(report.summary.headline, style="bold")
+    if report.blocked:
+        yield Text("blocked by policy: terradask apply refuses this plan", style="bold red")
     yield from _dangers(report.dangers)
     yield from _findings(report.findings)
     yield from _body(report.summary, details=details)
@@ -142,18 +147,20 @@ def _cost(cost: CostEstimate) -> Iterator[Text]:
     from rich.text import Text
 
     yield Text()
-    if cost.problem is not None:
+    if cost.has_no_price:
         yield Text(f"cost: no prices: {cost.problem}", style="bold")
         return
-    desired, most = cost.desired_hourly_usd, cost.maximum_hourly_usd
-    yield Text(
-        f"cost: {price(desired, digits=4)} an hour, {price(desired * HOURS_PER_MONTH)} a month; "
-        f"at the largest size {price(most, digits=4)} an hour, {price(most * HOURS_PER_MONTH)} a month",
-        style="bold",
-    )
+    stopped, desired, most = cost.stopped_hourly_usd, cost.desired_hourly_usd, cost.maximum_hourly_usd
+    while_stopped = f"{_by_hour_and_month(stopped)} while stopped; when started " if stopped != desired else ""
+    yield Text(f"cost: {while_stopped}{_by_hour_and_month(desired)}; at the largest size {_by_hour_and_month(most)}", style="bold")
     for item in cost.unpriced:
-        yield Text(f"  without a price: {item.address}: {item.what}", style="yellow")
-    yield Text(f"  {cost.source}, {cost.region}, {cost.priced_at}", style="dim")
+        why = f": {item.note}" if item.note else ""
+        yield Text(f"  without a price, and not in the totals: {item.address}: {item.what}{why}", style="yellow")
+    yield Text(f"  {', '.join(filter(None, (cost.source, cost.region, cost.priced_at)))}", style="dim")
+
+
+def _by_hour_and_month(hourly: Decimal) -> str:
+    return f"{price(hourly, digits=4)} an hour, {price(hourly * HOURS_PER_MONTH)} a month"
 
 
 def _body(summary: PlanSummary, *, details: bool) -> Iterator[Text]:
@@ -186,8 +193,9 @@ def _terminal_change(change: Change, *, details: bool) -> list[Text]:
         line.append(f"  ({change.reason})", style="dim")
     lines = [line]
     if details or change.action != "create":
-        lines.extend(Text(f"      {assignment(attribute)}") for attribute in change.attributes)
+        lines.extend(Text(f"      {assignment(attribute)}") for attribute in change.values_beside_documents)
+        forcing = {top_level(path) for path in change.replaced_because_of}
         for document in change.documents:
-            lines.append(Text(f"      {document.path}, decoded:"))
+            lines.append(Text(f"      {document.path}, decoded:{'  # forces replacement' if document.path in forcing else ''}"))
             lines.extend(Text(f"        {part}", style=_DIFF_STYLES.get(part[:1], "")) for part in document.lines)
     return lines

@@ -64,7 +64,9 @@ def marker(context: ReportContext, stack: str | None = None) -> str:
 def _header(report: WorkspaceReport) -> str:
     context = report.context
     name = report.stack or f"workspace {context.workspace}"
-    title = f"{marker(context, report.stack)}\n## {escaped(name)}: {report.counts.text} ({VERDICTS[report.verdict]})\n"
+    counts, verdict = report.counts.text, VERDICTS[report.verdict]
+    said = counts if verdict == counts else f"{counts} ({verdict})"
+    title = f"{marker(context, report.stack)}\n## {escaped(name)}: {said}\n"
     where = f"workspace {context.workspace}, account {context.account}, {context.region}"
     return f"{title}{escaped(where)}\n"
 
@@ -157,27 +159,33 @@ def _cost(report: WorkspaceReport) -> Iterator[Section]:
         return
     rows, notes = [], []
     for stack, cost in costs:
-        if cost.problem is not None:
-            notes.append(f"no prices for {code(stack)}: {escaped(cost.problem)}")
+        if cost.has_no_price:
+            notes.append(f"no prices for {code(stack)}: {escaped(cost.problem or '')}")
             continue
-        rows += [*map(_cost_item, cost.items), _cost_total(stack, cost)]
+        rows += [*map(_cost_item, cost.items), *_cost_totals(stack, cost)]
         missing = f", {len(cost.unpriced)} without a price and not in the total" if cost.unpriced else ""
-        notes.append(f"{code(stack)}: {escaped(cost.source)}, {escaped(cost.region)}, {escaped(cost.priced_at)}{missing}")
-    head = "| resource | what | USD an hour | now | USD a month | at most | USD a month |\n|---|---|---|---|---|---|---|\n" if rows else ""
+        origin = ", ".join(filter(None, (cost.source, cost.region, cost.priced_at)))
+        notes.append(f"{code(stack)}: {escaped(origin)}{missing}")
+    head = (
+        "| resource | what | USD an hour | desired | USD a month | at most | USD a month |\n|---|---|---|---|---|---|---|\n" if rows else ""
+    )
     tail = "".join(f"\n<sub>{note}</sub>\n" for note in notes)
     yield Section("cost", _COST, f"\n### Cost\n\n{head}", rows or ["\n"], what="items", tail=tail)
 
 
 def _cost_item(item: CostItem) -> str:
     what = escaped(item.what) + (f"<br><sub>{escaped(item.note)}</sub>" if item.note else "")
-    now, most = (None if hourly is None else hourly * HOURS_PER_MONTH for hourly in (item.desired_hourly_usd, item.maximum_hourly_usd))
-    sizes = [str(item.desired), price(now), str(item.maximum), price(most)]
+    desired, most = (None if hourly is None else hourly * HOURS_PER_MONTH for hourly in (item.desired_hourly_usd, item.maximum_hourly_usd))
+    sizes = [str(item.desired), price(desired), str(item.maximum), price(most)]
     return row([code(item.address), what, price(item.unit_hourly_usd, digits=4), *sizes])
 
 
-def _cost_total(stack: str, cost: CostEstimate) -> str:
-    now, most = (price(hourly * HOURS_PER_MONTH) for hourly in (cost.desired_hourly_usd, cost.maximum_hourly_usd))
-    return row([f"**{escaped(stack)}**", "**total**", "", "", f"**{now}**", "", f"**{most}**"])
+def _cost_totals(stack: str, cost: CostEstimate) -> Iterator[str]:
+    hourly = (cost.stopped_hourly_usd, cost.desired_hourly_usd, cost.maximum_hourly_usd)
+    stopped, desired, most = (price(amount * HOURS_PER_MONTH) for amount in hourly)
+    yield row([f"**{escaped(stack)}**", "**total**", "", "", f"**{desired}**", "", f"**{most}**"])
+    if cost.stopped_hourly_usd != cost.desired_hourly_usd:
+        yield row([f"**{escaped(stack)}**", "while stopped", "", "", stopped, "", stopped])
 
 
 # ---- resources ------------------------------------------------------------------------------------------------------
@@ -197,8 +205,7 @@ def _resource(change: Change) -> str:
 
 
 def _values(change: Change) -> str:
-    shown_below = {document.path for document in change.documents}
-    known = [a for a in change.attributes if a.known and _top(a) not in shown_below]
+    known = [a for a in change.values_beside_documents if a.known]
     later = [a for a in change.attributes if not a.known]
     text = ""
     if known:
@@ -206,10 +213,6 @@ def _values(change: Change) -> str:
     if later:
         text += f"\nknown after apply: {', '.join(code(a.path) for a in later)}\n"
     return text
-
-
-def _top(attribute: AttributeChange) -> str:
-    return attribute.path.partition(".")[0].partition("[")[0]
 
 
 def _attribute(attribute: AttributeChange) -> str:

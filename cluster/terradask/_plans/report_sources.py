@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from terradask.policy.findings import PolicyFinding
 
 
-def report_on(workspace: PlanningWorkspace, plan: Plan) -> PlanReport:
+def report_on(workspace: PlanningWorkspace, plan: Plan, *, commit: str | None) -> PlanReport:
     """Return a plan's report. What an expert has to say of a plan is asked for here, from its `Plan.document` and the settings.
 
     Parameters
@@ -28,6 +28,8 @@ def report_on(workspace: PlanningWorkspace, plan: Plan) -> PlanReport:
         The plan's workspace.
     plan
         The plan.
+    commit
+        What `workspace_commit` returned before it was planned: a first plan writes the locked answers, into a file under version control.
     """
     findings: tuple[PolicyFinding, ...] = ()
     cost: CostEstimate | None = None
@@ -38,22 +40,27 @@ def report_on(workspace: PlanningWorkspace, plan: Plan) -> PlanReport:
         summary=plan.summary,
         findings=findings,
         cost=cost,
-        context=context_of(workspace),
+        context=context_of(workspace, commit=commit),
         expires_at=plan.basis.expires_at,
         running=running_on(workspace, plan.summary),
     )
 
 
-def context_of(workspace: PlanningWorkspace) -> ReportContext:
-    """Return where a workspace's plans come from."""
+def workspace_commit(workspace: PlanningWorkspace) -> str | None:
+    """Return the git commit of a workspace's settings, where they are a file of a checkout."""
     from terradask._plans.commit import commit_of
 
+    return None if workspace.settings_path is None else commit_of(workspace.settings_path.parent)
+
+
+def context_of(workspace: PlanningWorkspace, *, commit: str | None) -> ReportContext:
+    """Return where a workspace's plans come from."""
     return ReportContext(
         workspace=workspace.settings.workspace.name,
         account=workspace.account_id,
         region=workspace.region,
         terradask_version=terradask_version(),
-        commit=None if workspace.settings_path is None else commit_of(workspace.settings_path.parent),
+        commit=commit,
     )
 
 

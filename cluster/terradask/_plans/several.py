@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from terradask._plans.report import PlanReport, WorkspaceReport
-from terradask._plans.report_sources import context_of, report_on
+from terradask._plans.report_sources import context_of, report_on, workspace_commit
 from terradask._plans.secrets import masked_text
 from terradask.errors import BaselineFormat, NoBaseline, TerradaskError, TerraformCancelled
 from terradask_modules.names import NETWORK_STACK
@@ -64,6 +64,7 @@ def plan_stacks(
     changed_only: bool = False,
 ) -> Plans:
     """Plan several stacks; the parameters are those of `Workspace.plan`."""
+    commit = workspace_commit(workspace)
     names = in_order([NETWORK_STACK, *workspace.settings.clusters] if stacks is None else stacks)
     alone = names[0] if stacks is not None and len(names) == 1 else None
     waiting = _waiting(workspace, names) if not destroy else ()
@@ -77,7 +78,7 @@ def plan_stacks(
             continue
         try:
             plan = _plan(workspace, name, destroy=destroy, refresh=refresh)
-            reports.append(report_on(workspace, plan))
+            reports.append(report_on(workspace, plan, commit=commit))
             plans.append(plan)
         except TerraformCancelled:
             raise
@@ -87,7 +88,7 @@ def plan_stacks(
                 raise
             failed[name] = error
     report = WorkspaceReport(
-        context=reports[0].context if reports else context_of(workspace),
+        context=reports[0].context if reports else context_of(workspace, commit=commit),
         plans=tuple(reports),
         unchanged=unchanged,
         waiting=waiting,

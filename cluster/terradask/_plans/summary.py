@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from terradask._plans.dangers import Danger, dangers_of, new_roles
+from terradask._plans.dangers import Danger, dangers_of, new_roles, openings_before
 from terradask._plans.documents import DocumentChange, document_changes
 from terradask._plans.drift import real_drift
 from terradask._plans.values import AttributeChange, attribute_changes, top_level
@@ -66,6 +66,12 @@ class Change:
     def replaced_because_of(self) -> tuple[str, ...]:
         """The paths of the values that force a replacement."""
         return tuple(a.path for a in self.attributes if a.forces_replacement)
+
+    @property
+    def values_beside_documents(self) -> tuple[AttributeChange, ...]:
+        """The values that no document shows line by line."""
+        shown = {document.path for document in self.documents}
+        return tuple(a for a in self.attributes if top_level(a.path) not in shown)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON output."""
@@ -186,15 +192,16 @@ def summarise(document: Mapping[str, Any], *, stack: str, plan_hash: str) -> Pla
     changes: list[Change] = []
     dangers: list[Danger] = []
     configured = _configured(document)
-    roles = new_roles(document.get("resource_changes", []))
-    for resource in document.get("resource_changes", []):
+    resources = document.get("resource_changes", [])
+    roles, open_before = new_roles(resources), openings_before(resources)
+    for resource in resources:
         change = _change(resource, configured)
         # Data sources are read at every plan: only those that wait for the apply say something.
         if change.action == "no-op" or (change.action == "read" and not change.reason):
             continue
         changes.append(change)
         because = ", ".join(change.replaced_because_of) or None
-        dangers.extend(dangers_of(resource, change.action, because, roles))
+        dangers.extend(dangers_of(resource, change.action, because, roles, open_before))
     order = {action: index for index, action in enumerate(("delete", "replace", "update", "import", "create", "forget", "read"))}
     changes.sort(key=lambda change: (order.get(change.action, 9), change.address))
     severity = {kind: index for index, kind in enumerate(("destroy", "replace", "ingress", "iam"))}

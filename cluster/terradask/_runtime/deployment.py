@@ -12,7 +12,8 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from terradask._runtime.attachment import Attachment, attach, read_reports, read_scheduler
 from terradask._runtime.dask_config import portable_config
@@ -30,6 +31,23 @@ DEFAULT_WORKERS = 4
 
 #: Groups are looked at this often while they empty, which takes AWS a minute or so.
 _EMPTY_POLL_SECONDS = 0.5
+
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def _explained(
+    method: Callable[Concatenate[Deployment, Given], Result],
+) -> Callable[Concatenate[Deployment, Given], Result]:
+    """Let a method say what to do where AWS refuses, such as the action that is missing."""
+
+    @wraps(method)
+    def explained(deployment: Deployment, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        with deployment._aws.explained():
+            return method(deployment, *args, **kwargs)
+
+    return explained
 
 
 class Deployment:
@@ -111,6 +129,7 @@ class Deployment:
             return run
         return run if any(group.desired for group in self.groups.describe().values()) else None
 
+    @_explained
     def start(
         self,
         *,
@@ -172,6 +191,7 @@ class Deployment:
         self.groups.set_desired("workers", n)
         return run
 
+    @_explained
     def stop(self, *, wait_seconds: float = 0) -> None:
         """Stop the cluster: no instance in any group, no keys, the deployment kept.
 
@@ -203,6 +223,7 @@ class Deployment:
         """Whether somebody wanted this deployment gone and could not finish."""
         return self.objects.read(CLOSING) is not None
 
+    @_explained
     def status(self) -> DeploymentStatus:
         """Tell how the cluster is.
 

@@ -45,6 +45,9 @@ def synthesise(
         Stack -> its folder.
     """
     folder = out or loaded.out_dir
+    if out is None:
+        for own in (loaded.out_dir, loaded.state_dir):
+            _keep_out_of_git(own)
     return synthesize(
         loaded.settings,
         LockFile(network=network, clusters={name: answers.lock for name, answers in clusters.items()}),
@@ -55,6 +58,14 @@ def synthesise(
         lock_hcl=_provider_lock(loaded),
         cache_dir=_cache_dir(),
     )
+
+
+def _keep_out_of_git(folder: Path) -> None:
+    """Let a folder ignore itself: states and plans hold secrets in plain text."""
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        ignore.write_text("*\n")
 
 
 def _state_dir(loaded: LoadedSettings, out: Path) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -66,6 +67,30 @@ def is_alive(pid: int) -> bool:
         return False
     except PermissionError:
         return True
+    return True
+
+
+def end_group_of_dead(note: Mapping[str, Any]) -> bool:
+    """End what a killed Terraform has left: its providers wait for it for ever, and hold the folder's lock, which they inherited.
+
+    Parameters
+    ----------
+    note
+        The command that was last noted in the folder, as `FolderLock` writes it.
+
+    Returns
+    -------
+    bool
+        Whether there was something to end.
+    """
+    leader = note.get("child")
+    # The number of a group isn't given to a process as long as one is in the group: where there is such a process, the group is gone.
+    if not leader or is_alive(leader) or any(note.get(key) != here()[key] for key in ("host", "machine_id", "boot_id")):
+        return False
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return False
     return True
 
 

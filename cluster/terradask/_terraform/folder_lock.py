@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from terradask._state.lock_owner import here, is_alive, process_started
+from terradask._state.lock_owner import end_group_of_dead, here, is_alive, process_started
 from terradask.errors import FolderBusy
 
 _POLL_SECONDS = 0.1
@@ -38,7 +38,7 @@ class FolderLock:
     Notes
     -----
     Commands that change something inherit the lock's descriptor: when this process is killed, the folder stays locked until the
-    Terraform that it left behind has finished.
+    Terraform that it left behind has finished. What a killed Terraform left behind has nothing to finish: it is ended.
     """
 
     def __init__(self, folder: Path, *, limit_seconds: float, on_wait: Callable[[FolderBusy], None] | None = None) -> None:
@@ -120,11 +120,15 @@ class FolderLock:
 
     def _wait_for(self, stream: IO[str]) -> None:
         started = time.monotonic()
-        told = False
+        told = ended = False
         while True:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
+                if not ended and end_group_of_dead(self._read()):
+                    ended = True
+                    time.sleep(_POLL_SECONDS)
+                    continue
                 waited = time.monotonic() - started
                 busy = self._busy(waited)
                 if waited >= self._limit_seconds:

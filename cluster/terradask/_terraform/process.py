@@ -134,6 +134,7 @@ def follow(
             raise
         finally:
             if process.returncode is not None:
+                _end_group_if_killed(process)
                 on_ended(process.returncode)
         return Completed(process.returncode, "", _text(lines_of_err.read())[-_ERROR_TEXT_LIMIT:], stop.asked)
 
@@ -152,6 +153,13 @@ def _start(
         start_new_session=True,
         pass_fds=tuple(pass_fds),
     )
+
+
+def _end_group_if_killed(process: subprocess.Popen[bytes]) -> None:
+    """End what a command that was killed has left: Terraform's providers don't end by themselves, and keep what they inherited."""
+    if process.returncode < 0:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 class _Stop:

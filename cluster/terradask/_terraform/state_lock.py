@@ -74,7 +74,14 @@ class LockInfo:
     def describe(self) -> str:
         """Return who holds it since when, and for what."""
         doing = f" ({self.operation.removeprefix('OperationType').lower()})" if self.operation else ""
-        return f"locked by {self.holder or 'somebody'} since {self.since or 'an unknown time'}{doing}"
+        return f"locked by {self.holder or 'somebody'} since {self._moment or 'an unknown time'}{doing}"
+
+    @property
+    def _moment(self) -> str | None:
+        """When it was taken, to the second; as it is given where that can't be read."""
+        if self.seconds is None:
+            return self.since
+        return datetime.datetime.fromtimestamp(self.seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def locked_error(lock: LockInfo | str, common: Mapping[str, Any]) -> StateLocked:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import click
 
-from terradask.cli._invocation import Invocation, of
+from terradask.cli._invocation import FOLDER, Invocation, of
 
 
 class LazyGroup(click.Group):
@@ -70,6 +70,8 @@ def _go_to(ctx: click.Context, parameter: click.Parameter, folders: tuple[str, .
             os.chdir(folder)
         except OSError as error:
             raise click.BadParameter(f"{folder!r}: {error.strerror}", ctx, parameter) from error
+    # The shell's completion asks when this context is closed already.
+    ctx.meta[FOLDER] = Path.cwd()
 
 
 @click.group(

@@ -56,6 +56,8 @@ def apply(*, what: tuple[str, ...], saved: Path | None, start: bool, yes: bool, 
     workspace = Workspace.load(progress=story)
     applied: list[PlanReport] = []
     clusters: list[str] = []
+    if yes:
+        _refuse_unheard_of(workspace, stacks or ())
     for plans, reports in _rounds(workspace, story, folder, stacks):
         _apply(workspace, story, plans, reports, yes=yes)
         applied += reports
@@ -82,6 +84,22 @@ def _meant(what: Sequence[str], saved: Path | None) -> tuple[Path | None, tuple[
     if len(what) > 1:
         raise click.UsageError(f"{what[0]} is a folder of saved plans: name nothing beside it.")
     return path, None
+
+
+def _refuse_unheard_of(workspace: Workspace, stacks: Sequence[str]) -> None:
+    """Refuse a mistyped name, or that of a missing folder, in a workspace that declares clusters: nobody would be asked about it."""
+    from terradask.errors import ClusterNotFound
+
+    declared = sorted(workspace.settings.clusters)
+    others = [name for name in stacks if declared and name not in (NETWORK, *declared)]
+    unknown = [name for name in others if not workspace.deployment(name).exists]
+    for name in set(unknown) - set(workspace.unfinished() if unknown else ()):
+        raise ClusterNotFound(
+            f"nobody declared or deployed a cluster {name}, and no folder of saved plans has this name",
+            given=name,
+            allowed=f"with --yes: network, the declared clusters ({', '.join(declared)}), or those that are deployed",
+            advice=f"declare [clusters.{name}] in terradask.toml, name the folder of saved plans with --plan, or leave --yes out",
+        )
 
 
 def _rounds(workspace: Workspace, story: Story, folder: Path | None, stacks: Sequence[str] | None) -> Iterator[_Round]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 from click.shell_completion import CompletionItem, get_completion_class
+
+from terradask.cli._invocation import FOLDER
 
 
 @click.command(short_help="Print the shell's completion script")
@@ -21,11 +25,10 @@ def completion(shell: str) -> None:
     click.echo(kind(command, {}, "terradask", "_TERRADASK_COMPLETE").source())
 
 
-def complete_stack(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_stack(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a stack from what is declared or was synthesised here: no call of AWS at a key press."""
-    from pathlib import Path
-
-    names = {"network"} | {path.name for path in Path("cdktf.out/stacks").glob("*") if path.is_dir()} | _declared()
+    folder: Path = ctx.meta.get(FOLDER) or Path.cwd()
+    names = {"network"} | {path.name for path in (folder / "cdktf.out/stacks").glob("*") if path.is_dir()} | _declared(folder)
     return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
 
 
@@ -34,11 +37,9 @@ def complete_cluster(ctx: click.Context, parameter: click.Parameter, incomplete:
     return [item for item in complete_stack(ctx, parameter, incomplete) if item.value != "network"]
 
 
-def _declared() -> set[str]:
+def _declared(folder: Path) -> set[str]:
     import tomllib
-    from pathlib import Path
 
-    folder = Path.cwd()
     files = (parent / "terradask.toml" for parent in (folder, *folder.parents))
     found = next((file for file in files if file.is_file()), None)
     try:

@@ -29,10 +29,14 @@ def doctor(ctx: click.Context, fix: bool, toolchain: bool, as_json: bool) -> Non
     if as_json:
         result_json([finding.as_dict() for finding in findings])
     else:
+        width = max(len(finding.check) for finding in findings)
+        told: set[str] = set()
         for finding in findings:
             mark = click.style("ok     ", fg="green") if finding.ok else click.style("missing", fg="red", bold=True)
-            result(f"{mark}  {finding.check:<12} {finding.found}")
-            if finding.fix:
-                result(f"{'':<9}{'':<12} to do: {finding.fix}")
+            result(f"{mark}  {finding.check:<{width}} {finding.found}")
+            # Several checks wait for one thing, such as credentials.
+            if finding.fix and finding.fix not in told:
+                told.add(finding.fix)
+                result(f"{'':<9}{'':<{width}} to do: {finding.fix}")
     if any(not finding.ok and finding.check not in _NO_FAILURE for finding in findings):
         ctx.exit(_MISSING)

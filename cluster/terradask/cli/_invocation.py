@@ -12,6 +12,9 @@ import click
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+#: Where a context's ``meta`` holds the folder that ``-C`` named.
+FOLDER = "terradask.folder"
+
 
 @dataclass
 class Invocation:

@@ -114,6 +114,11 @@ class CostEstimate:
         return tuple(item for item in self.items if item.counted and item.unit_hourly_usd is None)
 
     @property
+    def has_no_price(self) -> bool:
+        """Whether prices are missing and none was found: there are no totals to show."""
+        return self.problem is not None and all(item.unit_hourly_usd is None for item in self._counted)
+
+    @property
     def stopped_hourly_usd(self) -> Decimal:
         """What is paid by the hour while no cluster runs: all of a network, a cluster's secret."""
         return sum((item.desired_hourly_usd or Decimal() for item in self._counted if item.while_stopped), Decimal())

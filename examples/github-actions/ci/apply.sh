@@ -7,7 +7,7 @@ openssl enc -d -aes-256-cbc -pbkdf2 -iter 600000 -pass env:PLAN_KEY -in plan.sea
 	tar --extract --gzip plan terradask.lock.json
 
 code=0
-terradask apply plan --yes || code=$?
+terradask apply --plan plan --yes || code=$?
 case "$code" in
 5) echo "refused: something has changed since the review. Plan again: open a pull request, an empty commit will do." >&2 ;;
 8) echo "refused: a policy stops this plan. Change it, or waive the finding in terradask.toml." >&2 ;;

@@ -1,8 +1,9 @@
-"""A launch template's own tags stay out of its data, and every version's user data is read.
+"""A launch template's own tags stay out of its data, and later ones are shown; every version's user data is read.
 
 moto copies the tags of CreateLaunchTemplate into the template's data, where the Terraform provider sees a
 ``tag_specifications`` block that nobody wrote: a plan that never becomes empty. It decodes user data for the first
-version only; an instance of the second version then fails to launch.
+version only; an instance of the second version then fails to launch. It shows the tags of the template's birth for ever,
+so that the plan after a new tag is that tag again.
 """
 
 from __future__ import annotations
@@ -35,4 +36,5 @@ def install() -> None:
         return create_version(template, data, description)
 
     LaunchTemplateBackend.create_launch_template = create_launch_template
+    LaunchTemplate.tags = property(lambda template: template.get_tags(), lambda template, tags: None)
     LaunchTemplate.create_version = create_launch_template_version
