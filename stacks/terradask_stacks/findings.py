@@ -23,7 +23,6 @@ _TYPE_WORDS = {
     "bool_parsing": "true or false",
     "list_type": "a list",
     "dict_type": "a table",
-    "missing": "this key is needed",
 }
 
 
@@ -89,8 +88,14 @@ def _finding(detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str,
         where=where,
         problem=detail["msg"],
         given=None if kind == "missing" else detail["input"],
-        allowed=_TYPE_WORDS.get(kind) or _limits(context),
+        allowed=_described(model, detail["loc"]) if kind == "missing" else _TYPE_WORDS.get(kind) or _limits(context),
     )
+
+
+def _described(model: type[BaseModel], location: Sequence[int | str]) -> str | None:
+    """Return what a setting is for, as its field says it."""
+    field = _model_at(model, location[:-1]).model_fields.get(str(location[-1]))
+    return None if field is None or field.description is None else field.description.removesuffix(".")
 
 
 def _where(location: Sequence[int | str], origins: Mapping[str, str], prefix: str) -> str:
@@ -120,12 +125,16 @@ def _limits(context: Mapping[str, Any]) -> str | None:
 
 
 def _keys_at(model: type[BaseModel], location: Sequence[int | str]) -> list[str]:
+    return list(_model_at(model, location).model_fields)
+
+
+def _model_at(model: type[BaseModel], location: Sequence[int | str]) -> type[BaseModel]:
     current: type[BaseModel] = model
     for part in location:
         field = current.model_fields.get(str(part))
         inner = _model_in(field.annotation) if field is not None else None
         current = inner or current
-    return list(current.model_fields)
+    return current
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

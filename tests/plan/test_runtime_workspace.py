@@ -365,17 +365,6 @@ def test_doctor_finds_everything(workspace: Workspace, monkeypatch: pytest.Monke
     assert all(f.fix for f in broken.values() if not f.ok)
 
 
-def test_app_of_the_cdktf_command_writes_what_terradask_writes(workspace: Workspace, tmp_path: Path):
-    shutil.rmtree(workspace.root / "cdktf.out", ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "terradask.app"], cwd=workspace.root, check=True)
-    text = (workspace.root / "cdktf.out/stacks/network/cdk.tf.json").read_bytes()
-    shutil.rmtree(workspace.root / "cdktf.out")
-    folder = workspace.synth()["network"]
-    assert (folder / "cdk.tf.json").read_bytes() == text
-    assert json.loads(text)["terraform"]["backend"]["local"]["path"] == "../../../.terradask/state/network.tfstate"
-    assert (workspace.synth(out=tmp_path)["network"] / "cdk.tf.json").is_file()
-
-
 def _state_of_the_network(workspace: Workspace) -> Path:
     return workspace.root / ".terradask/state/network.tfstate"
 

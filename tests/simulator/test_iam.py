@@ -1,4 +1,4 @@
-"""With IAM evaluated at the door, hosts live on their roles alone, and what their roles don't allow is refused."""
+"""With IAM evaluated at the door, what the roles of hosts don't allow is refused; they live on them in every test beside this."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from distributed import Client
 
-from terradask import Cluster
 from terradask_simulator import Simulator
-from terradask_simulator.iam import denied_by, needless
 
 from .acting import ACCOUNT, REGION, Account, host, refused
 
@@ -24,9 +21,6 @@ BUCKET = f"terradask-default-{ACCOUNT}-{REGION}"
 #: A workspace whose names begin like those of the other one.
 OTHER = "default-two"
 OTHER_BUCKET = f"terradask-{OTHER}-{ACCOUNT}-{REGION}"
-
-#: What this life doesn't show: a retired worker's leaving.
-UNSEEN = {"autoscaling:TerminateInstanceInAutoScalingGroup"}
 
 
 @pytest.fixture(scope="module")
@@ -51,32 +45,6 @@ def a_subnet(ec2: Any) -> str:
     """Return a subnet of the workspace."""
     found = ec2.describe_subnets(Filters=[{"Name": "tag:terradask:workspace", "Values": ["default"]}])
     return str(found["Subnets"][0]["SubnetId"])
-
-
-def test_a_whole_life_on_the_hosts_roles(strict: Simulator, wait_for: Any) -> None:
-    strict.reset_calls()
-    with Cluster("life", n_workers=1, wait_for_workers=True, max_workers=3) as cluster:
-        with Client(cluster) as client:
-            assert client.submit(sum, [1, 2, 3]).result(20) == 6
-            cluster.scale(2)
-            cluster.wait_for_workers(2, timeout=60)
-            cluster.scale(1)
-            wait_for(lambda: len(cluster.observed) == 1)
-        instances = {one.instance_id for one in strict.hosts() if one.cluster == "life"}
-        with Client(cluster.scheduler_address, security=cluster.security) as client:
-            client.shutdown()
-        # The scheduler's host brings all groups to zero: nobody else is there to do it.
-        wait_for(lambda: not instances & set(strict.running_instances()), seconds=30)
-
-    requests = strict.requests()
-    with contextlib.closing(strict.client("iam")) as iam:
-        for role in ("terradask-default-scheduler", "terradask-default-worker"):
-            logged = requests[f"arn:aws:iam::{ACCOUNT}:role/{role}"]
-            policy = iam.get_role_policy(RoleName=role, PolicyName=role)["PolicyDocument"]
-            asked = [one.request for one in logged]
-            assert [one.request for one in logged if not one.allowed] == []
-            assert denied_by(policy, asked) == []
-            assert {action for _, action in needless(policy, asked)} <= UNSEEN
 
 
 @pytest.fixture(scope="module")

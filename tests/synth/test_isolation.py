@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -101,6 +102,15 @@ def test_a_roles_rights_name_the_one_cluster(role: str) -> None:
     both = {"aws:ResourceTag/terradask:workspace": "default", "aws:ResourceTag/terradask:cluster": "etl"}
     assert conditions
     assert all(condition == both for condition in conditions)
+
+
+@pytest.mark.parametrize("role", ["scheduler", "worker"])
+def test_a_shared_role_takes_the_same_actions(role: str) -> None:
+    def actions(where: PolicyScope) -> set[str]:
+        found = (statement["Action"] for statement in host_statements(where, role))
+        return {action for one in found for action in ([one] if isinstance(one, str) else one)}
+
+    assert actions(WHERE) == actions(replace(WHERE, cluster=None))
 
 
 def test_rights_beside_the_workspace_come_from_the_network(network: Resources, cluster: Resources) -> None:

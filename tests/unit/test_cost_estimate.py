@@ -111,6 +111,18 @@ def test_a_missing_price_is_no_zero():
     assert cost.as_dict()["unpriced"] == ["aws_nat_gateway.nat-us-east-1a: NAT gateway"]
 
 
+def test_a_reason_that_holds_for_many_prices_is_said_once():
+    class Silent(FixedPrices):
+        def look_up(self, keys: Iterable[PriceKey]) -> Quotes:
+            return Quotes("a test's price list", {}, dict.fromkeys(keys, "AWS doesn't answer"))
+
+    network, cluster = estimate(plan("network"), Silent()), estimate(plan("cluster"), Silent(), hosts=HOSTS)
+    assert str(network.problem).count("doesn't answer") == str(cluster.problem).count("doesn't answer") == 1
+    assert str(network.problem).startswith("no price of public-ipv4 us-east-1, nat-gateway us-east-1, ")
+    assert all(str(item.note).count("doesn't answer") == 1 for item in cluster.unpriced)
+    assert " and 2 more: AWS doesn't answer" in str(cluster.problem)
+
+
 def test_a_missing_spot_price_leaves_the_totals_whole(cluster):
     class WithoutSpot(FixedPrices):
         def look_up(self, keys: Iterable[PriceKey]) -> Quotes:

@@ -130,7 +130,7 @@ def test_the_tables_of_names_say_what_aws_says():
 # ---- properties -----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(ASKS, SUPPLIES)
 def test_the_choice_satisfies_the_ask_and_leaves_no_cheaper_type_out(ask: dict[str, Any], supply: dict[str, Any]):
     choice, fitting = pick(ask, supply), expected(ask, supply)

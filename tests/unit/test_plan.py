@@ -234,6 +234,10 @@ def test_policies_are_compared_by_meaning():
     assert _dangers(_policy(allow), _policy(limited)) == ["allows s3:GetObject on *"]
     deny = {"Effect": "Deny", "Action": "s3:*", "Resource": "*"}
     assert _dangers(_policy(allow), _policy(allow, deny)) == ["no longer denies s3:* on *"]
+    more = {"Effect": "Allow", "Action": ["s3:PutObject", "s3:DeleteObject"], "Resource": ["b/*", "c/*"]}
+    assert _dangers(_policy(allow, more), _policy(allow, deny)) == [
+        "no longer denies s3:* on *; allows s3:DeleteObject, s3:PutObject on b/*; allows s3:DeleteObject, s3:PutObject on c/*"
+    ]
     everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}
     assert _dangers(_policy(everything)) == ["allows * on *"]
     trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "*"}}

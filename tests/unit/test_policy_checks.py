@@ -115,6 +115,23 @@ def test_rules_that_a_group_repeats_are_one_finding_and_those_by_hand_another() 
 
     assert found(repeated) == [("P2", f"{RULE}.in")]
     assert found(by_hand) == [("P2", "aws_security_group.scheduler")]
+    (finding,) = evaluate(by_hand, settings=PolicySettings(), today=TODAY)
+    assert "Terraform, which removes no rule but its own: remove it" in str(finding.advice)
+    (finding,) = evaluate(repeated, settings=PolicySettings(), today=TODAY)
+    assert "name the addresses" in str(finding.advice)
+    written = {"resources": [{"address": "aws_security_group.scheduler", "expressions": {"ingress": {}}}]}
+    (finding,) = evaluate(plan(group("0.0.0.0/0"), configuration=written), settings=PolicySettings(), today=TODAY)
+    assert "name the addresses" in str(finding.advice)
+
+
+def test_a_rule_that_the_plan_removes_or_narrows_is_not_held_against_its_group() -> None:
+    inline = {"from_port": 443, "to_port": 443, "protocol": "tcp", "cidr_blocks": ["0.0.0.0/0"]}
+    group = resource("aws_security_group.scheduler", {"id": "sg-1", "ingress": [inline]}, ("no-op",))
+    narrow = {**OPEN, "cidr_ipv4": "203.0.113.0/24"}
+
+    assert found(plan(group, resource(f"{RULE}.in", None, ("delete",), before=OPEN))) == []
+    assert found(plan(group, resource(f"{RULE}.in", narrow, ("update",), before=OPEN))) == []
+    assert found(plan(group, resource(f"{RULE}.in", None, ("forget",), before=OPEN))) == [("P2", "aws_security_group.scheduler")]
 
 
 def test_groups_that_were_given_by_their_ids_are_known_by_who_carries_them() -> None:

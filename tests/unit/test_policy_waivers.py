@@ -11,9 +11,12 @@ import pytest
 
 from terradask.errors import SettingsError
 from terradask.policy import PolicyFinding, Waived, blocking
-from terradask.policy.waivers import waive
+from terradask.policy.checks import CHECKS
+from terradask.policy.cost import COST_CHECK
+from terradask.policy.waivers import WAIVER_CHECK, waive
 from terradask_stacks.loading import load_settings
 from terradask_stacks.settings import PolicySettings, Waiver
+from terradask_stacks.settings.policy import BUILT_IN_CHECKS
 
 TODAY = date(2026, 11, 20)
 WORKER = PolicyFinding("P3", "error", "aws_launch_template.worker-x86_64", "answers IMDSv1")
@@ -54,7 +57,7 @@ def test_a_waiver_covers_what_fits(finding: PolicyFinding, values: dict[str, str
     "values",
     [
         {"check": "P1"},
-        {"check": "P"},
+        {"check": "main.P3"},
         {"address": "aws_launch_template"},
         {"address": "worker*"},
         {"address": "aws_launch_template.worker-x86_6[4]"},
@@ -112,6 +115,20 @@ def test_waivers_are_read_from_the_file(tmp_path: Path) -> None:
     assert settings.waivers == [waiver(address="aws_launch_template.worker-*")]
     assert settings.waivers[0].expires == date(2027, 1, 1)
     assert tomllib.loads(text)["policy"]["waivers"][0]["expires"] == date(2027, 1, 1)
+
+
+def test_a_missing_key_is_told_with_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "terradask.toml").write_text('[[policy.waivers]]\ncheck = "P3"\nreason = "x"\n')
+    with pytest.raises(SettingsError, match=r"at 0\.expires: Field required\n.*allowed: Last day on which it counts, such as 2027-01-01"):
+        load_settings(tmp_path / "terradask.toml", environ={})
+
+
+def test_a_waiver_names_a_check_that_there_is() -> None:
+    assert {*(check.id for check in CHECKS), COST_CHECK, WAIVER_CHECK} == set(BUILT_IN_CHECKS)
+    assert waiver(check="main.deny").check == "main.deny"
+    for unknown in ("P9", "p3", "deny"):
+        with pytest.raises(ValueError, match=r"P1, P2, .*, cost, waiver, or a rule of your own, such as main\.deny"):
+            waiver(check=unknown)
 
 
 def test_a_waiver_that_is_misspelt_is_refused(tmp_path: Path) -> None:

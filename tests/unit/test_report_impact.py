@@ -8,7 +8,7 @@ import pytest
 
 from terradask._plans.impact import RunningCluster, impacts, may_hit
 from terradask._plans.summary import Change
-from terradask._plans.values import AttributeChange
+from terradask._plans.values import UNKNOWN, AttributeChange
 from terradask.policy.findings import Waived
 
 from .report_data import FINDING, of_changes, report, whole
@@ -21,9 +21,32 @@ def _group(name: str, action: str, limit: int | None = None) -> Change:
     return Change(f"aws_autoscaling_group.{name}", "aws_autoscaling_group", action, None, attributes)
 
 
+def _moved(name: str, to: list[str] | None, *more: AttributeChange) -> Change:
+    after = AttributeChange("vpc_zone_identifier", ["subnet-a"], UNKNOWN if to is None else to, known=to is not None)
+    return Change(f"aws_autoscaling_group.{name}", "aws_autoscaling_group", "update", None, (after, *more))
+
+
+BALANCING = AttributeChange("suspended_processes", None, ["AZRebalance"])
+TEMPLATE = AttributeChange("mixed_instances_policy[0].launch_template[0].launch_template_specification[0].version", "1", "2")
+WHOLE = "stop the cluster and start it to move it whole"
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
+        (_moved("scheduler", ["subnet-b"]), f"its scheduler stays in subnet-a, the next one starts in subnet-b: {WHOLE}"),
+        (
+            _moved("workers", None),
+            f"its 12 workers stay in subnet-a, new ones start in a subnet that is known after the apply, perhaps in another zone: {WHOLE}",
+        ),
+        (
+            _moved("workers", ["subnet-b"], BALANCING),
+            "its 12 workers are replaced, from subnet-a to subnet-b, with the results that they hold",
+        ),
+        (
+            _moved("scheduler", ["subnet-b"], BALANCING),
+            "its scheduler is replaced, from subnet-a to subnet-b: every client loses the cluster with its results",
+        ),
         (_group("workers", "replace"), "its 12 workers end, with the results that they hold"),
         (_group("workers", "delete"), "its 12 workers end, with the results that they hold"),
         (_group("scheduler", "replace"), "its scheduler ends, and every client loses the cluster with its results"),
@@ -44,12 +67,20 @@ def test_a_running_cluster_is_hit(change: Change, text: str):
         _group("workers", "update", 12),
         _group("scheduler", "update", 1),
         _group("workers", "create"),
+        _moved("workers", ["subnet-a", "subnet-b"]),
+        Change("aws_autoscaling_group.workers", "aws_autoscaling_group", "update", None, (TEMPLATE,)),
         Change("aws_s3_object.descriptor", "aws_s3_object", "update"),
         Change("aws_s3_object.descriptor", "aws_s3_object", "replace"),
     ],
 )
 def test_a_running_cluster_is_left_alone(change: Change):
     assert impacts(of_changes(change, stack="etl").summary, [RUNNING]) == ()
+
+
+def test_workers_that_are_not_there_stay_nowhere():
+    for more in ((), (BALANCING,)):
+        summary = of_changes(_moved("workers", ["subnet-b"], *more), stack="etl").summary
+        assert impacts(summary, [RunningCluster("etl", "starting", 0)]) == ()
 
 
 def test_a_network_names_what_it_loses():

@@ -12,6 +12,7 @@ from terradask._plans.render import report_to_text
 from terradask._plans.render_markdown import MARKDOWN_LIMIT, to_markdown
 from terradask._plans.summary import Change
 from terradask._plans.values import AttributeChange
+from terradask.cli._plan import show
 from terradask.cost.estimate import CostEstimate, CostItem
 from terradask.policy.findings import Waived
 
@@ -98,6 +99,24 @@ def test_what_a_stopped_cluster_costs_stands_beside_what_a_started_one_does():
     in_terminal = "cost: $0.0010 an hour, $0.73 a month while stopped; when started $0.8010 an hour, $584.73 a month; at the largest size"
     assert in_terminal in report_to_text(of_cluster)
     assert "while stopped" not in to_markdown(whole(report(cost=COST)))
+
+
+def test_several_stacks_have_a_cost_together():
+    none = CostEstimate("us-east-1", "AWS Price List API", "", (CostItem("aws_nat_gateway.a", "NAT gateway", None),), problem="no answer")
+    both = whole(report(cost=COST), report(stack="etl", cost=COST), report(stack="ml", cost=none))
+    assert "| **these stacks together** | **total** |  |  | **$65.70** |  | **$2,868.90** |" in to_markdown(both)
+    in_terminal = "cost of these stacks together: $0.0900 an hour, $65.70 a month; at the largest size $3.9300 an hour, $2,868.90 a month"
+    assert f"{in_terminal} (without 3 that have no price)" in report_to_text(both)
+    assert both.as_dict()["cost"]["desired_monthly_usd"] == "65.70"
+    for alone in (whole(report(cost=COST)), whole(report(), report(stack="etl", cost=COST)), whole(report(cost=none), report(cost=none))):
+        assert alone.as_dict()["cost"] is None
+        assert "together" not in to_markdown(alone) + report_to_text(alone)
+
+
+def test_what_is_printed_is_what_is_saved(capsys: pytest.CaptureFixture[str]):
+    made = whole(report(), report("create", stack="etl"))
+    show(made, form="markdown")
+    assert capsys.readouterr().out == to_markdown(made)
 
 
 def test_running_clusters_that_are_hit_stand_first():

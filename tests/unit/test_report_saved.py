@@ -202,14 +202,15 @@ def test_a_second_plan_replaces_the_first(tmp_path: Path):
     folder = _write(tmp_path, "network", "etl")
     assert [path.parent.name for path in folder.plans()] == ["network", "etl"]
     names = ("plan.tfplan", "plan.tfplan.json", "report.md", "report.json", "report.sarif")
-    assert _files(folder) == {"report.md", "report.json", *(f"{stack}/{name}" for stack in ("network", "etl") for name in names)}
+    own = {".gitignore", "report.md", "report.json"}
+    assert _files(folder) == {*own, *(f"{stack}/{name}" for stack in ("network", "etl") for name in names)}
     (folder.path / "etl/.plan.tfplan.x1y2").write_text("left by an interruption")
     folder = _write(tmp_path, "network")
-    assert _files(folder) == {"report.md", "report.json", *(f"network/{name}" for name in names)}
+    assert _files(folder) == {*own, *(f"network/{name}" for name in names)}
     assert not (folder.path / "etl").exists()
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "etl/main.tf", ".git/config", "etl/deeper/report.md"])
+@pytest.mark.parametrize("name", ["notes.txt", "etl/main.tf", ".git/config", "etl/deeper/report.md", "etl/.gitignore"])
 def test_other_peoples_files_are_refused_and_kept(tmp_path: Path, name: str):
     folder = _write(tmp_path, "network")
     foreign = folder.path / name
@@ -219,6 +220,15 @@ def test_other_peoples_files_are_refused_and_kept(tmp_path: Path, name: str):
     with pytest.raises(InvalidInput, match="other things in it"):
         _write(tmp_path, "etl")
     assert _files(folder) == before
+
+
+def test_git_ignores_the_folder_unless_somebody_wrote_other_rules(tmp_path: Path):
+    folder = _write(tmp_path, "network")
+    assert (folder.path / ".gitignore").read_text() == "*\n"
+    assert [path.parent.name for path in folder.plans()] == ["network"]
+    (folder.path / ".gitignore").write_text("*.log\n")
+    with pytest.raises(InvalidInput, match="other things in it"):
+        _write(tmp_path, "network")
 
 
 def test_a_link_is_not_followed(tmp_path: Path):

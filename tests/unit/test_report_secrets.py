@@ -150,7 +150,7 @@ def test_saved_files_are_free_of_them_but_the_plan(report: PlanReport, tmp_path:
     plan = Plan(folder=tmp_path, plan_file=PlanFile(raw, sha256_of(raw)), basis=basis, show=lambda file: {})
     PlanFolder(tmp_path / "out").write(WorkspaceReport(CONTEXT, (report,)), [plan])
     files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
-    assert len(files) == 7
+    assert len(files) == 8
     for path in files:
         if path.suffix == ".tfplan":
             assert path.stat().st_mode & 0o777 == 0o600

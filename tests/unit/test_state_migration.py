@@ -20,6 +20,7 @@ from terradask._state.migration import NetworkState, owners_of
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state_file import LocalPlace
 from terradask._terraform.state_object import S3Place
+from terradask.cli import _init
 from terradask.errors import AccessDenied, BackendMissing, BucketTaken, InvalidInput, StateConflict, StateLocked, StateNotMoved
 from terradask_stacks.loading import load_settings
 from terradask_stacks.lock import LockFile, NetworkLock, write_lock
@@ -218,6 +219,20 @@ def test_it_moves_to_s3_and_back_byte_for_byte_and_leaves_a_copy(folder: Folder)
     folder.settle()
     assert (folder.root / f"{LOCAL}.migrated").read_bytes() == _state()
     assert (folder.root / f"{LOCAL}.migrated-1").read_bytes() == _state(9)
+
+
+@pytest.mark.parametrize(("state", "moves"), [(None, False), (_state(resources=0), False), (_state(), True)])
+def test_init_names_the_command_that_moves_a_deployed_networks_state(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: bytes | None, moves: bool
+):
+    if state is not None:
+        folder.local = state
+    monkeypatch.delenv("TERRADASK_STATE_DIR", raising=False)
+    monkeypatch.setattr(_init, "_keep_state_in_s3", lambda path: (BUCKET, True))
+    _init.init(["--out", str(folder.root), "--state", "s3"], standalone_mode=False)
+    said = capsys.readouterr().err
+    assert ("next: terradask plan network: it moves the network's state" in said) is moves
+    assert ("next: terradask doctor, then terradask plan\n" in said) is not moves
 
 
 def test_it_moves_from_one_bucket_to_another(folder: Folder):

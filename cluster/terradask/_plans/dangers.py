@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
@@ -182,28 +182,25 @@ def _everyone(block: str) -> bool:
 def _iam(address: str, action: str, change: Mapping[str, Any]) -> list[Danger]:
     before, after = change.get("before") or {}, change.get("after") or {}
     unknown = change.get("after_unknown") or {}
-    found: list[Danger] = []
+    found: list[str] = []
     for name in _POLICY_ATTRIBUTES:
         if action != "create" and unknown.get(name) is True:
-            found.append(Danger("iam", address, f"{name} changes, and is known only after the apply"))
+            found.append(f"{name} changes, and is known only after the apply")
         granted = _grants(after.get(name))
         if action == "create":
             granted = {grant for grant in granted if grant[0].endswith("*") and grant[1] == "*" and grant[0] in ("*", "iam:*", "*:*")}
         else:
             old = _grants(before.get(name))
             granted = {grant for grant in granted if not any(_grant_covers(earlier, grant) for earlier in old)}
-            found.extend(
-                Danger("iam", address, f"no longer denies {what} on {where}{_when(condition)}")
-                for what, where, condition in sorted(_grants(before.get(name), "Deny") - _grants(after.get(name), "Deny"))
-            )
-        found.extend(Danger("iam", address, f"allows {what} on {where}{_when(condition)}") for what, where, condition in sorted(granted))
+            found.extend(_listed("no longer denies", _grants(before.get(name), "Deny") - _grants(after.get(name), "Deny")))
+        found.extend(_listed("allows", granted))
     if action != "create":
         attached = after.get("policy_arn")
         if attached and attached != before.get("policy_arn"):
-            found.append(Danger("iam", address, f"allows {after.get('role')} what {attached} allows"))
+            found.append(f"allows {after.get('role')} what {attached} allows")
         if before.get("permissions_boundary") and not after.get("permissions_boundary") and not unknown.get("permissions_boundary"):
-            found.append(Danger("iam", address, f"is no longer bounded by {before['permissions_boundary']}"))
-    return found
+            found.append(f"is no longer bounded by {before['permissions_boundary']}")
+    return [Danger("iam", address, "; ".join(found))] if found else []
 
 
 _Grant = tuple[str, str, str]
@@ -225,6 +222,15 @@ def _grants(policy: Any, effect: str = "Allow") -> set[_Grant]:
         for act in actions:
             grants.update((f"{act}{who}", str(where), condition) for where in _list(statement.get("Resource")) or ["itself"])
     return grants
+
+
+def _listed(verb: str, grants: Iterable[_Grant]) -> Iterator[str]:
+    """Yield a part of a sentence for each resource and condition, with all that is granted there."""
+    actions: dict[tuple[str, str], list[str]] = {}
+    for what, where, condition in sorted(grants):
+        actions.setdefault((where, condition), []).append(what)
+    for (where, condition), named in actions.items():
+        yield f"{verb} {', '.join(named)} on {where}{_when(condition)}"
 
 
 def _grant_covers(old: _Grant, new: _Grant) -> bool:

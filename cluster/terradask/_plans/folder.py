@@ -25,6 +25,9 @@ REPORT_SARIF = "report.sarif"
 #: What terradask writes: nothing else is ever removed.
 _PLAN_FILES = (PLAN_NAME, f"{PLAN_NAME}.json")
 _REPORT_FILES = (REPORT_JSON, REPORT_MARKDOWN, REPORT_SARIF)
+#: Keeps the folder, in which plans hold the state in plain text, out of git.
+_IGNORE = ".gitignore"
+_IGNORE_ALL = "*\n"
 _FOREIGN_NAMED = 5
 
 
@@ -83,6 +86,8 @@ class PlanFolder:
         self.check_own()
         self._clear()
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # First: an interruption leaves no plan that git would take.
+        (self.path / _IGNORE).write_text(_IGNORE_ALL, encoding="utf-8")
         for plan in plans:
             folder = self.path / plan.stack
             plan.save(folder / PLAN_NAME)
@@ -139,7 +144,7 @@ class PlanFolder:
         for path in sorted(self._entries()):
             if path.is_dir() and not path.is_symlink():
                 yield from (inner for inner in sorted(path.iterdir()) if not _is_own(inner))
-            elif not _is_own(path):
+            elif not _is_own(path) and not _is_ignore(path):
                 yield path
 
 
@@ -148,6 +153,11 @@ def _is_own(path: Path) -> bool:
     # A write that was interrupted leaves a file with a dot before its name and letters behind it.
     own = path.name in names or any(path.name.startswith(f".{name}.") for name in names)
     return own and not path.is_dir()
+
+
+def _is_ignore(path: Path) -> bool:
+    # One with other rules is somebody else's.
+    return path.name == _IGNORE and path.is_file() and path.read_bytes() in (_IGNORE_ALL.encode(), b"")
 
 
 def _write_report(folder: Path, text: str, report: WorkspaceReport) -> None:

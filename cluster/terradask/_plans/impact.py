@@ -1,13 +1,14 @@
-"""What a plan does to clusters that run: which hosts end, and which clusters stand on what goes away."""
+"""What a plan does to clusters that run: which hosts end, which are torn apart, and which clusters stand on what goes away."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from terradask._plans.dangers import Danger
 from terradask._plans.summary import Change, PlanSummary
+from terradask._plans.values import AttributeChange
 from terradask_modules.names import NETWORK_STACK
 
 _GROUP = "aws_autoscaling_group"
@@ -15,6 +16,7 @@ _LOST = ("delete", "replace")
 
 #: As many resources are named before the rest is counted.
 _NAMED = 3
+_MOVE = "stop the cluster and start it to move it whole"
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,12 @@ def _on_network(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Dange
 
 def _on_cluster(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Danger]:
     for change in summary.changes:
-        ends = _what_ends(change, cluster)
-        if ends:
-            yield Danger("running", change.address, f"cluster {cluster.name} is {cluster.state}: {ends}")
+        said = _what_happens(change, cluster)
+        if said:
+            yield Danger("running", change.address, f"cluster {cluster.name} is {cluster.state}: {said}")
 
 
-def _what_ends(change: Change, cluster: RunningCluster) -> str | None:
+def _what_happens(change: Change, cluster: RunningCluster) -> str | None:
     if change.action in _LOST:
         if change.type == "aws_secretsmanager_secret":
             return "hosts and clients lose their keys"
@@ -87,7 +89,43 @@ def _what_ends(change: Change, cluster: RunningCluster) -> str | None:
         if change.address.endswith("scheduler"):
             return "its scheduler ends, and every client loses the cluster with its results"
         return f"its {cluster.workers} workers end, with the results that they hold"
-    limit = next((a.after for a in change.attributes if a.path == "max_size"), None)
-    if change.type == _GROUP and change.address.endswith("workers") and isinstance(limit, int) and limit < cluster.workers:
+    if change.type != _GROUP:
+        return None
+    # Another launch template or other instance types are for hosts launched from then on: those that run go on as they are.
+    # https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_UpdateAutoScalingGroup.html
+    values = {attribute.path: attribute for attribute in change.attributes}
+    return "; ".join(filter(None, (_fewer(change, values, cluster), _moved(change, values, cluster)))) or None
+
+
+def _fewer(change: Change, values: Mapping[str, AttributeChange], cluster: RunningCluster) -> str | None:
+    limit = values["max_size"].after if "max_size" in values else None
+    if change.address.endswith("workers") and isinstance(limit, int) and limit < cluster.workers:
         return f"{cluster.workers - limit} of its {cluster.workers} workers end, since the group may have {limit} at most"
     return None
+
+
+def _moved(change: Change, values: Mapping[str, AttributeChange], cluster: RunningCluster) -> str | None:
+    """Return what becomes of the hosts in a subnet that a group no longer has.
+
+    Auto Scaling replaces them where it balances zones. Our groups have ``AZRebalance`` suspended: the hosts stay, and the next ones start
+    elsewhere.
+    https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html,
+    https://docs.aws.amazon.com/autoscaling/ec2/userguide/suspend-resume-considerations.html
+    """
+    subnets = values.get("vpc_zone_identifier")
+    if subnets is None:
+        return None
+    before, after = (set(side) if isinstance(side, list) else set() for side in (subnets.before, subnets.after))
+    left = ", ".join(sorted(before - after))
+    scheduler = change.address.endswith("scheduler")
+    if not left or not (scheduler or cluster.workers):
+        return None
+    to = ", ".join(sorted(after)) or "a subnet that is known after the apply"
+    if "suspended_processes" in values:
+        # Changed in either direction: it balances before the change, or after it.
+        lost = "every client loses the cluster with its results" if scheduler else "with the results that they hold"
+        hosts = "its scheduler is" if scheduler else f"its {cluster.workers} workers are"
+        return f"{hosts} replaced, from {left} to {to}{': ' if scheduler else ', '}{lost}"
+    if scheduler:
+        return f"its scheduler stays in {left}, the next one starts in {to}: {_MOVE}"
+    return f"its {cluster.workers} workers stay in {left}, new ones start in {to}, perhaps in another zone: {_MOVE}"

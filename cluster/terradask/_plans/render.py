@@ -72,6 +72,9 @@ def report_to_terminal(report: PlanReport | WorkspaceReport, *, details: bool = 
     parts: list[Text] = []
     for plan in report.plans:
         parts += [*_plan_lines(plan, details=details), Text()]
+    if report.cost is not None:
+        missing = f" (without {len(report.cost.unpriced)} that have no price)" if report.cost.unpriced else ""
+        parts += [Text(f"cost of these stacks together: {_totals(report.cost)}{missing}", style="bold"), Text()]
     for stack, reason in report.failed.items():
         parts.append(Text(f"{stack}: could not be planned: {reason}", style="bold red"))
     parts += [Text(f"{stack}: unchanged since it was applied") for stack in report.unchanged]
@@ -150,13 +153,17 @@ def _cost(cost: CostEstimate) -> Iterator[Text]:
     if cost.has_no_price:
         yield Text(f"cost: no prices: {cost.problem}", style="bold")
         return
-    stopped, desired, most = cost.stopped_hourly_usd, cost.desired_hourly_usd, cost.maximum_hourly_usd
-    while_stopped = f"{_by_hour_and_month(stopped)} while stopped; when started " if stopped != desired else ""
-    yield Text(f"cost: {while_stopped}{_by_hour_and_month(desired)}; at the largest size {_by_hour_and_month(most)}", style="bold")
+    yield Text(f"cost: {_totals(cost)}", style="bold")
     for item in cost.unpriced:
         why = f": {item.note}" if item.note else ""
         yield Text(f"  without a price, and not in the totals: {item.address}: {item.what}{why}", style="yellow")
     yield Text(f"  {', '.join(filter(None, (cost.source, cost.region, cost.priced_at)))}", style="dim")
+
+
+def _totals(cost: CostEstimate) -> str:
+    stopped, desired, most = cost.stopped_hourly_usd, cost.desired_hourly_usd, cost.maximum_hourly_usd
+    while_stopped = f"{_by_hour_and_month(stopped)} while stopped; when started " if stopped != desired else ""
+    return f"{while_stopped}{_by_hour_and_month(desired)}; at the largest size {_by_hour_and_month(most)}"
 
 
 def _by_hour_and_month(hourly: Decimal) -> str:

@@ -157,7 +157,9 @@ def _cost(report: WorkspaceReport) -> Iterator[Section]:
     costs = [(plan.stack, plan.cost) for plan in report.plans if plan.cost is not None]
     if not costs:
         return
-    rows, notes = [], []
+    whole = report.cost
+    # First: what doesn't fit is left out from the end.
+    rows, notes = list(_cost_totals("these stacks together", whole)) if whole is not None else [], []
     for stack, cost in costs:
         if cost.has_no_price:
             notes.append(f"no prices for {code(stack)}: {escaped(cost.problem or '')}")

@@ -157,6 +157,13 @@ class WorkspaceReport:
         each = [asdict(plan.summary.counts) for plan in self.plans]
         return Counts(**{name: sum(counts[name] for counts in each) for name in asdict(Counts())})
 
+    @property
+    def cost(self) -> CostEstimate | None:
+        """What the planned stacks cost together; None where it is one alone, or none has a price."""
+        from terradask.cost.estimate import together
+
+        return together([plan.cost for plan in self.plans if plan.cost is not None])
+
     def only(self, stack: str) -> WorkspaceReport:
         """Return the same report with one stack's plan."""
         plans = tuple(plan for plan in self.plans if plan.stack == stack)
@@ -169,6 +176,7 @@ class WorkspaceReport:
             "context": self.context.as_dict(),
             "verdict": self.verdict,
             "counts": asdict(self.counts),
+            "cost": None if self.cost is None else self.cost.totals(),
             "stacks": {plan.stack: plan.as_dict() for plan in self.plans},
             "unchanged": list(self.unchanged),
             "waiting": list(self.waiting),

@@ -53,7 +53,7 @@ class NetworkState:
         self._settings = loaded.settings
         self._aws = aws
         self._tell = tell
-        self._local = LocalPlace(loaded.state_dir / "state" / "network.tfstate")
+        self._local = _local_place(loaded)
         self._note = loaded.state_dir / "state" / "network.place.json"
 
     def place(self, account: str | None = None) -> StatePlace:
@@ -199,6 +199,16 @@ class NetworkState:
                 advice="check workspace.name, workspace.region, state.bucket and the AWS account; workspaces that share a bucket need "
                 "different names",
             )
+
+
+def lies_here(loaded: LoadedSettings) -> bool:
+    """Tell whether the state of a deployed network lies on this machine."""
+    found = _local_place(loaded).read()
+    return found is not None and bool(found.info.ids)
+
+
+def _local_place(loaded: LoadedSettings) -> LocalPlace:
+    return LocalPlace(loaded.state_dir / "state" / "network.tfstate")
 
 
 def next_step(found: FoundState | None, present: FoundState | None, *, source: str, target: str) -> Step:

@@ -37,18 +37,28 @@ def init(out: Path, force: bool, state: str | None, as_json: bool) -> None:
     from terradask_stacks.loading import FILE_NAME
 
     path = out / FILE_NAME
+    after = "terradask doctor, then terradask plan"
     document = {"path": str(path.absolute())}
     if force or state is None or not path.exists():
         _write_starter(path, force=force)
     if state is not None:
         bucket, made = _keep_state_in_s3(path)
         say(f"bucket {bucket}: {'made' if made else 'was there'}")
+        if _is_to_move(path):
+            after = "terradask plan network: it moves the network's state, which lies on this machine, into the bucket"
         document["state_bucket"] = bucket
     if as_json:
         result_json(document)
     else:
         result(str(path))
-        say("next: terradask doctor, then terradask plan")
+        say(f"next: {after}")
+
+
+def _is_to_move(path: Path) -> bool:
+    from terradask._state.migration import lies_here
+    from terradask_stacks.loading import load_settings
+
+    return lies_here(load_settings(path))
 
 
 def _write_starter(path: Path, *, force: bool) -> None:

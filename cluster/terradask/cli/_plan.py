@@ -83,7 +83,7 @@ def show(report: PlanReport | WorkspaceReport, *, form: str = "terminal", detail
         from terradask._plans.report import PlanReport, WorkspaceReport
 
         whole = WorkspaceReport(report.context, (report,), stack=report.stack) if isinstance(report, PlanReport) else report
-        result(to_markdown(whole))
+        result(to_markdown(whole).removesuffix("\n"))
     else:
         _show_to_person(report, details=details, err=err)
 

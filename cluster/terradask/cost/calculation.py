@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from terradask.cost.component import Component
@@ -11,6 +11,9 @@ from terradask.cost.estimate import CostEstimate, CostItem
 from terradask.cost.groups import HostLaunch, TemplateVersion
 from terradask.cost.plan_resources import PlannedStack
 from terradask.cost.prices import PriceKey, PriceList, Quotes
+
+#: As many prices that are missing for one reason are named before the rest is counted.
+_NAMED = 3
 
 
 def estimate(
@@ -48,7 +51,7 @@ def estimate(
     quotes = prices.look_up(keys)
     items = tuple(item for component in listed for item in _items(component, quotes))
     days = [item.priced_at[:10] for item in items if item.counted and item.priced_at]
-    return CostEstimate(where, quotes.source, min(days, default=""), items, _problem(items), quotes.notes)
+    return CostEstimate(where, quotes.source, min(days, default=""), items, _problem(listed, quotes), quotes.notes)
 
 
 def _items(component: Component, quotes: Quotes) -> Iterator[CostItem]:
@@ -97,9 +100,20 @@ def _named(key: PriceKey, which: str) -> str:
 
 
 def _why(missing: list[PriceKey], quotes: Quotes) -> str | None:
-    return "; ".join(f"no price of {key}: {quotes.problems.get(key, 'not found')}" for key in missing) or None
+    """Return why these have no price, each reason once: AWS that doesn't answer, doesn't for any of them."""
+    reasons: dict[str, list[str]] = {}
+    for key in missing:
+        reasons.setdefault(quotes.problems.get(key, "not found"), []).append(str(key))
+    return "; ".join(f"no price of {_some(keys)}: {reason}" for reason, keys in reasons.items()) or None
 
 
-def _problem(items: tuple[CostItem, ...]) -> str | None:
-    reasons = dict.fromkeys(item.note for item in items if item.counted and item.unit_hourly_usd is None and item.note)
-    return "; ".join(reasons) or None
+def _problem(listed: Iterable[Component], quotes: Quotes) -> str | None:
+    counted = [component for component in listed if component.counted]
+    missing = [key for component in counted if not component.problem for key in component.keys if key not in quotes.prices]
+    reasons = dict.fromkeys(component.problem or (None if component.keys else component.note) for component in counted)
+    return "; ".join(filter(None, (_why(list(dict.fromkeys(missing)), quotes), *reasons))) or None
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal
@@ -151,19 +152,33 @@ class CostEstimate:
             "priced_at": self.priced_at,
             "problem": self.problem,
             "notes": list(self.notes),
-            **self._totals(),
+            **self.totals(),
             "unpriced": [f"{item.address}: {item.what}" for item in self.unpriced],
-            "resources": {address: estimate._totals() for address, estimate in self.by_resource().items()},
+            "resources": {address: estimate.totals() for address, estimate in self.by_resource().items()},
             "items": [item.as_dict() for item in self.items],
         }
 
-    def _totals(self) -> dict[str, str | None]:
+    def totals(self) -> dict[str, str | None]:
+        """Return the totals alone for JSON output."""
         hourly = {"stopped": self.stopped_hourly_usd, "desired": self.desired_hourly_usd, "maximum": self.maximum_hourly_usd}
         return {
             f"{name}_{span}_usd": text(price)
             for name, price in hourly.items()
             for span, text in (("hourly", _text), ("monthly", _monthly_text))
         }
+
+
+def together(estimates: Sequence[CostEstimate]) -> CostEstimate | None:
+    """Return what several stacks cost together; None where there is nothing to add up."""
+    if len(estimates) < 2 or all(estimate.has_no_price for estimate in estimates):
+        return None
+    return CostEstimate(
+        region=estimates[0].region,
+        source=estimates[0].source,
+        priced_at=min((estimate.priced_at for estimate in estimates if estimate.priced_at), default=""),
+        items=tuple(item for estimate in estimates for item in estimate.items),
+        problem="; ".join(dict.fromkeys(estimate.problem for estimate in estimates if estimate.problem)) or None,
+    )
 
 
 def monthly_usd(hourly_usd: Decimal) -> Decimal:

@@ -43,6 +43,8 @@ class Resource:
         Its attributes; parts of them may be `Unknown`.
     marks
         Terraform's own marks of sensitivity, in the shape of the values.
+    written
+        The attributes that the configuration gives it; what else is in `values` comes from the provider.
     """
 
     address: str
@@ -50,6 +52,7 @@ class Resource:
     name: str
     values: Mapping[str, Any]
     marks: Any = None
+    written: frozenset[str] = frozenset()
 
     @property
     def configured_as(self) -> str:
@@ -81,6 +84,8 @@ class PlanDocument:
     ----------
     resources
         What the plan leaves in place.
+    before
+        What the plan leaves, changes or removes, as it was before; what it forgets is nobody's.
     data
         The data sources that it reads.
     outputs
@@ -92,6 +97,7 @@ class PlanDocument:
     """
 
     resources: tuple[Resource, ...] = ()
+    before: tuple[Resource, ...] = ()
     data: tuple[Resource, ...] = ()
     outputs: Mapping[str, tuple[Any, bool]] = field(default_factory=dict)
     providers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -162,15 +168,21 @@ def is_true(value: Any) -> bool:
 def _read_plan(document: Mapping[str, Any]) -> PlanDocument:
     root = (document.get("configuration") or {}).get("root_module") or {}
     configured = dict(_configured(root, ""))
-    resources = []
+    resources, before = [], []
     for entry in document.get("resource_changes") or []:
         change = entry.get("change") or {}
+        if entry.get("mode") == "managed" and change.get("before") is not None and list(change["actions"]) != ["forget"]:
+            before.append(
+                Resource(str(entry["address"]), entry["type"], str(entry["name"]), change["before"], change.get("before_sensitive"))
+            )
         if entry.get("mode") != "managed" or change.get("after") is None or list(change["actions"]) in (["delete"], ["forget"]):
             continue
         address = str(entry["address"])
         expressions, module = configured.get(_INDEX.sub("", address), ({}, ""))
         values = _merged(change["after"], change.get("after_unknown"), expressions, module)
-        resources.append(Resource(address, entry["type"], str(entry["name"]), values, change.get("after_sensitive")))
+        resources.append(
+            Resource(address, entry["type"], str(entry["name"]), values, change.get("after_sensitive"), frozenset(expressions))
+        )
     data = tuple(
         _source(address, expressions, module)
         for address, (expressions, module) in configured.items()
@@ -180,6 +192,7 @@ def _read_plan(document: Mapping[str, Any]) -> PlanDocument:
     providers = (document.get("configuration") or {}).get("provider_config") or {}
     return PlanDocument(
         resources=tuple(resources),
+        before=tuple(before),
         data=data,
         outputs={name: (entry.get("value"), entry.get("sensitive") is True) for name, entry in outputs.items()},
         providers={name: _expression(entry.get("expressions") or {}, "") for name, entry in providers.items()},
@@ -273,7 +286,7 @@ def _synthesised(types: Mapping[str, Any], prefix: str) -> Iterator[Resource]:
     for kind, by_name in types.items():
         for name, values in by_name.items():
             own = {key: value for key, value in values.items() if key != "//"}
-            yield Resource(f"{prefix}{kind}.{name}", kind, name, _from_text(own, ""))
+            yield Resource(f"{prefix}{kind}.{name}", kind, name, _from_text(own, ""), written=frozenset(own))
 
 
 def _from_text(value: Any, module: str) -> Any:

@@ -18,6 +18,10 @@ _WIDEST = {4: 8, 6: 16}
 _INTERNET: dict[int, Block] = {4: ipaddress.ip_network("0.0.0.0/0"), 6: ipaddress.ip_network("2000::/3")}
 _SSH_PORT = 22
 _NAMED = "name the addresses that your clients come from, such as 203.0.113.7/32: Dask runs whatever code a client sends"
+_BY_HAND = (
+    "somebody added this rule beside Terraform, which removes no rule but its own: remove it (aws ec2 describe-security-group-rules tells "
+    "its id, aws ec2 revoke-security-group-ingress takes it), and open what is needed in terradask.toml"
+)
 _WORKERS = "let workers be reached by the security groups of schedulers and workers alone"
 
 
@@ -90,7 +94,7 @@ def _part(network: Block) -> str:
 
 
 def _error(check: str, opening: Opening, message: str, advice: str) -> PolicyFinding:
-    return PolicyFinding(check, "error", opening.address, message, advice)
+    return PolicyFinding(check, "error", opening.address, message, _BY_HAND if opening.by_hand else advice)
 
 
 def _warning(opening: Opening, message: str) -> PolicyFinding:

@@ -34,6 +34,8 @@ class Opening:
         Lists of blocks that are let in.
     own_group
         Whether the group's own members are let in.
+    by_hand
+        Whether no configuration says it: somebody added it beside Terraform.
     """
 
     address: str
@@ -44,6 +46,7 @@ class Opening:
     groups: tuple[Any, ...] = ()
     prefix_lists: tuple[Any, ...] = ()
     own_group: bool = False
+    by_hand: bool = False
 
     @property
     def ports(self) -> str:
@@ -68,16 +71,24 @@ def network_of(value: Any) -> Block | None:
 
 def openings(document: PlanDocument) -> list[Opening]:
     """Return every rule that lets somebody in."""
-    found = [_of_ingress_rule(rule) for rule in document.of("aws_vpc_security_group_ingress_rule")]
-    for rule in document.of("aws_security_group_rule"):
-        if rule.values.get("type") == "ingress":
-            found.append(_of_block(rule.address, rule.values.get("security_group_id"), rule.values, "source_security_group_id"))
+    found = _of_rules(document.resources)
     inline = []
     for group in document.of("aws_security_group", "aws_default_security_group"):
         itself = group.values.get("id") or Unknown((group.configured_as,))
         blocks = [each for each in listed(group.values.get("ingress")) if isinstance(each, Mapping)]
-        inline += [_of_block(group.address, itself, each, "security_groups") for each in blocks]
-    return found + [rest for opening in inline if (rest := _beyond(opening, found)) is not None]
+        by_hand = "ingress" not in group.written
+        inline += [replace(_of_block(group.address, itself, each, "security_groups"), by_hand=by_hand) for each in blocks]
+    # A rule that the plan removes or changes still stands in its group.
+    told = [*found, *_of_rules(document.before)]
+    return found + [rest for opening in inline if (rest := _beyond(opening, told)) is not None]
+
+
+def _of_rules(resources: Sequence[Resource]) -> list[Opening]:
+    found = [_of_ingress_rule(rule) for rule in resources if rule.type == "aws_vpc_security_group_ingress_rule"]
+    for rule in resources:
+        if rule.type == "aws_security_group_rule" and rule.values.get("type") == "ingress":
+            found.append(_of_block(rule.address, rule.values.get("security_group_id"), rule.values, "source_security_group_id"))
+    return found
 
 
 def _beyond(opening: Opening, rules: Sequence[Opening]) -> Opening | None:

@@ -10,6 +10,15 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from terradask_stacks.rules import refuse
 from terradask_stacks.settings.base import Section
 
+#: What waivers can name; a team's own rules are named PACKAGE.RULE.
+BUILT_IN_CHECKS = ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "cost", "waiver")
+
+
+def _check(name: str) -> str:
+    if name not in BUILT_IN_CHECKS and "." not in name:
+        raise refuse("there is no such check", allowed=f"{', '.join(BUILT_IN_CHECKS)}, or a rule of your own, such as main.deny")
+    return name
+
 
 def _reason(text: str) -> str:
     if not text.strip():
@@ -27,7 +36,7 @@ def _day(value: Any) -> Any:
 class Waiver(Section):
     """A finding that may stand for a while."""
 
-    check: str = Field(
+    check: Annotated[str, AfterValidator(_check)] = Field(
         min_length=1, description="The check as findings name it: P1 to P7, cost, or a rule of the team's such as main.deny."
     )
     address: str = Field(
