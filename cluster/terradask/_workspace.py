@@ -210,7 +210,7 @@ class Workspace(PlanningWorkspace):
                 self._refuse_while_in_use()
                 recovery.remove_unknown()
             else:
-                ensure_service_roles(self.aws, spot=False)
+                ensure_service_roles(self.aws)
                 recovery.remove_unfinished_groups(plan.creates)
             stack.apply(plan)
 

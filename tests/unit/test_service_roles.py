@@ -71,11 +71,12 @@ def test_roles_are_found_missing_or_not_to_be_seen(aws: StubbedAws) -> None:
     iam = aws.stub("iam")
     iam.add_response("get_role", FOUND, {"RoleName": "AWSServiceRoleForAutoScaling"})
     missing(iam)
-    denied(iam, "get_role", "iam:GetRole")
-    autoscaling, spot = find_service_roles(aws, spot=True)
+    autoscaling, spot = find_service_roles(aws)
     assert (autoscaling.exists, spot.exists) == (True, False)
     assert spot.command == "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
-    assert [role.exists for role in find_service_roles(aws, spot=False)] == [None]
+    for _ in range(2):
+        denied(iam, "get_role", "iam:GetRole")
+    assert [role.exists for role in find_service_roles(aws)] == [None, None]
 
 
 def test_missing_roles_are_made_once(aws: StubbedAws) -> None:
@@ -83,41 +84,55 @@ def test_missing_roles_are_made_once(aws: StubbedAws) -> None:
     iam.add_response("get_role", FOUND)
     missing(iam)
     iam.add_response("create_service_linked_role", FOUND, {"AWSServiceName": "spot.amazonaws.com"})
-    assert [role.name for role in ensure_service_roles(aws, spot=True)] == ["AWSServiceRoleForEC2Spot"]
-    iam.add_response("get_role", FOUND)
-    assert ensure_service_roles(aws, spot=False) == []
+    assert [role.name for role in ensure_service_roles(aws)] == ["AWSServiceRoleForEC2Spot"]
+    for _ in range(2):
+        iam.add_response("get_role", FOUND)
+    assert ensure_service_roles(aws) == []
 
 
 def test_role_that_somebody_else_made_in_between_is_no_error(aws: StubbedAws) -> None:
     iam = aws.stub("iam")
     missing(iam)
+    iam.add_response("get_role", FOUND)
     iam.add_client_error("create_service_linked_role", "InvalidInput", TAKEN)
-    assert ensure_service_roles(aws, spot=False) == []
+    assert ensure_service_roles(aws) == []
 
 
 def test_wrong_input_stays_an_error(aws: StubbedAws) -> None:
     iam = aws.stub("iam")
     missing(iam)
+    iam.add_response("get_role", FOUND)
     iam.add_client_error("create_service_linked_role", "InvalidInput", "no such service")
     with pytest.raises(aws.client("iam").exceptions.InvalidInputException):
-        ensure_service_roles(aws, spot=False)
+        ensure_service_roles(aws)
 
 
 def test_missing_role_that_may_not_be_made_says_who_can(aws: StubbedAws) -> None:
     iam = aws.stub("iam")
     missing(iam)
+    iam.add_response("get_role", FOUND)
     denied(iam, "create_service_linked_role", "iam:CreateServiceLinkedRole")
     with pytest.raises(ServiceRoleMissing, match="AWSServiceRoleForAutoScaling") as caught:
-        ensure_service_roles(aws, spot=False)
+        ensure_service_roles(aws)
     assert caught.value.denied == "iam:CreateServiceLinkedRole"
     assert "create-service-linked-role --aws-service-name autoscaling.amazonaws.com" in str(caught.value)
 
 
 def test_role_that_may_neither_be_seen_nor_made_stops_nobody(aws: StubbedAws) -> None:
     iam = aws.stub("iam")
-    denied(iam, "get_role", "iam:GetRole")
+    for _ in range(2):
+        denied(iam, "get_role", "iam:GetRole")
+    for _ in range(2):
+        denied(iam, "create_service_linked_role", "iam:CreateServiceLinkedRole")
+    assert ensure_service_roles(aws) == []
+
+
+def test_missing_role_of_spot_that_may_not_be_made_stops_nobody(aws: StubbedAws) -> None:
+    iam = aws.stub("iam")
+    iam.add_response("get_role", FOUND)
+    missing(iam)
     denied(iam, "create_service_linked_role", "iam:CreateServiceLinkedRole")
-    assert ensure_service_roles(aws, spot=False) == []
+    assert ensure_service_roles(aws) == []
 
 
 def test_doctor_misses_the_role_of_auto_scaling_alone(aws: StubbedAws) -> None:
@@ -230,5 +245,5 @@ def test_no_key_needs_no_aws(aws: StubbedAws) -> None:
 def test_other_refusals_are_explained(aws: StubbedAws) -> None:
     aws.stub("iam").add_client_error("get_role", "ExpiredToken")
     with pytest.raises(Exception, match="expired") as caught:
-        find_service_roles(aws, spot=False)
+        find_service_roles(aws)
     assert not isinstance(caught.value, AccessDenied)

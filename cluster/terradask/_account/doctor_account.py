@@ -19,7 +19,7 @@ def check_service_roles(aws: Aws) -> Finding:
     -----
     Permission needed: ``iam:GetRole`` on them; without it nothing is found wrong.
     """
-    roles = find_service_roles(aws, spot=True)
+    roles = find_service_roles(aws)
     found = ", ".join(map(_describe, roles))
     missing = next((role for role in roles if role.service == AUTOSCALING and role.exists is False), None)
     if missing is None:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from terradask._account.aws import Aws
 
 AUTOSCALING = "autoscaling.amazonaws.com"
-SPOT = "spot.amazonaws.com"
 
 #: What IAM says of a role that is there already, though not by its code, which is that of any wrong input.
 _TAKEN = "has been taken in this account"
@@ -42,26 +41,23 @@ class ServiceRole:
         return f"aws iam create-service-linked-role --aws-service-name {self.service}"
 
 
-def find_service_roles(aws: Aws, *, spot: bool) -> list[ServiceRole]:
+def find_service_roles(aws: Aws) -> list[ServiceRole]:
     """Look for the service-linked roles that groups need.
 
     Parameters
     ----------
     aws
         The account.
-    spot
-        Whether spot instances are launched, too.
 
     Notes
     -----
     Permission needed: ``iam:GetRole`` on both roles; without it `ServiceRole.exists` is None.
     """
     client = aws.client("iam")
-    services = [AUTOSCALING, SPOT] if spot else [AUTOSCALING]
-    return [ServiceRole(SERVICE_ROLES[service], service, _exists(client, aws, SERVICE_ROLES[service])) for service in services]
+    return [ServiceRole(name, service, _exists(client, aws, name)) for service, name in SERVICE_ROLES.items()]
 
 
-def ensure_service_roles(aws: Aws, *, spot: bool) -> list[ServiceRole]:
+def ensure_service_roles(aws: Aws) -> list[ServiceRole]:
     """Make the service-linked roles that are missing. Doing it again changes nothing.
 
     They belong to the account, cost nothing, and stay when the network is destroyed.
@@ -70,8 +66,6 @@ def ensure_service_roles(aws: Aws, *, spot: bool) -> list[ServiceRole]:
     ----------
     aws
         The account.
-    spot
-        Whether spot instances are launched, too.
 
     Returns
     -------
@@ -81,14 +75,14 @@ def ensure_service_roles(aws: Aws, *, spot: bool) -> list[ServiceRole]:
     Raises
     ------
     ServiceRoleMissing
-        If one isn't there and the caller may not make it.
+        If that of Auto Scaling isn't there and the caller may not make it.
 
     Notes
     -----
     Permissions needed: ``iam:GetRole`` and ``iam:CreateServiceLinkedRole`` on both roles. A role that the caller may neither see nor make
     is taken to be there: most accounts have it.
     """
-    missing = [role for role in find_service_roles(aws, spot=spot) if not role.exists]
+    missing = [role for role in find_service_roles(aws) if not role.exists]
     return [ServiceRole(role.name, role.service, True) for role in missing if _make(aws, role)]
 
 
@@ -114,7 +108,8 @@ def _make(aws: Aws, role: ServiceRole) -> bool:
             raise
         return False
     except AccessDenied as error:
-        if role.exists is None:
+        # Without the role of spot, groups on demand launch all the same; the first spot group then says what is missing.
+        if role.exists is None or role.service != AUTOSCALING:
             return False
         raise ServiceRoleMissing(role.name, command=role.command, denied=error.action) from error
     return True
