@@ -210,7 +210,8 @@ class Workspace(PlanningWorkspace):
                 self._refuse_while_in_use()
                 recovery.remove_unknown()
             else:
-                ensure_service_roles(self.aws, spot=False)
+                clusters = (self.settings.cluster, *self.settings.clusters.values())
+                ensure_service_roles(self.aws, spot=any(cluster.spot_policy != "on-demand" for cluster in clusters))
                 recovery.remove_unfinished_groups(plan.creates)
             stack.apply(plan)
 

@@ -74,7 +74,7 @@ def test_policy_and_cost_are_tables():
 
 
 def test_running_clusters_that_are_hit_stand_first():
-    hit = report(running=(RunningCluster("etl", "running", 12),))
+    hit = report(running=(RunningCluster("etl", "running", {"workers": 12}),))
     dangers = [line for line in to_markdown(whole(hit)).splitlines() if line.startswith("> - ")]
     assert "cluster etl is running, with 12 workers, on a network that loses aws_autoscaling_group.workers" in dangers[0]
 

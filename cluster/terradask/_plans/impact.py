@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from terradask._plans.dangers import Danger
 from terradask._plans.summary import Change, PlanSummary
-from terradask_modules.names import NETWORK_STACK
+from terradask_modules.names import NETWORK_STACK, SCHEDULER_GROUP
 
 _GROUP = "aws_autoscaling_group"
 _LOST = ("delete", "replace")
@@ -27,17 +27,22 @@ class RunningCluster:
         The cluster's name.
     state
         Its state, as `DeploymentStatus` has it.
-    workers
-        How many instances its workers' group has.
+    instances
+        How many instances each of its groups has, by the cluster's own name of it.
     """
 
     name: str
     state: str
-    workers: int
+    instances: Mapping[str, int]
+
+    @property
+    def workers(self) -> int:
+        """How many instances the groups of its workers have."""
+        return sum(number for group, number in self.instances.items() if group != SCHEDULER_GROUP)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON output."""
-        return asdict(self)
+        return {"name": self.name, "state": self.state, "workers": self.workers}
 
 
 def may_hit(summary: PlanSummary) -> bool:
@@ -79,15 +84,17 @@ def _on_cluster(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Dange
 
 
 def _what_ends(change: Change, cluster: RunningCluster) -> str | None:
+    group = change.address.rpartition(".")[2]
+    workers = cluster.instances.get(group, 0)
     if change.action in _LOST:
         if change.type == "aws_secretsmanager_secret":
             return "hosts and clients lose their keys"
         if change.type != _GROUP:
             return None
-        if change.address.endswith("scheduler"):
+        if group == SCHEDULER_GROUP:
             return "its scheduler ends, and every client loses the cluster with its results"
-        return f"its {cluster.workers} workers end, with the results that they hold"
+        return f"its {workers} workers end, with the results that they hold" if workers else None
     limit = next((a.after for a in change.attributes if a.path == "max_size"), None)
-    if change.type == _GROUP and change.address.endswith("workers") and isinstance(limit, int) and limit < cluster.workers:
-        return f"{cluster.workers - limit} of its {cluster.workers} workers end, since the group may have {limit} at most"
+    if change.type == _GROUP and group != SCHEDULER_GROUP and isinstance(limit, int) and limit < workers:
+        return f"{workers - limit} of its {workers} workers end, since the group may have {limit} at most"
     return None
