@@ -17,9 +17,9 @@ import moto
 
 from benchmarks._measure import Row, Verdict, in_turn
 from terradask.errors import NoMatchingType
-from terradask.hardware.ask import HardwareAsk
 from terradask.hardware.choice import choose
 from terradask.hardware.instance_types import Catalog, read_types
+from terradask_stacks.hardware.ask import HardwareAsk
 
 _DATA = Path(moto.__file__).parent / "ec2/resources"
 _REPEATS = 20

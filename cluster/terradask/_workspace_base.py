@@ -162,12 +162,18 @@ class WorkspaceBase:
         ------
         UnknownInstanceType
             If the settings name a type that the region doesn't have.
+        NoMatchingType
+            If no type is as they ask for.
         """
+        from terradask._account.quota_needs import clusters_of
         from terradask._account.quotas import check_quotas
+        from terradask._stacks.answers import group_types
         from terradask_stacks.lock import read_lock
 
         locked = read_lock(self._loaded.lock_path).network
-        return check_quotas(self.aws, self.settings, zones=None if locked is None else sorted(locked.zones))
+        zones = None if locked is None else sorted(locked.zones)
+        types = group_types(self._loaded, self.aws, clusters_of(self.settings), zones or self.settings.network.zone_names or ())
+        return check_quotas(self.aws, self.settings, zones=zones, group_types=types)
 
     def cancel(self) -> None:
         """Ask what is running, in another thread, to stop in order; it raises `TerraformCancelled` there, unless it finishes first."""
@@ -234,6 +240,12 @@ class WorkspaceBase:
             return None
         return Isolated(role_path=clusters_role_path(workspace.name, network.role_path), role_name_prefix=network.role_name_prefix)
 
+    def _own_templates(self) -> bool:
+        """Tell whether clusters may have launch templates of their own, as the network was deployed."""
+        with suppress(BaselineError):
+            return self.baseline().cluster_launch_templates
+        return self.settings.network.cluster_launch_templates
+
     def _remains(self, name: str) -> ClusterRemains:
         from terradask._recovery.cluster import ClusterRemains
 
@@ -242,6 +254,7 @@ class WorkspaceBase:
             self.deployment(name),
             workspace=self.settings.workspace.name,
             isolated=self._isolated,
+            own_templates=self._own_templates,
             progress=self._progress,
         )
 
@@ -273,7 +286,7 @@ class WorkspaceBase:
         # Also those of which the bucket, or what was in it, is gone.
         names = known | strays.clusters(self.aws, workspace=self.settings.workspace.name)
         isolated = self._isolated()
-        if isolated is not None:
+        if isolated is not None or self._own_templates():
             names |= clusters_with_resources(self.aws, workspace=self.settings.workspace.name, isolated=isolated, known=names)
         if names:
             raise BaselineInUse(sorted(names))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from terradask._plans.saved import Plan
     from terradask._plans.several import Plans
     from terradask._plans.summary import PlanSummary
+    from terradask._stacks.explanation import HardwareExplanation
 
 from terradask._workspace_base import WorkspaceBase
 
@@ -122,7 +123,7 @@ class PlanningWorkspace(WorkspaceBase):
         destroy
             Plan to destroy it.
         refresh
-            Choose the zone again instead of using the locked or deployed one.
+            Choose zone and instance types again instead of using the locked or deployed ones.
         out
             Where to save the plan for `open_plan`. Unset: it is kept for this process, and a day at most.
         cluster_overrides
@@ -140,6 +141,8 @@ class PlanningWorkspace(WorkspaceBase):
             If settings can't be used, hosts would reach no AWS service, or the subnet is too small for ``max_workers``.
         UnknownZone, UnknownInstanceType
             If AWS doesn't offer what the settings name.
+        NoMatchingType
+            If no instance type is as they ask for; with the nearest asks that find something.
         """
         from terradask_stacks.settings import validate_cluster_name
 
@@ -156,6 +159,29 @@ class PlanningWorkspace(WorkspaceBase):
             except BaseException:
                 self._remains(name).forget_empty_state()
                 raise
+
+    def explain(self, name: str, **cluster_overrides: Any) -> HardwareExplanation:
+        """Tell which instance types a cluster gets, in which order, and why. Nothing changes.
+
+        Parameters
+        ----------
+        name
+            The cluster's name; it needn't be deployed, nor declared.
+        cluster_overrides
+            Settings of section ``[cluster]``, above all others: ``worker_cpu=8``.
+
+        Raises
+        ------
+        NoBaseline
+            If the network isn't deployed.
+        NoMatchingType
+            If no type is as asked for; with the nearest asks that find something.
+        UnknownInstanceType
+            If a named type doesn't exist, or isn't offered where it has to be.
+        """
+        from terradask_stacks.settings import validate_cluster_name
+
+        return self._configuration(cluster_overrides).explain(validate_cluster_name(name))
 
     def open_plan(self, path: str | os.PathLike[str]) -> Plan:
         """Open a plan that `Plan.save` saved, here or on another machine with the same workspace.

@@ -26,6 +26,7 @@ from terradask_host.policy import Run, judge_run
 from terradask_host.report import Reporter
 from terradask_host.retry import backoff
 from terradask_host.scheduler import SchedulerHost
+from terradask_host.spot import SpotWatch
 from terradask_host.worker import WorkerHost
 
 
@@ -41,7 +42,7 @@ def main() -> int:
     mailbox = Mailbox()
 
     def stop(number: int, frame: FrameType | None) -> None:
-        mailbox.put(Stop(signal.Signals(number).name))
+        mailbox.put(Stop(f"asked to stop by {signal.Signals(number).name}"))
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
@@ -51,7 +52,7 @@ def main() -> int:
         book.say(str(error))
         return 1
     except StopRequested as request:
-        book.say(f"asked to stop by {request.signal_name} before this host knew who it is")
+        book.say(f"{request.stop.reason}, before this host knew who it is")
         return 0
 
 
@@ -105,9 +106,11 @@ class Agent:
             log_stream=f"{identity.cluster}/{identity.instance_id}",
             flush_seconds=self._timing.log_flush_seconds,
         )
+        watch = SpotWatch(InstanceMetadata(self._config.metadata_endpoint), self._mailbox, self._timing, self._book.say)
         try:
             return self._be(identity, objects, reporter)
         finally:
+            watch.close()
             reporter.close()
             shipper.close()
 
@@ -117,10 +120,10 @@ class Agent:
             host = self._boot(identity, objects, reporter)
             role = SchedulerHost(host) if identity.role == "scheduler" else WorkerHost(host)
             role.run()
-        except StopRequested as stop:
-            reason = f"asked to stop by {stop.signal_name}"
-            reporter.enter(states.LEAVING, reason)
-            reporter.enter(states.LEFT, reason)
+        except StopRequested as request:
+            # There is no Dask process yet, or none any more. An instance that AWS takes back powers off, and its group replaces it.
+            reporter.enter(states.LEAVING, request.stop.reason)
+            reporter.enter(states.LEFT, request.stop.reason)
         except Exception as error:  # noqa: BLE001 - whatever it is, the report must say it
             text = str(error) if isinstance(error, HostError) else "".join(traceback.format_exception(error))
             self._book.say(text)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from terradask_host import machine
 from terradask_host.errors import ConfigInvalid
 from terradask_host.timing import Timing
 
@@ -71,9 +71,9 @@ class HostConfig:
     metadata_endpoint
         Where the instance metadata service answers.
     cpu_count
-        Processors of the machine.
+        Processors that the machine gives to this process.
     memory_bytes
-        Memory of the machine.
+        Memory that it gives.
     """
 
     workspace: str
@@ -108,8 +108,8 @@ def load_config(environ: Mapping[str, str]) -> HostConfig:
         timing=Timing.from_environ(environ),
         python=Path(python) if python else None,
         metadata_endpoint=environ.get(METADATA_VARIABLE) or "http://169.254.169.254",
-        cpu_count=_positive(environ, CPU_VARIABLE) or _cpu_count(),
-        memory_bytes=_positive(environ, MEMORY_VARIABLE) or _memory_bytes(),
+        cpu_count=_positive(environ, CPU_VARIABLE) or machine.cpu_count(),
+        memory_bytes=_positive(environ, MEMORY_VARIABLE) or machine.memory_bytes(),
     )
 
 
@@ -172,11 +172,3 @@ def _positive(environ: Mapping[str, str], name: str) -> int | None:
     if value < 1:
         raise ConfigInvalid(f"{name} is no positive whole number.", given=text)
     return value
-
-
-def _cpu_count() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

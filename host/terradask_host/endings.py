@@ -8,7 +8,7 @@ from terradask_host import states
 from terradask_host.child import DaskChild
 from terradask_host.errors import DaskFailed
 from terradask_host.host import Host, hear
-from terradask_host.mailbox import StopRequested
+from terradask_host.mailbox import Stop
 from terradask_host.policy import Exit
 
 
@@ -45,18 +45,22 @@ class Crashes:
         return DaskFailed(f"The Dask {role} died {self.count + 1} times; the last time with {end.describe()}")
 
 
-def leave_on_stop(host: Host, child: DaskChild, stop: StopRequested) -> None:
-    """Let the Dask process close in order, for as long as the host may take to leave, and report that."""
-    reason = f"asked to stop by {stop.signal_name}"
-    host.reporter.enter(states.LEAVING, reason)
-    _close_in_order(host, child)
-    host.reporter.enter(states.LEFT, reason)
+def leave_on_stop(host: Host, child: DaskChild, stop: Stop) -> None:
+    """Let the Dask process close in order, for as long as the host may take to leave, and report that.
+
+    An instance that AWS takes back ends itself as soon as its data has moved: its group replaces it then, not two minutes later.
+    """
+    host.reporter.enter(states.LEAVING, stop.reason)
+    _close_in_order(host, child, stop.seconds_left(host.config.timing.leave_seconds))
+    if stop.interrupted:
+        host.groups.leave(host.identity.instance_id, replaced=True)
+    host.reporter.enter(states.LEFT, stop.reason)
 
 
-def _close_in_order(host: Host, child: DaskChild) -> None:
-    child.send({"do": "leave"})
-    end = time.monotonic() + host.config.timing.leave_seconds
+def _close_in_order(host: Host, child: DaskChild, seconds: float) -> None:
+    child.send({"do": "leave", "seconds": seconds})
+    end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
-        if hear(host, child, left).ended:
+        if hear(host.mailbox, child, left).ended:
             return
     host.book.say("the Dask process did not close in time and is ended")

@@ -1,4 +1,4 @@
-"""A host's narrow rights on its cluster's groups: leave with decrement, end the cluster, the dead man's switch."""
+"""A host's narrow rights on its cluster's groups: leave, end the cluster, the dead man's switch."""
 
 from __future__ import annotations
 
@@ -39,8 +39,15 @@ class ClusterGroups:
             groups[name]["autoscaling_group"] for name in sorted(groups, key=lambda name: groups[name]["role"] == "scheduler")
         ]
 
-    def leave(self, instance_id: str) -> bool:
-        """End this instance and lower its group's desired capacity, so that no other takes its place.
+    def leave(self, instance_id: str, *, replaced: bool = False) -> bool:
+        """End this instance.
+
+        Parameters
+        ----------
+        instance_id
+            This one.
+        replaced
+            Whether its group launches another at once. By default its desired capacity is lowered, so that no other takes the place.
 
         Returns
         -------
@@ -49,10 +56,11 @@ class ClusterGroups:
         """
         try:
             self._aws.client("autoscaling").terminate_instance_in_auto_scaling_group(
-                InstanceId=instance_id, ShouldDecrementDesiredCapacity=True
+                InstanceId=instance_id, ShouldDecrementDesiredCapacity=not replaced
             )
         except Exception as error:  # noqa: BLE001 - leaving goes on without AWS's consent
-            self._say(f"leaving with decrement was refused: {error_code(error)}: {error}")
+            how = "to be replaced" if replaced else "with decrement"
+            self._say(f"leaving {how} was refused: {error_code(error)}: {error}")
             return False
         return True
 

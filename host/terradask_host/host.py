@@ -59,8 +59,15 @@ class Host:
         """The run's id."""
         return str(self.run["run_id"])
 
-    def spawn(self) -> DaskChild:
+    def spawn(self, role: str | None = None, mailbox: Mailbox | None = None) -> DaskChild:
         """Start a Dask process; it imports distributed at once and then waits to be told where.
+
+        Parameters
+        ----------
+        role
+            What it becomes. By default what the host is.
+        mailbox
+            Where its events go. By default the host's.
 
         Raises
         ------
@@ -79,12 +86,12 @@ class Host:
                 self.python,
                 environ=environ,
                 folder=self.config.paths.scratch,
-                mailbox=self.mailbox,
+                mailbox=mailbox or self.mailbox,
                 log=self.book.write,
             )
         except OSError as error:
             raise DaskFailed(f"The environment's Python can't be run: {error}.", given=str(self.python)) from error
-        child.send(prepare_document(self.identity.role, self.run, self.keys, self.config.paths.scratch))
+        child.send(prepare_document(role or self.identity.role, self.run, self.keys, self.config.paths.scratch))
         return child
 
 
@@ -97,9 +104,9 @@ class Heard:
     stop: Stop | None = None
 
 
-def hear(host: Host, child: DaskChild, timeout_seconds: float) -> Heard:
+def hear(mailbox: Mailbox, child: DaskChild, timeout_seconds: float) -> Heard:
     """Wait for the next thing that concerns this Dask process; what earlier ones left behind is dropped."""
-    event = host.mailbox.next(timeout_seconds)
+    event = mailbox.next(timeout_seconds)
     if isinstance(event, Stop):
         return Heard(stop=event)
     if isinstance(event, ChildSaid) and event.child == child.number:

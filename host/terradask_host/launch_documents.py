@@ -11,6 +11,7 @@ from terradask_host.errors import ConfigInvalid
 from terradask_host.keys import KeyFiles
 from terradask_host.metadata import Identity
 from terradask_host.policy import worker_memory_limit_bytes
+from terradask_host.preload.downscaling import EXTRA_WORKER_PREFIX
 
 #: TLS versions below this are refused, though Dask would take 1.2.
 TLS_MIN_VERSION = 1.3
@@ -70,7 +71,7 @@ def security_arguments(role: str, keys: KeyFiles) -> dict[str, Any]:
     }
 
 
-def scheduler_document(identity: Identity, cluster: Mapping[str, Any], keys: KeyFiles, *, leave_seconds: float) -> dict[str, Any]:
+def scheduler_document(identity: Identity, cluster: Mapping[str, Any], keys: KeyFiles) -> dict[str, Any]:
     """Return how to start the scheduler: on the private address, its dashboard on loopback behind the forward."""
     wanted = cluster["scheduler"]
     _refuse_reserved("scheduler", wanted["options"])
@@ -91,7 +92,6 @@ def scheduler_document(identity: Identity, cluster: Mapping[str, Any], keys: Key
             "cert": str(keys.cert),
             "key": str(keys.key),
         },
-        "leave_seconds": leave_seconds,
     }
 
 
@@ -102,26 +102,57 @@ def worker_document(
     scheduler: Mapping[str, Any],
     keys: KeyFiles,
 ) -> dict[str, Any]:
-    """Return how to start the worker: named like its instance, as large as the machine unless options say otherwise."""
+    """Return how to start the host's workers: named like their instance, together as large as the machine unless options say otherwise."""
     wanted = cluster["worker"]
+    names = worker_names(identity.instance_id, wanted.get("workers_per_host", 1))
+    size = {
+        "nthreads": max(config.cpu_count // len(names), 1),
+        "memory_limit": worker_memory_limit_bytes(config.memory_bytes) // len(names),
+    }
+    arguments = _worker_arguments(config, identity) | size | wanted["options"]
+    return _workers(wanted, scheduler, keys, [{"name": name, **arguments} for name in names])
+
+
+def extra_worker_document(
+    config: HostConfig,
+    identity: Identity,
+    cluster: Mapping[str, Any],
+    scheduler: Mapping[str, Any],
+    keys: KeyFiles,
+) -> dict[str, Any]:
+    """Return how to start the worker beside the scheduler, which keeps half of the memory and a thread for itself, whatever options say."""
+    wanted = cluster["worker"]
+    size = {
+        "nthreads": max(config.cpu_count - 1, 1),
+        "memory_limit": worker_memory_limit_bytes(config.memory_bytes) // 2,
+    }
+    arguments = _worker_arguments(config, identity) | wanted["options"] | size
+    return _workers(wanted, scheduler, keys, [{"name": f"{EXTRA_WORKER_PREFIX}{identity.instance_id}", **arguments}])
+
+
+def _worker_arguments(config: HostConfig, identity: Identity) -> dict[str, Any]:
+    return {
+        "host": identity.private_address,
+        "protocol": "tls",
+        "local_directory": str(config.paths.scratch),
+        # A worker's HTTP server has no authentication either.
+        "dashboard_address": "127.0.0.1:0",
+    }
+
+
+def _workers(wanted: Mapping[str, Any], scheduler: Mapping[str, Any], keys: KeyFiles, workers: list[dict[str, Any]]) -> dict[str, Any]:
     _refuse_reserved("worker", wanted["options"])
     return {
         "class": wanted["class"],
         "security": security_arguments("worker", keys),
         "scheduler": scheduler["private_address"],
-        "arguments": {
-            "name": identity.instance_id,
-            "host": identity.private_address,
-            "protocol": "tls",
-            "nthreads": config.cpu_count,
-            "memory_limit": worker_memory_limit_bytes(config.memory_bytes),
-            "local_directory": str(config.paths.scratch),
-            # A worker's HTTP server has no authentication either.
-            "dashboard_address": "127.0.0.1:0",
-            **wanted["options"],
-        },
-        "leave_seconds": config.timing.leave_seconds,
+        "workers": workers,
     }
+
+
+def worker_names(instance_id: str, workers_per_host: int) -> list[str]:
+    """Return the names of a host's workers: the instance id, with a number behind it from the second on."""
+    return [instance_id, *(f"{instance_id}-{number}" for number in range(1, workers_per_host))]
 
 
 def _refuse_reserved(role: str, options: Mapping[str, Any]) -> None:

@@ -13,9 +13,29 @@ from terradask_host.policy import Exit
 
 @dataclass(frozen=True)
 class Stop:
-    """The instance is being shut down, or somebody stopped the unit."""
+    """The instance is being shut down, somebody stopped the unit, or AWS takes the instance back.
 
-    signal_name: str
+    Parameters
+    ----------
+    reason
+        Which, for the report.
+    until
+        By when the host must be gone, on the monotonic clock. None: nobody takes the instance back.
+    """
+
+    reason: str
+    until: float | None = None
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether AWS takes the instance back: the cluster still wants a host in its place."""
+        return self.until is not None
+
+    def seconds_left(self, usual_seconds: float) -> float:
+        """Return for how long closing may take: as long as ever, unless the host must be gone before; at least a second."""
+        if self.until is None:
+            return usual_seconds
+        return max(min(usual_seconds, self.until - time.monotonic()), 1.0)
 
 
 @dataclass(frozen=True)
@@ -41,9 +61,9 @@ Event = Stop | ChildSaid | ChildEnded
 class StopRequested(BaseException):
     """Raised at a safe point once the host has been asked to stop."""
 
-    def __init__(self, signal_name: str) -> None:
-        super().__init__(signal_name)
-        self.signal_name = signal_name
+    def __init__(self, stop: Stop) -> None:
+        super().__init__(stop.reason)
+        self.stop = stop
 
 
 class Mailbox:
@@ -85,7 +105,7 @@ class Mailbox:
                 if event is None:
                     return
                 if isinstance(event, Stop):
-                    raise StopRequested(event.signal_name)
+                    raise StopRequested(event)
                 kept.append(event)
         finally:
             self._aside.extendleft(reversed(kept))

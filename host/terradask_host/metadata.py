@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from terradask_host.errors import MetadataUnavailable
@@ -95,6 +96,29 @@ class InstanceMetadata:
     def run_id(self) -> str | None:
         """Return the tag ``terradask:run:id``, or None while the instance does not carry it."""
         return self.get("meta-data/tags/instance/terradask:run:id") or None
+
+    def is_spot(self) -> bool:
+        """Return whether this is a spot instance, which AWS may take back."""
+        return self.get("meta-data/instance-life-cycle") == "spot"
+
+    def spot_notice(self) -> dict[str, Any] | None:
+        """Return AWS's notice that it takes this spot instance back (``action`` and ``time``), or None while there is none.
+
+        Raises
+        ------
+        MetadataUnavailable
+            When the service does not answer, or with something else than a notice.
+        """
+        text = self.get("meta-data/spot/instance-action")
+        if text is None:
+            return None
+        try:
+            notice = json.loads(text)
+        except ValueError:
+            notice = None
+        if not isinstance(notice, dict):
+            raise MetadataUnavailable("The metadata service's spot/instance-action is no JSON object.", given=text)
+        return notice
 
     def _need(self, path: str) -> str:
         value = self.get(path)

@@ -10,6 +10,7 @@ from terradask_host import policy, states
 from terradask_host.child import DaskChild
 from terradask_host.config import FORMAT
 from terradask_host.endings import Crashes, leave_on_stop
+from terradask_host.extra_worker import ExtraWorker
 from terradask_host.host import Host, hear
 from terradask_host.launch_documents import scheduler_document
 from terradask_host.mailbox import StopRequested
@@ -112,6 +113,7 @@ class SchedulerHost:
         self._crashes = Crashes(host)
         self._switch = DeadManSwitch(host)
         self._previous: dict[str, Any] | None = None
+        self._extra_worker: ExtraWorker | None = None
 
     def run(self) -> None:
         """Return when the host has left.
@@ -125,10 +127,11 @@ class SchedulerHost:
             child = self._host.spawn()
             try:
                 end = self._live(child)
-            except StopRequested as stop:
-                return leave_on_stop(self._host, child, stop)
+            except StopRequested as request:
+                return leave_on_stop(self._host, child, request.stop)
             finally:
                 child.kill()
+                self._end_extra_worker()
             self._host.book.say(f"the Dask process ended: {end.describe()}")
             follows = policy.after_scheduler_exit(end, crashes=self._crashes.count, timing=self._timing)
             if follows is Next.OVER:
@@ -141,15 +144,15 @@ class SchedulerHost:
         """Run one Dask process to its end."""
         host = self._host
         host.reporter.enter(states.STARTING)
-        document = scheduler_document(host.identity, host.cluster, host.keys, leave_seconds=self._timing.leave_seconds)
+        document = scheduler_document(host.identity, host.cluster, host.keys)
         child.send(document)
         started = time.monotonic()
         self._switch.heard()
         self._previous = self._previous or self._read_previous()
         while True:
-            heard = hear(host, child, min(self._switch.tick(), 5.0))
+            heard = hear(host.mailbox, child, min(self._switch.tick(), 5.0))
             if heard.stop:
-                raise StopRequested(heard.stop.signal_name)
+                raise StopRequested(heard.stop)
             if heard.ended:
                 return heard.ended
             if heard.said:
@@ -185,6 +188,13 @@ class SchedulerHost:
         self._previous = document
         self._host.book.say(f"listening at {document['private_address']}, boot {boot}")
         self._host.reporter.enter(states.RUNNING)
+        if self._host.cluster["scheduler"].get("extra_worker"):
+            self._extra_worker = ExtraWorker(self._host, document)
+
+    def _end_extra_worker(self) -> None:
+        if self._extra_worker is not None:
+            self._extra_worker.close()
+            self._extra_worker = None
 
     def _patiently(self, ask: Callable[[float], T], what: str) -> T:
         return wait_for(

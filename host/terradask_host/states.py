@@ -41,7 +41,7 @@ TRANSITIONS: dict[str, dict[str, str]] = {
     RUNNING: {
         WAITING: "a worker lost its scheduler, or died and is started again",
         STARTING: "the scheduler died and is started again",
-        LEAVING: "retired, over, or the instance is being shut down",
+        LEAVING: "retired, over, or the instance is being shut down or taken back",
         FAILED: "the Dask process died too often",
     },
     LEAVING: {

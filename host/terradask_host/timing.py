@@ -42,6 +42,11 @@ class Timing:
     retired_grace_seconds: float = 30.0
     #: Moving data off and closing, when the instance is being shut down. Less than the unit's TimeoutStopSec.
     leave_seconds: float = 90.0
+    #: How often a spot instance looks for AWS's notice that it takes it back; what AWS recommends:
+    #: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
+    spot_poll_seconds: float = 5.0
+    #: A host that is taken back is gone so long before AWS ends it.
+    spot_margin_seconds: float = 15.0
     #: The dead man's switch: desired capacity 0, this far ahead ...
     dead_man_ahead_seconds: float = 1800.0
     #: ... and moved on this often.

@@ -57,8 +57,8 @@ class WorkerHost:
             child = self._host.spawn()
             try:
                 end = self._live(child)
-            except StopRequested as stop:
-                return leave_on_stop(self._host, child, stop)
+            except StopRequested as request:
+                return leave_on_stop(self._host, child, request.stop)
             except _SchedulerSilent as silent:
                 return self._leave(str(silent))
             finally:
@@ -84,9 +84,9 @@ class WorkerHost:
                 child.send(document)
                 started = time.monotonic()
                 self._host.reporter.enter(states.STARTING)
-            heard = hear(self._host, child, self._pause(scheduler is None, started))
+            heard = hear(self._host.mailbox, child, self._pause(scheduler is None, started))
             if heard.stop:
-                raise StopRequested(heard.stop.signal_name)
+                raise StopRequested(heard.stop)
             if heard.ended:
                 return heard.ended
             if heard.said and heard.said.event == "imported":
@@ -183,10 +183,12 @@ class WorkerHost:
         self._host.reporter.enter(states.LEAVING, reason)
         try:
             self._host.mailbox.pause(self._timing.retired_grace_seconds)
-        except StopRequested:
-            self._host.reporter.enter(states.LEFT, reason)
-        else:
-            self._leave(reason)
+        except StopRequested as request:
+            # Only an interruption leaves the group's number to us.
+            if not request.stop.interrupted:
+                self._host.reporter.enter(states.LEFT, reason)
+                return
+        self._leave(reason)
 
     def _leave(self, reason: str) -> None:
         """Leave by our own decision: with decrement, so that no other host takes the place."""

@@ -6,6 +6,21 @@ from collections.abc import Mapping, Sequence
 
 from terradask_modules.aws import AutoscalingGroup, Construct, TerraformResourceLifecycle, at
 
+#: AWS's advice for spot, where the order of types doesn't count: of the pools least likely to be taken back, the cheapest.
+#: https://docs.aws.amazon.com/autoscaling/ec2/userguide/allocation-strategies.html
+_DISTRIBUTION = {
+    "on-demand": {
+        "on_demand_base_capacity": 0,
+        "on_demand_percentage_above_base_capacity": 100,
+        "on_demand_allocation_strategy": "prioritized",
+    },
+    "spot": {
+        "on_demand_base_capacity": 0,
+        "on_demand_percentage_above_base_capacity": 0,
+        "spot_allocation_strategy": "price-capacity-optimized",
+    },
+}
+
 
 class InstanceGroup(Construct):
     """A group at zero. Terraform owns what it is; how many run is the runtime's.
@@ -21,7 +36,7 @@ class InstanceGroup(Construct):
     scope
         The stack.
     group
-        ``scheduler`` or ``workers``: the name in the resource's address.
+        The cluster's own name of it, such as ``workers``: the name in the resource's address.
     name
         The group's name.
     max_size
@@ -31,7 +46,9 @@ class InstanceGroup(Construct):
     template_id, template_version
         Launch template and its number; never ``$Latest``, so that upgrading the network replaces no running host.
     instance_types
-        Types in order of preference.
+        Types, at most 40; on demand in order of preference.
+    market
+        ``on-demand`` or ``spot``: a group never mixes them, and AWS moves nothing between them.
     tags
         Tags of the group and of its instances.
     """
@@ -48,6 +65,7 @@ class InstanceGroup(Construct):
         template_version: str,
         instance_types: Sequence[str],
         tags: Mapping[str, str],
+        market: str = "on-demand",
     ) -> None:
         super().__init__(scope, f"group-{group}")
         self.name = name
@@ -61,11 +79,7 @@ class InstanceGroup(Construct):
             max_size=max_size,
             vpc_zone_identifier=[subnet_id],
             mixed_instances_policy={
-                "instances_distribution": {
-                    "on_demand_base_capacity": 0,
-                    "on_demand_percentage_above_base_capacity": 100,
-                    "on_demand_allocation_strategy": "prioritized",
-                },
+                "instances_distribution": _DISTRIBUTION[market],
                 "launch_template": {
                     "launch_template_specification": {
                         "launch_template_id": template_id,

@@ -19,8 +19,9 @@ TAG_GROUP = "terradask:group"
 TAG_RUN_PREFIX = "terradask:run:"
 
 ROLES = ("scheduler", "worker")
-GROUPS = ("scheduler", "workers")
-ROLE_OF_GROUP = {"scheduler": "scheduler", "workers": "worker"}
+#: A cluster's own names of its groups; which of workers it has, for which markets, is a fact of the cluster (`market_group`).
+SCHEDULER_GROUP = "scheduler"
+WORKER_GROUP = "workers"
 
 WORKSPACE_KEY = "workspace.json"
 
@@ -51,8 +52,13 @@ def host_name(workspace: str, role: str, cluster: str | None = None) -> str:
 
 
 def group_name(workspace: str, cluster: str, group: str) -> str:
-    """Return the name of an Auto Scaling group; ``group`` is ``scheduler`` or ``workers``."""
+    """Return the name of an Auto Scaling group; ``group`` is the cluster's own name of it, such as ``workers``."""
     return resource_name(workspace, cluster, group)
+
+
+def market_group(group: str, market: str) -> str:
+    """Return the cluster's own name of the Auto Scaling group that has a group's hosts of one market, ``on-demand`` or ``spot``."""
+    return f"{group}-spot" if market == "spot" else group
 
 
 def secrets_prefix(workspace: str) -> str:

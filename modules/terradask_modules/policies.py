@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from terradask_modules.names import (
-    GROUPS,
     TAG_CLUSTER,
     TAG_WORKSPACE,
     bucket_name,
@@ -50,6 +49,8 @@ class PolicyScope:
         The customer's key for the bucket and the secrets. None: AWS's own.
     cluster
         The one cluster that the hosts belong to. None: any of the workspace.
+    groups
+        The cluster's own names of its groups; used with `cluster` alone.
     """
 
     partition: str
@@ -59,6 +60,7 @@ class PolicyScope:
     data_buckets: Sequence[str] = ()
     kms_key_arn: str | None = None
     cluster: str | None = None
+    groups: Sequence[str] = ()
 
     def arn(self, service: str, resource: str) -> str:
         """Return the ARN of something in this account and region."""
@@ -100,7 +102,7 @@ class PolicyScope:
         """ARN patterns of Auto Scaling groups. Names of a workspace whose name is longer match too: bind them to the tag."""
         names = [resource_name(self.workspace, "*")]
         if self.cluster is not None:
-            names = [group_name(self.workspace, self.cluster, group) for group in GROUPS]
+            names = [group_name(self.workspace, self.cluster, group) for group in self.groups]
         return [self.arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{name}") for name in names]
 
 

@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from .left_behind import leftovers
     from .process import SimulatorInfo
     from .simulator import HostInfo, Simulator
+    from .switches import Switches
 
-__all__ = ["HostInfo", "LeftRunning", "PortTaken", "Simulator", "SimulatorError", "SimulatorInfo", "leftovers"]
+__all__ = ["HostInfo", "LeftRunning", "PortTaken", "Simulator", "SimulatorError", "SimulatorInfo", "Switches", "leftovers"]
 
 _PLACES = {
     "HostInfo": "simulator",
@@ -19,6 +20,7 @@ _PLACES = {
     "Simulator": "simulator",
     "SimulatorError": "errors",
     "SimulatorInfo": "process",
+    "Switches": "switches",
     "leftovers": "left_behind",
 }
 

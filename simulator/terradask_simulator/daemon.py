@@ -27,11 +27,13 @@ from .credentials import RoleKeys
 from .door import Endpoint, bind
 from .errors import SimulatorError
 from .fidelity import install_all
+from .fidelity.throttling import Throttle
 from .hosts import Hosts
 from .iam.gate import Gate
 from .instances import running_ids
 from .network import LoopbackNetwork
 from .reconcile import ReconcileLoop
+from .switchboard import Switchboard
 
 __all__ = ["main"]
 
@@ -70,7 +72,9 @@ class Daemon:
         keys = RoleKeys(self._recorder)
         self._network = LoopbackNetwork(keys)
         self._gate = Gate() if enforce_iam else None
-        self._endpoint = Endpoint(server, self._recorder, self._control, self._gate)
+        throttle = Throttle()
+        self._switchboard = Switchboard(throttle)
+        self._endpoint = Endpoint(server, self._recorder, self._control, self._gate, throttle)
         self._hosts = Hosts(state_dir / "hosts", self.endpoint_url, keys, self._network) if boot_hosts else None
         self._loop = ReconcileLoop(self._hosts)
         self._reaper: subprocess.Popen[bytes] | None = None
@@ -130,12 +134,11 @@ class Daemon:
             "instances": running_ids,
             "groups": self._groups,
             "requests": self._requests,
+            "switches": self._switchboard.table,
         }
         return answers[path]() if path in answers else None
 
     def _act(self, path: str, body: Any) -> Any:
-        from .fidelity.group_capacity import CAPACITY_REFUSALS
-
         match path.split("/"):
             case ["calls", "reset"]:
                 self._recorder.reset()
@@ -143,12 +146,11 @@ class Daemon:
                     self._gate.log.reset()
             case ["hosts", instance_id, "kill"]:
                 return {"killed": self._hosts is not None and self._hosts.kill(instance_id)}
-            case ["capacity", "refuse"]:
-                with STATE_LOCK:
-                    CAPACITY_REFUSALS.add((body["instance_type"], body["zone"]))
-            case ["capacity", "allow"]:
-                with STATE_LOCK:
-                    CAPACITY_REFUSALS.clear()
+            case ["switches", name]:
+                try:
+                    return {"undo": self._switchboard.switch(name, body or {})}
+                except SimulatorError as error:
+                    return {"refused": error.as_dict()}
             case ["stop"]:
                 self.stopped.set()
             case _:

@@ -1,4 +1,4 @@
-"""The endpoint's door: counts every call, lets them in one at a time, as the gate allows; answers the simulator's own questions."""
+"""The endpoint's door: counts every call, lets them in one at a time, as throttle and gate allow; answers the simulator's own questions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from urllib.parse import parse_qs
 from .backend import STATE_LOCK
 from .calls import CallRecorder, identify
 from .errors import PortTaken
+from .fidelity.throttling import Throttle
 from .iam.gate import Gate
+from .iam.operation import read_operation
+from .iam.refusals import Refusal
 from .replays import Answer, Replays
 
 __all__ = ["Door", "Endpoint", "bind"]
@@ -44,13 +47,18 @@ class Door:
         What answers below ``/terradask-sim/``: method, path, query and body to an answer; None for an unknown path.
     gate
         What judges calls by IAM policies; None to let every call in.
+    throttle
+        What refuses calls that are too many; None to let every call in.
     """
 
-    def __init__(self, application: Any, recorder: CallRecorder, control: Control, gate: Gate | None = None) -> None:
+    def __init__(
+        self, application: Any, recorder: CallRecorder, control: Control, gate: Gate | None = None, throttle: Throttle | None = None
+    ) -> None:
         self._application = application
         self._recorder = recorder
         self._control = control
         self._gate = gate
+        self._throttle = Throttle() if throttle is None else throttle
         self._replays = Replays()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -70,7 +78,7 @@ class Door:
             if missed is not None:
                 start_response(missed.status, list(missed.headers))
                 return [missed.body]
-            refusal = None if self._gate is None or call is None else self._gate.check(environ, body)
+            refusal = None if call is None else self._refusal(environ, body)
             if refusal is not None:
                 length = ("Content-Length", str(len(refusal.body)))
                 start_response(refusal.status, [("Content-Type", refusal.content_type), length, *refusal.headers])
@@ -86,6 +94,13 @@ class Door:
                 close = getattr(result, "close", None)
                 if close is not None:
                     close()
+
+    def _refusal(self, environ: dict[str, Any], body: bytes) -> Refusal | None:
+        if self._throttle.factor:
+            refusal = self._throttle.check(read_operation(environ, body))
+            if refusal is not None:
+                return refusal
+        return None if self._gate is None else self._gate.check(environ, body)
 
     def _answer(self, environ: dict[str, Any], path: str, body: bytes, start_response: Any) -> Iterable[bytes]:
         query = {name: values[0] for name, values in parse_qs(environ.get("QUERY_STRING", "")).items()}
@@ -168,18 +183,20 @@ class Endpoint:
     ----------
     server
         The bound socket.
-    recorder, control, gate
+    recorder, control, gate, throttle
         See `Door`.
     """
 
-    def __init__(self, server: socket.socket, recorder: CallRecorder, control: Control, gate: Gate | None = None) -> None:
+    def __init__(
+        self, server: socket.socket, recorder: CallRecorder, control: Control, gate: Gate | None = None, throttle: Throttle | None = None
+    ) -> None:
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
         from waitress.server import create_server
 
         # Calls wait for one another by design.
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._server = create_server(
-            Door(DomainDispatcherApplication(create_backend_app), recorder, control, gate),
+            Door(DomainDispatcherApplication(create_backend_app), recorder, control, gate, throttle),
             sockets=[server],
             threads=_THREADS,
             connection_limit=_CONNECTIONS,

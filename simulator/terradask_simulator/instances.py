@@ -61,13 +61,15 @@ def view_of(instance: Any) -> InstanceView:
 
 
 def host_instances() -> list[InstanceView]:
-    """Return the running instances that terradask's user data was given to."""
+    """Return the running instances that terradask's user data was given to, and that had the time to boot."""
+    from .fidelity.delays import booted
+
     with STATE_LOCK:
         return [
             view_of(instance)
             for backend in ec2_backends()
             for instance in backend.all_running_instances()
-            if b"/etc/terradask/host.json" in _user_data(instance)
+            if b"/etc/terradask/host.json" in _user_data(instance) and booted(instance)
         ]
 
 

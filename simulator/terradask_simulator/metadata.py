@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 from .backend import ACCOUNT, STATE_LOCK
 from .credentials import RoleKeys
+from .fidelity.spot import notices_of
 from .instances import find_instance, role_of
 
 __all__ = ["Answer", "MetadataService", "metadata_paths"]
@@ -165,6 +166,7 @@ def metadata_paths(instance: Any) -> dict[str, str]:
         info = {"Code": "Success", "InstanceProfileArn": profile["Arn"], "InstanceProfileId": profile["Id"]}
         values["iam/info"] = json.dumps(info, indent=2)
         values[f"iam/security-credentials/{role.name}"] = ""
+    values.update(notices_of(instance.id))
     if instance.metadata_options.instance_metadata_tags == "enabled":
         for key, value in instance.ec2_backend.tags.get(instance.id, {}).items():
             values[f"tags/instance/{key}"] = value

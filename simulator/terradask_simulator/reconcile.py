@@ -1,4 +1,4 @@
-"""The loop that makes the world follow the numbers: scheduled actions, groups, then machines."""
+"""The loop that makes the world follow the numbers: launches and notices that are due, scheduled actions, groups, then machines."""
 
 from __future__ import annotations
 
@@ -51,11 +51,15 @@ class ReconcileLoop:
                 BELL.wait(_PERIOD_SECONDS)
 
     def _pass(self) -> bool:
+        from .fidelity.delays import let_run
         from .fidelity.group_capacity import maintain_all
         from .fidelity.group_schedules import run_due_actions
+        from .fidelity.spot import end_interrupted
 
         more = False
         with STATE_LOCK:
+            let_run()
+            end_interrupted()
             for backend in autoscaling_backends():
                 run_due_actions(backend)
                 more = maintain_all(backend) or more

@@ -16,6 +16,7 @@ from .baseline import deploy_baseline
 from .environment import complete, overlay
 from .errors import SimulatorError
 from .process import SimulatorInfo, ask, launch, left_running, request_stop
+from .switches import Switches
 
 if TYPE_CHECKING:
     import boto3
@@ -58,7 +59,7 @@ class HostInfo:
     log_path: Path
 
 
-class Simulator:
+class Simulator(Switches):
     """A running embedded AWS; make one with `Simulator.start`.
 
     Notes
@@ -67,7 +68,7 @@ class Simulator:
     """
 
     def __init__(self, info: SimulatorInfo, process: subprocess.Popen[bytes], *, owns_state: bool) -> None:
-        self.info = info
+        super().__init__(info)
         self._process: subprocess.Popen[bytes] | None = process
         self._owns_state = owns_state
 
@@ -287,18 +288,14 @@ class Simulator:
         return ids
 
     def refuse_capacity(self, instance_type: str = "*", zone: str = "*") -> None:
-        """Let launches of groups fail for want of capacity, until `allow_capacity`.
+        """Let launches fail for want of capacity, until `allow_capacity`: `no_capacity` without a market.
 
         Parameters
         ----------
         instance_type, zone
             What there is no capacity for; by default any.
         """
-        ask(self.info, "POST", "capacity/refuse", {"instance_type": instance_type, "zone": zone})
-
-    def allow_capacity(self) -> None:
-        """Let launches succeed again."""
-        ask(self.info, "POST", "capacity/allow")
+        self.no_capacity(instance_type, zone)
 
     def left_running(self) -> list[str]:
         """Return deployed groups and running instances, one readable line each."""

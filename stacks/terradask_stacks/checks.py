@@ -10,7 +10,7 @@ from terradask_stacks.errors import Finding, SettingsError
 
 if TYPE_CHECKING:
     from terradask_stacks.lock import NetworkLock
-    from terradask_stacks.settings import ClusterSettings, NetworkSettings
+    from terradask_stacks.settings import ClusterSettings, NetworkSettings, WorkspaceSettings
 
 #: The services that a host calls, besides S3, which always has a gateway endpoint.
 HOST_SERVICES = ("secretsmanager", "autoscaling", "ec2", "logs", "sts")
@@ -73,6 +73,34 @@ def check_reachable(network: NetworkSettings, cluster: ClusterSettings) -> None:
             )
         ]
     )
+
+
+def check_own_templates(workspace: WorkspaceSettings, network: NetworkSettings, cluster: ClusterSettings) -> None:
+    """Refuse disks of a cluster's own where the network lets clusters have no launch templates of their own.
+
+    Raises
+    ------
+    SettingsError
+        Naming each setting of disks.
+    """
+    if workspace.isolation == "cluster" or network.cluster_launch_templates:
+        return
+    findings = [
+        Finding(
+            where=f"cluster.{name}",
+            problem="this takes a launch template of the cluster's own, which the network lets no cluster have",
+            given=value,
+            allowed=f"network.{name}_gib, for all clusters; or network.cluster_launch_templates = true"
+            if name.endswith("_size")
+            else "network.cluster_launch_templates = true",
+            advice="set network.cluster_launch_templates = true and run: terradask apply network; then print and attach the policies of "
+            "`terradask iam` again",
+        )
+        for disks in cluster.own_disk_settings.values()
+        for name, value in disks.items()
+    ]
+    if findings:
+        raise SettingsError(findings)
 
 
 def check_ports(cluster: ClusterSettings) -> None:

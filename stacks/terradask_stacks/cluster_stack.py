@@ -1,4 +1,4 @@
-"""A cluster, deployed and therefore stopped: two groups at zero, an empty secret, a descriptor."""
+"""A cluster, deployed and therefore stopped: its groups at zero, an empty secret, a descriptor."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from terradask_modules.aws import (
 )
 from terradask_modules.group import InstanceGroup
 from terradask_modules.names import (
-    GROUPS,
-    ROLE_OF_GROUP,
     ROLES,
     TAG_CLUSTER,
     TAG_GROUP,
@@ -37,8 +35,9 @@ from terradask_modules.names import (
 )
 from terradask_modules.policies import PolicyScope
 from terradask_stacks.base import configure, merged, terradask_version, workspace_tags
+from terradask_stacks.groups import ClusterGroup, groups_of
 from terradask_stacks.lock import ClusterLock
-from terradask_stacks.own_hosts import Baseline, own_templates
+from terradask_stacks.own_hosts import Baseline, OwnTemplates
 from terradask_stacks.settings import ClusterSettings, WorkspaceSettings
 
 CLUSTER_FORMAT = 1
@@ -51,10 +50,10 @@ class ClusterStack(TerraformStack):
     It learns the baseline from ``workspace.json`` in the workspace's bucket when it is planned, and refers to launch templates
     by their version numbers: upgrading the network replaces no running host.
 
-    Resources created: an Auto Scaling group for the scheduler and one for workers, both at zero; a secret without a value;
-    ``cluster.json`` in the bucket. In an isolating workspace besides: the resources of :class:`terradask_modules.identity.Identity`,
-    :class:`~terradask_modules.cluster_firewall.ClusterFirewall` and :class:`~terradask_modules.launch_templates.Templates`. A stopped
-    cluster costs its secret alone.
+    Resources created: an Auto Scaling group for the scheduler and one for each market of workers, all at zero; a secret without a value;
+    ``cluster.json`` in the bucket; launch templates, where it has disks of its own. In an isolating workspace besides: the resources of
+    :class:`terradask_modules.identity.Identity`, :class:`~terradask_modules.cluster_firewall.ClusterFirewall` and
+    :class:`~terradask_modules.launch_templates.Templates`. A stopped cluster costs its secret alone.
 
     Permissions needed: those of :class:`terradask_modules.group.InstanceGroup`; ``secretsmanager:CreateSecret``,
     ``DescribeSecret``, ``GetResourcePolicy``, ``TagResource``, ``DeleteSecret``; ``s3:GetObject``, ``PutObject`` and
@@ -91,6 +90,7 @@ class ClusterStack(TerraformStack):
         self._workspace = workspace
         self._cluster = cluster
         self._lock = lock
+        self._groups = groups_of(cluster, lock)
         self._bucket = bucket_name(workspace.name, lock.account, workspace.region)
         self._tags = merged(workspace_tags(workspace), cluster.tags, {TAG_CLUSTER: name})
         S3Backend(
@@ -116,7 +116,7 @@ class ClusterStack(TerraformStack):
         )
         at("keys", secret)
         templates = self._templates(baseline)
-        groups = [self._group(group, baseline, *templates[ROLE_OF_GROUP[group]]) for group in GROUPS]
+        groups = [self._group(group, baseline, *templates[group.role]) for group in self._groups]
         descriptor = S3Object(
             self,
             "descriptor",
@@ -169,40 +169,56 @@ class ClusterStack(TerraformStack):
                 f"The network of workspace {workspace} was deployed with another workspace.isolation than {isolation}, which is set "
                 "here. Set what it was deployed with, or run: terradask apply network.",
             ),
+            *self._own_templates_allowed(),
+        ]
+
+    def _own_templates_allowed(self) -> list[tuple[str, str]]:
+        settings = [name for disks in self._cluster.own_disk_settings.values() for name in disks]
+        if self._workspace.isolation == "cluster" or not settings:
+            return []
+        return [
+            (
+                "${try(jsondecode(self.body).cluster_launch_templates, false)}",
+                f"The network of workspace {self._workspace.name} lets clusters have no launch templates of their own, which "
+                f"{', '.join(settings)} takes. Set network.cluster_launch_templates = true and run: terradask apply network.",
+            )
         ]
 
     def _templates(self, baseline: Baseline) -> dict[str, tuple[str, str]]:
         """Return the id and the version of each role's launch template: the workspace's, or made for this cluster alone."""
         workspace, lock = self._workspace, self._lock
-        if workspace.isolation == "workspace":
-            at_role = {role: ("templates", role, lock.architecture) for role in ROLES}
-            return {role: (baseline.text(*path, "id"), baseline.text(*path, "version")) for role, path in at_role.items()}
-        where = PolicyScope(
-            partition=lock.partition, region=workspace.region, account=lock.account, workspace=workspace.name, cluster=self._name
+        own = OwnTemplates(
+            where=PolicyScope(
+                partition=lock.partition,
+                region=workspace.region,
+                account=lock.account,
+                workspace=workspace.name,
+                cluster=self._name,
+                groups=[group.key for group in self._groups],
+            ),
+            architecture=lock.architecture,
+            baseline=baseline,
+            disks=self._cluster.own_disk_settings,
+            tags=self._tags,
         )
-        own = own_templates(self, where=where, architecture=lock.architecture, baseline=baseline, tags=self._tags)
-        return {role: (template.id, Token.as_string(template.latest_version)) for role, template in own.items()}
+        made = own.isolated(self) if workspace.isolation == "cluster" else own.shared(self)
+        mine = {role: (template.id, Token.as_string(template.latest_version)) for role, template in made.items()}
+        theirs = {role: ("templates", role, lock.architecture) for role in ROLES if role not in mine}
+        return {**mine, **{role: (baseline.text(*path, "id"), baseline.text(*path, "version")) for role, path in theirs.items()}}
 
-    def _group(self, group: str, baseline: Baseline, template_id: str, template_version: str) -> InstanceGroup:
-        role = ROLE_OF_GROUP[group]
+    def _group(self, group: ClusterGroup, baseline: Baseline, template_id: str, template_version: str) -> InstanceGroup:
         return InstanceGroup(
             self,
-            group=group,
-            name=group_name(self._workspace.name, self._name, group),
-            max_size=self._max_size(group),
-            subnet_id=baseline.text("zones", self._lock.zone, f"{role}_subnet_id"),
+            group=group.key,
+            name=group_name(self._workspace.name, self._name, group.key),
+            max_size=group.max_size,
+            subnet_id=baseline.text("zones", self._lock.zone, f"{group.role}_subnet_id"),
             template_id=template_id,
             template_version=template_version,
-            instance_types=self._instance_types(group),
-            tags=merged(self._tags, {TAG_ROLE: role, TAG_GROUP: group}),
+            instance_types=group.instance_types,
+            market=group.market,
+            tags=merged(self._tags, {TAG_ROLE: group.role, TAG_GROUP: group.key}),
         )
-
-    def _max_size(self, group: str) -> int:
-        return 1 if group == "scheduler" else self._cluster.max_workers
-
-    def _instance_types(self, group: str) -> list[str]:
-        lock = self._lock
-        return lock.scheduler_instance_types if group == "scheduler" else lock.worker_instance_types
 
     def _description(self) -> Mapping[str, Any]:
         workspace, cluster, name = self._workspace, self._cluster, self._name
@@ -215,12 +231,13 @@ class ClusterStack(TerraformStack):
             "bucket": self._bucket,
             "zone": self._lock.zone,
             "groups": {
-                group: {
-                    "autoscaling_group": group_name(workspace.name, name, group),
-                    "role": ROLE_OF_GROUP[group],
-                    "max_size": self._max_size(group),
+                group.key: {
+                    "autoscaling_group": group_name(workspace.name, name, group.key),
+                    "role": group.role,
+                    "max_size": group.max_size,
+                    "market": group.market,
                 }
-                for group in GROUPS
+                for group in self._groups
             },
             "secret_id": secret_id(workspace.name, name),
             "scheduler": {
@@ -228,8 +245,13 @@ class ClusterStack(TerraformStack):
                 "options": cluster.scheduler_options,
                 "port": cluster.scheduler_port,
                 "dashboard_port": cluster.dashboard_port,
+                "extra_worker": cluster.extra_worker_on_scheduler,
             },
-            "worker": {"class": cluster.worker_class, "options": cluster.worker_options},
+            "worker": {
+                "class": cluster.worker_class,
+                "options": cluster.worker_options,
+                "workers_per_host": cluster.workers_per_host,
+            },
             "settings": cluster.model_dump(mode="json"),
             "lock": self._lock.model_dump(mode="json"),
         }

@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from terradask_stacks.errors import Finding
 from terradask_stacks.findings import nearest
 from terradask_stacks.settings import ClusterSettings, Settings
+from terradask_stacks.settings.hardware import EXCLUDED_BY
 
 PREFIX = "TERRADASK_"
 _RESERVED_PREFIXES = ("TERRADASK_HOST_", "TERRADASK_SIM_")
@@ -76,11 +77,13 @@ class Layers:
                 self._add_declared(content, origin)
             else:
                 target = self._above if above_declared and section == "cluster" else self._values.setdefault(section, {})
+                _take_back(target, content)
                 for key, value in content.items():
                     self._set(target, section, key, value, origin)
 
     def add_environment(self, environ: Mapping[str, str]) -> None:
         """Lay ``TERRADASK_<SECTION>__<KEY>`` variables over the earlier values."""
+        said: dict[str, dict[str, tuple[str, Any]]] = {}
         for variable, text in sorted(environ.items()):
             if not variable.startswith(PREFIX) or variable in self._reserved or variable.startswith(_RESERVED_PREFIXES):
                 continue
@@ -88,8 +91,12 @@ class Layers:
             if not separator or section not in _sections() or key not in _fields_of(section):
                 self._unknown(variable, "no setting has this variable", variable, [*_variables(), *self._reserved], text)
                 continue
-            value = _parse(text, _fields_of(section)[key])
-            self._set(self._values.setdefault(section, {}), section, key, value, _always(variable))
+            said.setdefault(section, {})[key] = (variable, _parse(text, _fields_of(section)[key]))
+        for section, content in said.items():
+            target = self._values.setdefault(section, {})
+            _take_back(target, content)
+            for key, (variable, value) in content.items():
+                self._set(target, section, key, value, _always(variable))
 
     def _add_declared(self, tables: Mapping[str, Any], origin: Origin) -> None:
         for name, content in tables.items():
@@ -144,8 +151,17 @@ def _always(origin: str) -> Origin:
     return lambda _name: origin
 
 
+def _take_back(below: dict[str, Any], above: Mapping[str, Any]) -> None:
+    """Remove what a layer excludes and doesn't say itself: whoever asks for cores doesn't mean the types that were named before."""
+    for said, value in above.items():
+        for excluded in EXCLUDED_BY.get(said, ()) if value is not None else ():
+            if excluded not in above:
+                below.pop(excluded, None)
+
+
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(below)
+    _take_back(result, above)
     for key, value in above.items():
         old = result.get(key)
         result[key] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value

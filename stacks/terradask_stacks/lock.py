@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -42,6 +42,10 @@ class ClusterLock(_Model):
     architecture: str = Field(default="x86_64", description="Processor architecture of all hosts.")
     scheduler_instance_types: list[str] = Field(min_length=1, description="Types of the scheduler's group, in order.")
     worker_instance_types: list[str] = Field(min_length=1, description="Types of the workers' group, in order.")
+    asked: dict[str, dict[str, Any]] | None = Field(
+        default=None, description="Group -> what was asked of its machines. None: an older lock, of types by name or the default."
+    )
+    reasons: dict[str, str] = Field(default={}, description="Group -> why its types, in a line.")
 
 
 class LockFile(_Model):

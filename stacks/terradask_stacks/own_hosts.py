@@ -1,4 +1,4 @@
-"""What an isolated cluster has of its own: roles, security groups, launch templates."""
+"""What makes a cluster's hosts, where that is its own: launch templates; of an isolated cluster also roles and security groups."""
 
 from __future__ import annotations
 
@@ -47,60 +47,93 @@ class Baseline:
         return Token.as_number(self.value(*path))
 
 
-def own_templates(
-    scope: Construct, *, where: PolicyScope, architecture: str, baseline: Baseline, tags: Mapping[str, str]
-) -> Mapping[str, Any]:
-    """Make a cluster's own roles, security groups and launch templates, after what the network tells of launches.
-
-    Whatever concerns the outside, such as who reaches schedulers, stays the network's: changing it changes no cluster.
+@dataclass(frozen=True, kw_only=True)
+class OwnTemplates:
+    """What a cluster's own launch templates are made of, after what the network tells of launches.
 
     Parameters
     ----------
-    scope
-        The cluster's stack.
     where
         Where the hosts' rights end; with the cluster in it.
     architecture
         The hosts'.
     baseline
         What the network tells.
+    disks
+        Role -> what the cluster sets of its disks, by setting.
     tags
         Tags of every resource, and of what is launched.
-
-    Returns
-    -------
-    mapping
-        Role -> launch template.
     """
-    cluster = str(where.cluster)
-    firewall = ClusterFirewall(scope, workspace=where.workspace, cluster=cluster, vpc_id=baseline.text("vpc_id"), tags=tags)
-    rules = RoleRules(
-        path=baseline.text("isolated", "role_path"),
-        name_prefix=baseline.text("isolated", "role_name_prefix"),
-        permissions_boundary=baseline.text("isolated", "permissions_boundary"),
-    )
-    roles = Identity(scope, where=where, rules=rules, access=baseline.value("isolated", "access"), tags=tags).roles
-    outside = {"scheduler": ("hosts", "clients"), "worker": ("hosts",)}
 
-    def host(role: str, groups: Sequence[str]) -> HostTemplate:
+    where: PolicyScope
+    architecture: str
+    baseline: Baseline
+    disks: Mapping[str, Mapping[str, int]]
+    tags: Mapping[str, str]
+
+    def isolated(self, scope: Construct) -> Mapping[str, Any]:
+        """Make roles, security groups and launch templates; return role -> template.
+
+        Whatever concerns the outside, such as who reaches schedulers, stays the network's: changing it changes no cluster.
+
+        Parameters
+        ----------
+        scope
+            The cluster's stack.
+        """
+        where, baseline = self.where, self.baseline
+        firewall = ClusterFirewall(
+            scope, workspace=where.workspace, cluster=str(where.cluster), vpc_id=baseline.text("vpc_id"), tags=self.tags
+        )
+        rules = RoleRules(
+            path=baseline.text("isolated", "role_path"),
+            name_prefix=baseline.text("isolated", "role_name_prefix"),
+            permissions_boundary=baseline.text("isolated", "permissions_boundary"),
+        )
+        roles = Identity(scope, where=where, rules=rules, access=baseline.value("isolated", "access"), tags=self.tags).roles
+        outside = {"scheduler": ("hosts", "clients"), "worker": ("hosts",)}
+        groups = {
+            role: [firewall.ids[role], *(baseline.text("isolated", "security_groups", group) for group in outside[role])] for role in ROLES
+        }
+        return self._templates(scope, [self._host(role, groups[role], profile_arn=roles[role].profile_arn) for role in ROLES])
+
+    def shared(self, scope: Construct) -> Mapping[str, Any]:
+        """Make launch templates alone, for the roles whose disks are the cluster's own; return role -> template.
+
+        Parameters
+        ----------
+        scope
+            The cluster's stack.
+        """
+        baseline = self.baseline
+        hosts = [
+            self._host(role, [baseline.text("security_groups", role)], profile_name=baseline.text("instance_profiles", role))
+            for role in self.disks
+        ]
+        return self._templates(scope, hosts) if hosts else {}
+
+    def _host(self, role: str, groups: Sequence[str], **profile: str) -> HostTemplate:
+        baseline, disks = self.baseline, self.disks.get(role, {})
         return HostTemplate(
             role=role,
-            architecture=architecture,
-            image_id=baseline.text("launch", "image_ids", architecture),
+            architecture=self.architecture,
+            image_id=baseline.text("launch", "image_ids", self.architecture),
             instance_type=baseline.text("launch", "instance_type"),
-            disk_size_gib=baseline.number("launch", "disk_size_gib", role),
-            profile_arn=roles[role].profile_arn,
-            security_group_ids=[firewall.ids[role], *(baseline.text("isolated", "security_groups", group) for group in groups)],
+            disk_size_gib=disks.get(f"{role}_disk_size") or baseline.number("launch", "disk_size_gib", role),
+            disk_throughput_mibps=disks.get(f"{role}_disk_throughput"),
+            security_group_ids=groups,
             public_address=baseline.text("launch", "public_address", role),
             kms_key_arn=baseline.optional("kms_key_arn"),
+            **profile,
         )
 
-    templates = Templates(
-        scope,
-        workspace=where.workspace,
-        cluster=cluster,
-        hosts=[host(role, outside[role]) for role in ROLES],
-        user_data_base64=baseline.text("launch", "user_data_base64"),
-        tags=tags,
-    )
-    return {role: templates.by_role[role][architecture] for role in ROLES}
+    def _templates(self, scope: Construct, hosts: list[HostTemplate]) -> Mapping[str, Any]:
+        templates = Templates(
+            scope,
+            workspace=self.where.workspace,
+            cluster=str(self.where.cluster),
+            hosts=hosts,
+            user_data_base64=self.baseline.text("launch", "user_data_base64"),
+            tags=self.tags,
+        )
+        return {role: by_architecture[self.architecture] for role, by_architecture in templates.by_role.items()}

@@ -38,6 +38,18 @@ _EXAMPLES: dict[str, str] = {
     "policy.rego_folder": '"policy"',
     "policy.max_hourly_cost_usd": "25",
     "policy.waivers": '[{ check = "P3", address = "aws_launch_template.worker-*", reason = "until NAT is there", expires = 2027-01-01 }]',
+    "cluster.worker_vm_types": '["m6i.xlarge", "m5.xlarge"]',
+    "cluster.worker_cpu": "[4, 8]",
+    "cluster.worker_memory": '"32 GiB"',
+    "cluster.worker_gpu": "1",
+    "cluster.worker_gpu_type": '"A10G"',
+    "cluster.worker_disk_size": "200",
+    "cluster.worker_disk_throughput": "250",
+    "cluster.scheduler_disk_size": "100",
+    "cluster.scheduler_vm_types": '["m6i.large"]',
+    "cluster.scheduler_cpu": "2",
+    "cluster.scheduler_memory": '"8 GiB"',
+    "cluster.scheduler_gpu": "0",
     "cluster.n_workers": "4",
     "cluster.zone_name": '"us-east-1a"',
     "cluster.worker_options": "{ nthreads = 4 }",
@@ -77,6 +89,8 @@ Settings come from, each overriding the one before:
 5. arguments of the call.
 
 Tables (`tags`, `environ`, the options) are merged key by key; everything else is replaced. Unknown keys are refused.
+Where instance types are named in one place and cores or memory asked for in a later one, the later one counts alone, and the other way
+round.
 """
 
 _DECLARED_EXAMPLE = """\

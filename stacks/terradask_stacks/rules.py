@@ -13,18 +13,17 @@ from pydantic_core import PydanticCustomError
 
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import CLUSTER_PATTERN, NETWORK_STACK, WORKSPACE_PATTERN
+from terradask_stacks.hardware.ask import MAX_TYPES, TYPE_NAME
 
 #: What CloudWatch accepts as days of retention.
 _RETENTION = "1 3 5 7 14 30 60 90 120 150 180 365 400 545 731 1096 1827 2192 2557 2922 3288 3653"
 LOG_RETENTION_DAYS = tuple(map(int, _RETENTION.split()))
 #: AWS allows 50 tags a resource; terradask and the group's run take up to ten of them.
 MAX_USER_TAGS = 40
-MAX_TYPES_PER_GROUP = 40
 
 _REGION = re.compile(r"^[a-z]{2,4}(-[a-z]+)+-[1-9][0-9]?$")
 _TAG_KEY = re.compile(r"^[A-Za-z0-9+\-=.,_:@]{1,128}$")
 _TAG_VALUE = re.compile(r"^[\w\s+\-=.,:/@]{0,256}$")
-_INSTANCE_TYPE = re.compile(r"^[a-z][a-z0-9-]*\.[a-z0-9-]+$")
 # A processor letter g directly behind the generation, as in m7g or c6gn, and the first family, a1.
 _ARM_TYPE = re.compile(r"^([a-z]+[0-9]+g[a-z]*|a1)\.")
 _IMAGE = re.compile(r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$")
@@ -176,10 +175,10 @@ def check_ports(value: Any) -> int | str:
 
 def check_instance_types(types: Sequence[str]) -> list[str]:
     """Return instance types that are written as AWS writes them, x86-64 alone."""
-    if not 1 <= len(types) <= MAX_TYPES_PER_GROUP:
-        raise refuse(f"{len(types)} instance types", allowed=f"1 to {MAX_TYPES_PER_GROUP} types in order of preference")
+    if not 1 <= len(types) <= MAX_TYPES:
+        raise refuse(f"{len(types)} instance types", allowed=f"1 to {MAX_TYPES} types in order of preference")
     for name in types:
-        if not _INSTANCE_TYPE.fullmatch(name):
+        if not TYPE_NAME.fullmatch(name):
             raise refuse(f"{name!r} is no instance type", allowed="a type such as m6i.xlarge")
         if _ARM_TYPE.match(name):
             raise refuse(

@@ -99,6 +99,7 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
         ],
         "host": {"wheel_key": made.wheel_key, "wheel_sha256": made.wheel_sha256},
         "launch": _launch(made, network),
+        "cluster_launch_templates": network.cluster_launch_templates,
         "isolation": workspace.isolation,
         "isolated": None if made.isolated is None else _isolated(made.isolated, workspace.name, network),
     }

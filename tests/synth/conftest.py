@@ -28,8 +28,8 @@ def lock_file(zones: dict[str, int] | None = None, cluster: ClusterSettings | No
             "etl": ClusterLock(
                 account=ACCOUNT,
                 zone="us-east-1a",
-                scheduler_instance_types=cluster.scheduler_vm_types,
-                worker_instance_types=cluster.worker_vm_types,
+                scheduler_instance_types=cluster.scheduler_vm_types or ["m6i.xlarge"],
+                worker_instance_types=cluster.worker_vm_types or ["m6i.xlarge"],
             )
         },
     )

@@ -40,6 +40,29 @@ def test_types_keep_their_order(cluster: Document) -> None:
     assert policy["instances_distribution"]["on_demand_allocation_strategy"] == "prioritized"
 
 
+@pytest.mark.parametrize(
+    ("policy", "markets"),
+    [
+        ("on-demand", {"workers": "on-demand"}),
+        ("spot", {"workers-spot": "spot"}),
+        ("spot_with_fallback", {"workers": "on-demand", "workers-spot": "spot"}),
+    ],
+)
+def test_workers_have_a_group_for_each_market(synth: Any, policy: str, markets: dict[str, str]) -> None:
+    document = synth("etl", cluster={"spot_policy": policy, "max_workers": 30})
+    descriptor = json.loads(document["resource"]["aws_s3_object"]["descriptor"]["content"])
+    share = {"on-demand": 100, "spot": 0}
+
+    assert {key: entry["market"] for key, entry in descriptor["groups"].items()} == {"scheduler": "on-demand", **markets}
+    for key, market in markets.items():
+        body = group(document, key)
+        distribution = body["mixed_instances_policy"]["instances_distribution"]
+        assert (body["name"], body["max_size"]) == (f"terradask-default-etl-{key}", 30)
+        assert distribution["on_demand_percentage_above_base_capacity"] == share[market]
+        assert distribution.get("spot_allocation_strategy") == ("price-capacity-optimized" if market == "spot" else None)
+        assert {"key": "terradask:group", "value": key, "propagate_at_launch": True} in body["tag"]
+
+
 def test_instances_learn_who_they_are_from_tags(cluster: Document) -> None:
     tags = {each["key"]: each["value"] for each in group(cluster, "workers")["tag"]}
 
@@ -99,7 +122,9 @@ def test_the_descriptor_is_the_contracts(cluster: Document) -> None:
         *("format", "terradask_version", "workspace", "cluster", "region", "bucket", "zone", "groups"),
         *("secret_id", "scheduler", "worker", "settings", "lock"),
     }
-    assert document["scheduler"] == {"class": "distributed.Scheduler", "options": {}, "port": 8786, "dashboard_port": 8787}
+    scheduler = {"class": "distributed.Scheduler", "options": {}, "port": 8786, "dashboard_port": 8787, "extra_worker": False}
+    assert document["scheduler"] == scheduler
+    assert document["worker"] == {"class": "distributed.Nanny", "options": {}, "workers_per_host": 1}
     assert document["groups"]["workers"]["autoscaling_group"] == group(cluster, "workers")["name"]
 
 

@@ -26,7 +26,9 @@ OWN = {
     "aws_vpc_security_group_ingress_rule": {"scheduler-from-worker", "worker-from-scheduler", "worker-from-worker"},
     "aws_vpc_security_group_egress_rule": {"scheduler-to-worker", "worker-to-scheduler", "worker-to-worker"},
 }
-WHERE = PolicyScope(partition="aws", region="us-east-1", account="123456789012", workspace="default", cluster="etl")
+WHERE = PolicyScope(
+    partition="aws", region="us-east-1", account="123456789012", workspace="default", cluster="etl", groups=("scheduler", "workers-spot")
+)
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +113,16 @@ def test_a_shared_role_takes_the_same_actions(role: str) -> None:
         return {action for one in found for action in ([one] if isinstance(one, str) else one)}
 
     assert actions(WHERE) == actions(replace(WHERE, cluster=None))
+
+
+def test_a_role_may_move_its_clusters_groups_each_by_name(synth: Any) -> None:
+    begins = "arn:aws:autoscaling:us-east-1:123456789012:autoScalingGroup:*:autoScalingGroupName/terradask-default-etl-"
+    resources = synth("etl", workspace={"isolation": "cluster"}, cluster={"spot_policy": "spot_with_fallback"})["resource"]
+    for role in ("scheduler", "worker"):
+        policy = resources["aws_iam_role_policy"][role]["policy"]
+        assert all(f"{begins}{key}" in policy for key in ("scheduler", "workers", "workers-spot"))
+        assert f"{begins}*" not in policy
+    assert WHERE.group_arns == [f"{begins}scheduler", f"{begins}workers-spot"]
 
 
 def test_rights_beside_the_workspace_come_from_the_network(network: Resources, cluster: Resources) -> None:

@@ -1,23 +1,34 @@
 """Waiting for a scheduler: keys that are written late, hosts that failed, waits that end."""
 
+import datetime
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from botocore.exceptions import ClientError
 
 from terradask._runtime import attachment
 from terradask._runtime.attachment import attach
-from terradask._runtime.documents import Descriptor, Run
+from terradask._runtime.capacity import read_problem
+from terradask._runtime.delivery import check_scheduler_launches
+from terradask._runtime.documents import Descriptor, GroupEntry, Run
 from terradask._runtime.keys import Bundle, KeySet
-from terradask.errors import HostFailed, SchedulerMissing
+from terradask._runtime.scaling import Group, Member
+from terradask.errors import HostFailed, NoCapacity, SchedulerMissing
 
-DESCRIPTOR = Descriptor("default", "etl", "us-east-1", "bucket", "us-east-1a", {}, 9, "secret", {}, {})
+DESCRIPTOR = Descriptor("default", "etl", "us-east-1", "bucket", "us-east-1a", {}, "secret", {}, {})
 RUN = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2)
 KEYS = KeySet("r1", "ca", *(Bundle("cert", "key") for _ in range(3)))
 SCHEDULER = {
     "format": 1, "run_id": "r1", "instance_id": "i-1", "boot": 1, "private_address": "tls://10.0.0.1:8786", "public_address": None,
     "dashboard_port": 8787, "python": "3.11", "packages": {},
 }  # fmt: skip
+
+NO_QUOTA = (
+    "Could not launch On-Demand Instances. VcpuLimitExceeded - You have requested more vCPU capacity than your current vCPU limit of 0 "
+    "allows for the instance bucket that the specified instance type belongs to. Launching EC2 instance failed."
+)
 
 
 class Secrets:
@@ -81,6 +92,36 @@ def test_another_runs_scheduler_and_hosts_do_not_count():
     hosts = [host("i-1", "failed", "2026-11-20T05:17:00Z", run_id="r0")]
     with pytest.raises(SchedulerMissing, match="has not reported yet"):
         attached(Secrets(), Objects({**SCHEDULER, "run_id": "r0"}, hosts))
+
+
+@pytest.mark.parametrize(
+    ("at", "text", "instances", "expected"),
+    [
+        ("2026-11-20T05:15:03+00:00", NO_QUOTA, 0, "Running On-Demand Standard"),
+        ("2026-11-20T05:15:03+00:00", NO_QUOTA, 1, None),
+        ("2026-11-20T05:14:03+00:00", NO_QUOTA, 0, None),
+        ("2026-11-20T05:15:03+00:00", "Invalid IAM Instance Profile name. Launching EC2 instance failed.", 0, None),
+    ],
+    ids=["quota", "there all the same", "an earlier run's", "AWS tries again"],
+)
+def test_a_scheduler_that_aws_does_not_launch_is_not_waited_for(monkeypatch, at, text, instances, expected):
+    monkeypatch.setattr(attachment, "_REPORT_SECONDS", 0)
+    members = tuple(Member(f"i-{n}", "Pending") for n in range(instances))
+    groups = SimpleNamespace(
+        failures=lambda name: [(datetime.datetime.fromisoformat(at), read_problem(text))] * 2,
+        describe=lambda: {"scheduler": Group("scheduler", 1, 1, members)},
+    )
+    entry = GroupEntry(autoscaling_group="g", role="scheduler", max_size=1)
+    descriptor = replace(DESCRIPTOR, groups={"scheduler": entry}, lock={"scheduler_instance_types": ["m6i.xlarge"]})
+    with pytest.raises(NoCapacity if expected else SchedulerMissing) as caught:
+        attach(
+            Secrets(), Objects(), descriptor, RUN, timeout_seconds=0.0, on_wait=None, cancelled=lambda: False,
+            check_launches=lambda: check_scheduler_launches(groups, descriptor, RUN),
+        )  # fmt: skip
+    if expected:
+        assert str(caught.value).count("VcpuLimitExceeded") == 1
+        assert expected in str(caught.value)
+        assert "scheduler_vm_types" not in str(caught.value)
 
 
 def test_a_cancelled_wait_ends():

@@ -66,6 +66,7 @@ PRESCRIBED: dict[Caller, tuple[str, ...]] = {
 #: Actions that no call at the embedded AWS shows, each with who needs it and for what.
 UNSEEN: dict[str, str] = {
     "autoscaling:DescribeAccountLimits": "Service Quotas asks for it in the caller's name",
+    "autoscaling:DescribeScalingActivities": "Cluster, while instances are missing",
     "autoscaling:SetInstanceProtection": "Cluster.scale down: survivors are protected",
     "autoscaling:TerminateInstanceInAutoScalingGroup": "Cluster.scale down",
     "ec2:DescribeImages": "plan with network.image",
@@ -154,10 +155,12 @@ GIVEN = scope(
 ISOLATED = scope(isolated=True)
 ISOLATED_FULL = replace(FULL, isolated=True)
 ISOLATED_GIVEN = scope(isolated=True, given_vpc="vpc-1", given_subnets=("subnet-1", "subnet-2"))
+#: Clusters with launch templates of their own alone.
+OWN_TEMPLATES = scope(own_templates=True)
 EVERY_SCOPE = pytest.mark.parametrize(
     "given",
-    [scope(), FULL, GIVEN, ISOLATED, ISOLATED_FULL, ISOLATED_GIVEN],
-    ids=["plain", "full", "given", "isolated", "isolated-full", "isolated-given"],
+    [scope(), FULL, GIVEN, ISOLATED, ISOLATED_FULL, ISOLATED_GIVEN, OWN_TEMPLATES],
+    ids=["plain", "full", "given", "isolated", "isolated-full", "isolated-given", "own-templates"],
 )
 EVERY_CALLER = pytest.mark.parametrize("caller", CALLERS)
 
@@ -611,6 +614,37 @@ def test_clusters_launch_by_their_own_templates_into_the_networks_groups() -> No
     assert may("user", launch, f"{EC2}launch-template/lt-1", **carries(OF_CLUSTER))
     assert may("user", launch, f"{EC2}security-group/sg-1", **carries(OF_CLUSTER))
     assert may("user", launch, f"{EC2}security-group/sg-2", **carries(OF_WORKSPACE))
+
+
+@EVERY_CALLER
+def test_templates_of_their_own_add_exactly_what_is_called_for(caller: Caller) -> None:
+    plain, own, isolated = (allowed(caller_statements(given, caller)) for given in (scope(), OWN_TEMPLATES, ISOLATED))
+    made = {"ec2:CreateLaunchTemplate", "ec2:CreateLaunchTemplateVersion", "ec2:DeleteLaunchTemplate", "ec2:ModifyLaunchTemplate"}
+    changes = {*made, "ec2:CreateTags", "ec2:DeleteTags", "ec2:DescribeLaunchTemplates"}
+    if caller in ("ongoing", "user"):
+        assert own - plain == changes - plain
+        assert own <= isolated
+    elif caller == "setup":
+        assert caller_statements(OWN_TEMPLATES, caller) == caller_statements(scope(), caller)
+    else:
+        assert own == plain | {"ec2:DescribeLaunchTemplates"}
+    # Isolated clusters have them anyway.
+    assert caller_statements(scope(isolated=True, own_templates=True), caller) == caller_statements(ISOLATED, caller)
+
+
+@pytest.mark.parametrize("caller", ["ongoing", "user"])
+def test_templates_of_clusters_are_told_from_the_networks_by_their_tags(caller: Caller) -> None:
+    template = f"{EC2}launch-template/lt-1"
+    birth = {"ec2:CreateAction": "CreateLaunchTemplate"}
+    assert may(caller, "ec2:CreateLaunchTemplate", template, OWN_TEMPLATES, **gets(OF_CLUSTER))
+    assert may(caller, "ec2:CreateTags", template, OWN_TEMPLATES, **gets(OF_CLUSTER), **birth)
+    assert not may(caller, "ec2:CreateLaunchTemplate", template, OWN_TEMPLATES, **gets(OF_WORKSPACE))
+    for action in ("ec2:CreateLaunchTemplateVersion", "ec2:ModifyLaunchTemplate", "ec2:DeleteLaunchTemplate"):
+        assert may(caller, action, template, OWN_TEMPLATES, **carries(OF_CLUSTER))
+        assert not may(caller, action, template, OWN_TEMPLATES, **carries(OF_WORKSPACE))
+        assert not may(caller, action, template, scope(), **carries(OF_CLUSTER))
+    assert may(caller, "ec2:RunInstances", template, OWN_TEMPLATES, **carries(OF_CLUSTER))
+    assert not may(caller, "ec2:CreateSecurityGroup", f"{EC2}security-group/sg-1", OWN_TEMPLATES, **gets(OF_CLUSTER))
 
 
 @pytest.mark.parametrize("given", [ISOLATED, ISOLATED_FULL], ids=["plain", "full"])

@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from terradask import Cluster
-from terradask._runtime.options import RUN, STRUCTURE, UNBUILT, check_same_structure, refuse_unbuilt
+from terradask._runtime.options import RUN, STRUCTURE, UNBUILT, check_same_structure, given, refuse_unbuilt
 from terradask.errors import InvalidInput, UnsupportedOption
 
 #: The signature in the documents that terradask was made from.
@@ -22,17 +22,11 @@ allow_ingress_from allow_ssh jupyter region arm
 
 #: Something that asks for the feature.
 ASKING = {
-    "scheduler_gpu": True,
-    "worker_gpu": 1,
     "package_sync": True,
     "package_sync_strict": True,
     "package_sync_fail_on": "all",
     "private_to_creator": True,
     "use_best_zone": False,
-    "compute_purchase_option": "spot",
-    "spot_policy": "spot_with_fallback",
-    "extra_worker_on_scheduler": True,
-    "_n_worker_specs_per_host": 2,
     "allow_ssh": True,
     "jupyter": True,
     "arm": True,
@@ -47,7 +41,7 @@ def test_every_parameter_of_the_seeds_is_there():
 def test_every_parameter_is_built_or_refused():
     elsewhere = {
         "self", "name", "asynchronous", "shutdown_on_close", "backend_options", "show_widget", "region", "settings", "progress",
-        "loop", "_attach_only",
+        "loop", "_attach_only", "compute_purchase_option",
     }  # fmt: skip
     parameters = set(inspect.signature(Cluster.__init__).parameters)
     assert parameters == elsewhere | set(STRUCTURE) | set(RUN) | set(UNBUILT)
@@ -100,3 +94,20 @@ def test_another_structure_than_deployed_is_refused_with_both():
     assert "c6i.large" in str(caught.value)
     assert "m6i.xlarge" in str(caught.value)
     assert "terradask destroy etl" in str(caught.value)
+
+
+def test_a_class_is_named_by_the_path_that_hosts_import_it_by():
+    import distributed
+
+    table = {"worker_class": "worker_class", "workers_per_host": "workers_per_host"}
+    assert given({"worker_class": distributed.Nanny, "workers_per_host": 2}, table) == {
+        "worker_class": "distributed.Nanny",
+        "workers_per_host": 2,
+    }
+    assert given({"worker_class": distributed.utils.NoOpAwaitable}, table) == {"worker_class": "distributed.utils.NoOpAwaitable"}
+
+    class Local(distributed.Nanny):
+        pass
+
+    with pytest.raises(InvalidInput, match="can't import"):
+        given({"worker_class": Local}, table)

@@ -170,6 +170,22 @@ def test_a_group_that_names_no_types_has_those_of_its_template():
     assert "its instance types" in str(workers(plan, hosts=None)["instances"].problem)
 
 
+def test_with_a_fallback_workers_start_on_spot_and_each_market_has_its_limit():
+    plan = document("cluster")
+    descriptor = resource(plan, "aws_s3_object.descriptor")
+    content = json.loads(descriptor["content"])
+    content["groups"]["workers-spot"] = content["groups"]["workers"] | {"autoscaling_group": "etl-spot", "market": "spot"}
+    descriptor["content"] = json.dumps(content)
+    policy = copy.deepcopy(resource(plan, "aws_autoscaling_group.workers")["mixed_instances_policy"])
+    policy[0]["instances_distribution"] = [{"on_demand_base_capacity": 0, "on_demand_percentage_above_base_capacity": 0}]
+    added(plan, "aws_autoscaling_group", name="etl-spot", max_size=10, mixed_instances_policy=policy)
+    assert sizes(workers(plan)) == {(0, 10)}
+    spot = of(found(plan), "aws_autoscaling_group.more")
+    assert {what: (c.desired, c.maximum) for what, c in spot.items() if "Linux" in what} == {
+        "m6i.xlarge or m5.xlarge (Linux, spot)": (4, 10)
+    }
+
+
 def test_spot_without_a_zone_has_no_price():
     plan = document("cluster")
     resource(plan, "aws_s3_object.descriptor")["content"] = "{"

@@ -1,18 +1,24 @@
 """The edge to Auto Scaling, against moto's: exact removals, zero that always works, one describe for all groups."""
 
+import contextlib
+
 import boto3
 import pytest
 from moto import mock_aws
 
+from terradask._recovery import strays
 from terradask._runtime.groups import Groups
 from terradask._runtime.scaling import ProtectAndLower, TerminateEach, removal
 
 
 class OneRegion:
-    """The part of `Aws` that Groups uses."""
+    """The part of `Aws` that groups are read through."""
 
     def client(self, name):
         return boto3.client(name, region_name="us-east-1")
+
+    def explained(self):
+        return contextlib.nullcontext()
 
 
 @pytest.fixture
@@ -54,6 +60,35 @@ def test_both_groups_in_one_call(groups):
 def test_groups_that_are_gone_are_left_out(groups):
     boto3.client("autoscaling", region_name="us-east-1").delete_auto_scaling_group(AutoScalingGroupName="etl-workers", ForceDelete=True)
     assert list(groups.describe()) == ["scheduler"]
+
+
+def test_groups_without_a_descriptor_are_found_by_their_tags(groups):
+    autoscaling = boto3.client("autoscaling", region_name="us-east-1")
+    subnet = boto3.client("ec2", region_name="us-east-1").describe_subnets()["Subnets"][0]["SubnetId"]
+    # The names of two clusters, and of two workspaces, may begin alike; and not everything with the tags is ours.
+    for workspace, cluster, name in (
+        ("default", "etl", "terradask-default-etl-scheduler"),
+        ("default", "etl", "terradask-default-etl-workers-spot"),
+        ("default", "etl-2", "terradask-default-etl-2-workers"),
+        ("other", "etl", "terradask-other-etl-workers"),
+        ("default", "etl", "somebody-elses"),
+    ):
+        autoscaling.create_auto_scaling_group(
+            AutoScalingGroupName=name,
+            LaunchTemplate={"LaunchTemplateName": "worker", "Version": "1"},
+            MinSize=0,
+            MaxSize=5,
+            DesiredCapacity=2,
+            VPCZoneIdentifier=subnet,
+            Tags=[{"Key": "terradask:workspace", "Value": workspace}, {"Key": "terradask:cluster", "Value": cluster}],
+        )
+    found, state = Groups.tagged(OneRegion(), workspace="default", cluster="etl")
+    assert {name: group.desired for name, group in state.items()} == {"scheduler": 2, "workers-spot": 2}
+    found.zero(state)
+    assert {name: group.desired for name, group in found.describe().items()} == {"scheduler": 0, "workers-spot": 0}
+    assert [(stray.address, stray.busy) for stray in strays.existing(OneRegion(), workspace="default", cluster="etl-2")] == [
+        ("aws_autoscaling_group.workers", True)
+    ]
 
 
 @pytest.mark.parametrize(("leaving", "kind"), [(slice(0, 2), TerminateEach), (slice(2, 60), ProtectAndLower)])

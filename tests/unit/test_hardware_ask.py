@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terradask.errors import ArgumentCombination, InvalidHardware
-from terradask.hardware.ask import HardwareAsk
-from terradask.hardware.quantities import ANY, GIB, Span, bytes_text, bytes_value, parse_bytes
+from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.hardware.quantities import ANY, GIB, Span, bytes_text, bytes_value, parse_bytes
 
 
 @pytest.mark.parametrize(("given_", "expected"), [(4, Span(4, 4)), ([2, 8], Span(2, 8)), ((2, 2), Span(2, 2)), ("*", ANY), (None, None)])

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from terradask.errors import ArgumentCombination, InvalidHardware, NoMatchingType, UnknownInstanceType, UnknownZone
-from terradask.hardware.ask import HardwareAsk
 from terradask.hardware.choice import Choice, choose, choose_scheduler
 from terradask.hardware.zones import rank_zones
+from terradask_stacks.hardware.ask import HardwareAsk
 
 from .hardware_facts import catalog, prices
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from terradask.errors import NoMatchingType
-from terradask.hardware.ask import HardwareAsk
 from terradask.hardware.choice import Choice, choose
 from terradask.hardware.demand import Demand, model_key
 from terradask.hardware.instance_types import InstanceType
 from terradask.hardware.supply import Supply
+from terradask_stacks.hardware.ask import HardwareAsk
 
 from .hardware_facts import catalog, described, prices
 

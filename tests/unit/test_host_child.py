@@ -44,7 +44,7 @@ def test_a_process_that_can_not_start_says_why(tmp_path: Path) -> None:
     mailbox, log = Mailbox(), list[str]()
     child = start_child(tmp_path, mailbox, log)
     child.send({"role": "worker", "dask_config": {}, "host_config": {}})
-    child.send({"class": "nowhere.Worker", "security": {}, "scheduler": "tls://127.0.0.1:9", "arguments": {}})
+    child.send({"class": "nowhere.Worker", "security": {}, "scheduler": "tls://127.0.0.1:9", "workers": [{}]})
     said, end = drain(mailbox, child.number)
     child.kill()
     assert said == ["imported", "failed"]

@@ -12,7 +12,7 @@ import pytest
 from terradask_host.config import HostConfig, load_config
 from terradask_host.errors import ConfigInvalid
 from terradask_host.keys import write_keys
-from terradask_host.launch_documents import prepare_document, scheduler_document, worker_document
+from terradask_host.launch_documents import extra_worker_document, prepare_document, scheduler_document, worker_document
 
 from .host_facts import HOST_JSON, IDENTITY, PEM, SECRET, write_host_json
 
@@ -50,7 +50,7 @@ def test_options_decide_what_the_host_leaves_open(tmp_path: Path) -> None:
     scheduler = {"private_address": "tls://10.64.0.5:8786"}
     options = {"nthreads": 1, "memory_limit": "1 GiB", "resources": {"GPU": 1}}
     document = worker_document(config(tmp_path), IDENTITY, cluster(**options), scheduler, keys)
-    arguments = document["arguments"]
+    (arguments,) = document["workers"]
     assert arguments["name"] == "i-1"
     assert (arguments["nthreads"], arguments["memory_limit"]) == (1, "1 GiB")
     assert arguments["resources"] == {"GPU": 1}
@@ -58,11 +58,22 @@ def test_options_decide_what_the_host_leaves_open(tmp_path: Path) -> None:
     assert json.loads(json.dumps(document)) == document
 
 
+@pytest.mark.parametrize(("count", "nthreads"), [(1, 8), (3, 2), (16, 1)])
+def test_the_machine_is_divided_between_the_workers_of_a_host(tmp_path: Path, count: int, nthreads: int) -> None:
+    descriptor = cluster()
+    descriptor["worker"]["workers_per_host"] = count
+    keys = write_keys(SECRET, "worker", tmp_path / "keys")
+    workers = worker_document(config(tmp_path), IDENTITY, descriptor, {"private_address": "tls://10.64.0.5:8786"}, keys)["workers"]
+    assert [worker["name"] for worker in workers] == ["i-1", *(f"i-1-{number}" for number in range(1, count))]
+    assert {worker["nthreads"] for worker in workers} == {nthreads}
+    assert {worker["memory_limit"] for worker in workers} == {(2**34 * 97 // 100 + 1) // count}
+
+
 @pytest.mark.parametrize("option", ["security", "protocol", "host", "dashboard_address"])
 def test_options_that_the_host_sets_are_refused(tmp_path: Path, option: str) -> None:
     keys = write_keys(SECRET, "scheduler", tmp_path / "keys")
     with pytest.raises(ConfigInvalid, match=option):
-        scheduler_document(IDENTITY, cluster(**{option: "x"}), keys, leave_seconds=1)
+        scheduler_document(IDENTITY, cluster(**{option: "x"}), keys)
     with pytest.raises(ConfigInvalid, match=option):
         worker_document(config(tmp_path), IDENTITY, cluster(**{option: "x"}), {"private_address": "x"}, keys)
 
@@ -73,3 +84,14 @@ def test_the_prepared_configuration_names_files_and_holds_no_key(tmp_path: Path)
     assert document["dask_config"] == {}
     assert "BEGIN" not in json.dumps(document)
     assert "hush" not in json.dumps(document)
+
+
+def test_the_worker_beside_the_scheduler_leaves_it_half_of_the_memory_and_a_thread(tmp_path: Path) -> None:
+    keys = write_keys(SECRET, "scheduler", tmp_path / "keys")
+    descriptor = cluster(nthreads=64, memory_limit="15 GiB", resources={"slots": 2})
+    document = extra_worker_document(config(tmp_path), IDENTITY, descriptor, {"private_address": "tls://10.64.0.5:8786"}, keys)
+    (arguments,) = document["workers"]
+    assert (arguments["name"], arguments["nthreads"]) == ("scheduler-i-1", 7)
+    assert arguments["memory_limit"] == (2**34 * 97 // 100 + 1) // 2
+    assert arguments["resources"] == {"slots": 2}
+    assert document["security"]["tls_worker_cert"].endswith("scheduler.pem")

@@ -82,7 +82,8 @@ def test_closing_while_it_waits_for_workers_ends_it_once(monkeypatch):
 
     async def attach(self, provisioned):
         self.status = lifecycle.Status.running
-        self._provisioned = SimpleNamespace(workspace=None, deployment=SimpleNamespace(name="etl"), origin="created")
+        deployment = SimpleNamespace(name="etl", descriptor=SimpleNamespace(workers_per_host=1))
+        self._provisioned = SimpleNamespace(workspace=None, deployment=deployment, origin="created")
         self.shutdown_on_close = True
         await self._wait_for_workers(1)
 

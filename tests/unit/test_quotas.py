@@ -151,8 +151,10 @@ def test_every_declared_cluster_counts_at_its_largest() -> None:
             "ml": {"max_workers": 3, "worker_vm_types": ["g5.2xlarge", "m6i.xlarge"]},
         }
     )
-    amounts = {need.quota.code: need.amount for need in needs.cluster_needs(needs.clusters_of(given), TYPES)}
-    # Schedulers are m6i.xlarge; ml's workers may all become either of their types.
+    clusters = needs.clusters_of(given)
+    types = {name: needs.named_or_default(cluster) for name, cluster in clusters.items()}
+    amounts = {need.quota.code: need.amount for need in needs.cluster_needs(clusters, types, TYPES)}
+    # Schedulers are the default's, of 4 vCPUs; ml's workers may all become either of their types.
     assert amounts == {STANDARD: 4 + 10 * 32 + 4 + 3 * 4, GPU: 3 * 8, "L-CDE20ADC": 4}
 
 
@@ -161,6 +163,26 @@ def test_isolated_clusters_count_with_what_they_make() -> None:
     amounts = {need.quota.code: need.amount for need in needs.together([*network, *needs.own_needs(["etl", "ml"])])}
     assert (amounts["L-FB451C26"], amounts["L-E79EC296"]) == (2 + 4, 2 + 2 + 4)
     assert len(amounts) == len(network)
+
+
+def test_each_market_of_a_cluster_may_have_to_give_all_its_workers() -> None:
+    amounts = {}
+    for policy in ("on-demand", "spot", "spot_with_fallback"):
+        given = settings(clusters={"etl": {"max_workers": 10, "worker_vm_types": ["m6i.xlarge"], "spot_policy": policy}})
+        clusters = needs.clusters_of(given)
+        types = {name: needs.named_or_default(cluster) for name, cluster in clusters.items()}
+        amounts[policy] = {need.quota.code: need.amount for need in needs.cluster_needs(clusters, types, TYPES)}
+    assert amounts == {
+        "on-demand": {STANDARD: 4 + 40, "L-CDE20ADC": 2},
+        "spot": {STANDARD: 4, "L-34B43A08": 40, "L-CDE20ADC": 2},
+        "spot_with_fallback": {STANDARD: 4 + 40, "L-34B43A08": 40, "L-CDE20ADC": 3},
+    }
+
+
+def test_a_quota_counts_one_market() -> None:
+    quotas = [needs.vcpu_quota("p5.48xlarge", market) for market in ("on-demand", "spot")]
+    assert [quota and quota.code for quota in quotas] == ["L-417A185B", "L-C4BD4855"]
+    assert needs.vcpu_quota("hpc7a.48xlarge", "spot") is None
 
 
 def test_without_declared_clusters_one_counts() -> None:

@@ -135,12 +135,15 @@ def as_state(found: list[Resource]) -> dict[str, str]:
     return {f"{resource.type}.r{next(numbers)}": resource.id for resource in found}
 
 
-def remains(aws: Aws, cluster: str, events: list[ProgressEvent], *, is_isolated: bool = True) -> ClusterRemains:
+def remains(
+    aws: Aws, cluster: str, events: list[ProgressEvent], *, is_isolated: bool = True, own_templates: bool = False
+) -> ClusterRemains:
     return ClusterRemains(
         aws,
         Deployment(aws, "terradask-default-123456789012-us-east-1", cluster),
         workspace="default",
         isolated=lambda: isolated() if is_isolated else None,
+        own_templates=lambda: own_templates,
         progress=events.append,
     )
 
@@ -262,6 +265,20 @@ def test_without_isolation_nothing_more_is_asked(aws: Aws, monkeypatch: pytest.M
     assert not left.remove_unknown(dict)
     assert not left.remove_all()
     assert set(made) == {"autoscaling", "secretsmanager"}
+
+
+def test_templates_alone_are_removed_where_clusters_may_have_no_more(aws: Aws):
+    Planted(aws, "default", "etl")
+    before = own(aws, "etl")
+    assert remains(aws, "etl", [], is_isolated=False, own_templates=True).remove_all()
+    gone = {resource.type for resource in before} - {resource.type for resource in own(aws, "etl")}
+    assert gone == {"aws_launch_template"}
+
+
+def test_clusters_are_known_by_their_templates(aws: Aws):
+    Planted(aws, "default", "etl")
+    assert clusters_with_resources(aws, workspace="default", isolated=None) == {"etl"}
+    assert clusters_with_resources(aws, workspace="other", isolated=None) == set()
 
 
 def test_a_cluster_without_a_state_is_removed_whole(aws: Aws):

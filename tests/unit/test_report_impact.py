@@ -13,7 +13,7 @@ from terradask.policy.findings import Waived
 
 from .report_data import FINDING, of_changes, report, whole
 
-RUNNING = RunningCluster("etl", "running", 12)
+RUNNING = RunningCluster("etl", "running", {"scheduler": 1, "workers": 12})
 
 
 def _group(name: str, action: str, limit: int | None = None) -> Change:
@@ -80,12 +80,19 @@ def test_a_running_cluster_is_left_alone(change: Change):
 def test_workers_that_are_not_there_stay_nowhere():
     for more in ((), (BALANCING,)):
         summary = of_changes(_moved("workers", ["subnet-b"], *more), stack="etl").summary
-        assert impacts(summary, [RunningCluster("etl", "starting", 0)]) == ()
+        assert impacts(summary, [RunningCluster("etl", "starting", {})]) == ()
+
+
+def test_only_the_workers_of_a_group_end_with_it():
+    running = RunningCluster("etl", "running", {"scheduler": 1, "workers": 0, "workers-spot": 12})
+    summary = of_changes(_group("workers-spot", "delete"), _group("workers", "delete"), stack="etl").summary
+    assert [d.text for d in impacts(summary, [running])] == ["cluster etl is running: its 12 workers end, with the results that they hold"]
+    assert running.as_dict() == {"name": "etl", "state": "running", "workers": 12}
 
 
 def test_a_network_names_what_it_loses():
     lost = [Change(f"aws_subnet.s{number}", "aws_subnet", "replace") for number in range(5)]
-    found = impacts(of_changes(*lost).summary, [RUNNING, RunningCluster("ml", "starting", 0)])
+    found = impacts(of_changes(*lost).summary, [RUNNING, RunningCluster("ml", "starting", {})])
     assert [d.text for d in found] == [
         f"cluster {name} is {state}, with {n} workers, on a network that loses aws_subnet.s0, aws_subnet.s1, aws_subnet.s2 and 2 more"
         for name, state, n in (("etl", "running", 12), ("ml", "starting", 0))

@@ -120,7 +120,7 @@ def test_what_is_printed_is_what_is_saved(capsys: pytest.CaptureFixture[str]):
 
 
 def test_running_clusters_that_are_hit_stand_first():
-    hit = report(running=(RunningCluster("etl", "running", 12),))
+    hit = report(running=(RunningCluster("etl", "running", {"workers": 12}),))
     dangers = [line for line in to_markdown(whole(hit)).splitlines() if line.startswith("> - ")]
     assert "cluster etl is running, with 12 workers, on a network that loses aws_autoscaling_group.workers" in dangers[0]
 

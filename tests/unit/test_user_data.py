@@ -192,6 +192,8 @@ class Machine:
         for name in ("dnf", "systemctl", "useradd", "shutdown", "sleep"):
             self.command(name, "")
         self.command("getent", "exit 2")
+        # Never the disks of the computer that this runs on.
+        self.command("lsblk", """echo '{"blockdevices": []}'""")
         self.command("python3.11", f'exec {sys.executable} "$@"')
         store = folder / "bucket"
         self.command(
@@ -249,6 +251,9 @@ def test_boot_makes_the_environment_and_starts_the_unit(machine: Machine) -> Non
     where = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
     assert where.startswith(str(machine.folder / "opt/venv"))
     assert "systemctl enable --now --no-block terradask-host.service" in machine.calls
+    # Local disks are mounted before the unit starts, and when its user is known.
+    assert machine.calls.index("useradd") < machine.calls.index("lsblk") < machine.calls.index("systemctl enable")
+    assert "no local disks" in answer.stdout
     assert "useradd --system" in machine.calls
     assert "--region eu-west-1 s3://the-bucket/host/x/" in machine.calls
     # A baked image that has Python already needs no repository.

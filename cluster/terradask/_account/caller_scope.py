@@ -65,6 +65,7 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
         flow_logs=network.flow_logs,
         dual_stack=network.dual_stack,
         isolated=settings.workspace.isolation == "cluster",
+        own_templates=network.cluster_launch_templates,
         network_state=f"{state.bucket_for(account, region)}/{network_state_key(settings.workspace.name)}" if remote else None,
         state_key_arn=state.kms_key_arn if remote else None,
     )

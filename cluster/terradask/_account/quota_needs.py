@@ -12,8 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from terradask_modules.names import SCHEDULER_GROUP, market_group
+
 if TYPE_CHECKING:
     from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings
+
+#: Cluster -> group -> instance types.
+GroupTypes = Mapping[str, Mapping[str, Sequence[str]]]
 
 _STANDARD = ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z")
 _FAMILY = re.compile(r"[a-z]+")
@@ -82,38 +87,69 @@ _VCPUS: Mapping[tuple[str, ...], Quota] = {
 }
 
 
-def vcpu_quota(instance_type: str) -> Quota | None:
-    """Return the quota that counts an instance type's vCPUs on demand; None for a family that is not known here."""
+def _spot(code: str, families: str) -> Quota:
+    return Quota("ec2", code, f"All {families} Spot Instance Requests")
+
+
+_SPOT_VCPUS: Mapping[tuple[str, ...], Quota] = {
+    _STANDARD: _spot("L-34B43A08", "Standard (A, C, D, H, I, M, R, T, Z)"),
+    ("dl",): _spot("L-85EED4F7", "DL"),
+    ("f",): _spot("L-88CF9481", "F"),
+    ("g", "gr", "vt"): _spot("L-3819A6DF", "G and VT"),
+    ("inf",): _spot("L-B5D1601B", "Inf"),
+    ("p",): _spot("L-7212CCBC", "P4, P3 and P2"),
+    ("trn",): _spot("L-6B0D517C", "Trn"),
+    ("x",): _spot("L-E3A00192", "X"),
+}
+_SPOT_P5 = _spot("L-C4BD4855", "P5")
+
+
+def vcpu_quota(instance_type: str, market: str = "on-demand") -> Quota | None:
+    """Return the quota that counts an instance type's vCPUs on a market; None for a family that is not known here."""
     family = _FAMILY.match(instance_type)
     letters = "" if family is None else family[0]
-    return next((quota for families, quota in _VCPUS.items() if letters in families), None)
+    if market == "spot" and instance_type.startswith("p5"):
+        return _SPOT_P5
+    return next((quota for families, quota in (_SPOT_VCPUS if market == "spot" else _VCPUS).items() if letters in families), None)
 
 
-def cluster_needs(clusters: Mapping[str, ClusterSettings], vcpus: Mapping[str, int]) -> list[Need]:
+def named_or_default(cluster: ClusterSettings) -> dict[str, list[str]]:
+    """Return the types of a cluster's groups, as far as they are named; the default where they aren't."""
+    from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
+
+    return {group: list(ask.vm_types or DEFAULT_INSTANCE_TYPES) for group, ask in cluster.hardware_asks().items()}
+
+
+def cluster_needs(clusters: Mapping[str, ClusterSettings], types: GroupTypes, vcpus: Mapping[str, int]) -> list[Need]:
     """Return what clusters need when all of them run with ``max_workers``.
 
     Parameters
     ----------
     clusters
         Settings by name.
+    types
+        The types of each one's groups.
     vcpus
         Instance type -> its vCPUs.
 
     Notes
     -----
-    A group may launch any of its types: counted is the largest that a quota knows, for every one of its instances.
+    A group may launch any of its types: counted is the largest that a quota knows, for every one of its instances. With a fallback either
+    market may have to give them all.
     """
+    from terradask_stacks.groups import MARKETS_OF_POLICY
+
     parts: dict[Quota, list[tuple[int, str]]] = {}
     for name, cluster in sorted(clusters.items()):
-        for group, count, types in (
-            ("scheduler", 1, cluster.scheduler_vm_types),
-            ("workers", cluster.max_workers, cluster.worker_vm_types),
-        ):
-            for quota, instance_type in _largest(types, vcpus).items():
-                amount = count * vcpus[instance_type]
-                parts.setdefault(quota, []).append((amount, f"{name} {group}: {count} x {instance_type}"))
+        for group, names in sorted(types[name].items()):
+            count = 1 if group == SCHEDULER_GROUP else cluster.max_workers
+            for market in ("on-demand",) if group == SCHEDULER_GROUP else MARKETS_OF_POLICY[cluster.spot_policy]:
+                for quota, instance_type in _largest(names, vcpus, market).items():
+                    why = f"{name} {market_group(group, market)}: {count} x {instance_type}"
+                    parts.setdefault(quota, []).append((count * vcpus[instance_type], why))
     needs = [Need(quota, sum(amount for amount, _ in found), _join(why for _, why in found)) for quota, found in parts.items()]
-    groups = Need(GROUPS, 2 * len(clusters), f"two groups for each of {len(clusters)} clusters")
+    number = sum(1 + len(MARKETS_OF_POLICY[cluster.spot_policy]) for cluster in clusters.values())
+    groups = Need(GROUPS, number, f"one for the scheduler and each market of workers of {len(clusters)} clusters")
     return [*sorted(needs, key=lambda need: need.quota), groups]
 
 
@@ -173,11 +209,11 @@ def unknown_families(types: Iterable[str]) -> list[str]:
     return sorted({name for name in types if vcpu_quota(name) is None})
 
 
-def _largest(types: Iterable[str], vcpus: Mapping[str, int]) -> dict[Quota, str]:
-    """Return the largest type for each quota; types that AWS doesn't offer are left out."""
+def _largest(types: Iterable[str], vcpus: Mapping[str, int], market: str) -> dict[Quota, str]:
+    """Return the largest type for each quota of a market; types that AWS doesn't offer are left out."""
     found: dict[Quota, str] = {}
     for name in types:
-        quota = vcpu_quota(name)
+        quota = vcpu_quota(name, market)
         if quota is not None and name in vcpus and vcpus[name] > vcpus.get(found.get(quota, ""), 0):
             found[quota] = name
     return found

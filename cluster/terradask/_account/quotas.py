@@ -78,7 +78,9 @@ class QuotaCheck:
         return {**asdict(self), "needed": self.needed, "verdict": self.verdict}
 
 
-def check_quotas(aws: Aws, settings: Settings, *, zones: Sequence[str] | None = None) -> list[QuotaCheck]:
+def check_quotas(
+    aws: Aws, settings: Settings, *, zones: Sequence[str] | None = None, group_types: needs.GroupTypes | None = None
+) -> list[QuotaCheck]:
     """Compare AWS's quotas with what the settings can reach: every declared cluster at ``max_workers``, and the network.
 
     Parameters
@@ -89,6 +91,8 @@ def check_quotas(aws: Aws, settings: Settings, *, zones: Sequence[str] | None = 
         The workspace's.
     zones
         The zones of the network, where they are locked. Unset: those of the settings, or else of the region.
+    group_types
+        The types of the groups of each of `needs.clusters_of`. Unset: those that are named, or the default.
 
     Returns
     -------
@@ -106,16 +110,20 @@ def check_quotas(aws: Aws, settings: Settings, *, zones: Sequence[str] | None = 
     ``autoscaling:DescribeAutoScalingGroups``, ``DescribeAccountLimits`` and some of ``ec2:Describe*``.
     """
     clusters = needs.clusters_of(settings)
-    types = {name for cluster in clusters.values() for name in (*cluster.scheduler_vm_types, *cluster.worker_vm_types)}
+    group_types = group_types or {name: needs.named_or_default(cluster) for name, cluster in clusters.items()}
+    types = {name for groups in group_types.values() for names in groups.values() for name in names}
+    named = {name for cluster in clusters.values() for ask in cluster.hardware_asks().values() for name in ask.vm_types}
     # Clients are made here: boto3's sessions are not safe while they make one.
     quotas, ec2, scaling = aws.client("service-quotas"), aws.client("ec2"), aws.client("autoscaling")
     with aws.explained():
         running = _running_of_others(ec2, settings.workspace.name)
-        vcpus = _vcpus(ec2, types | running.keys())
-        _refuse_unknown(types, vcpus, aws.region)
+        vcpus = _vcpus(ec2, types | {instance_type for instance_type, _ in running})
+        # The default lists types that a region may lack.
+        _refuse_unknown(named, vcpus, aws.region)
         span = zones or settings.network.zone_names or _zones(ec2)
         isolated = needs.own_needs(clusters) if settings.workspace.isolation == "cluster" else []
-        every = needs.together([*needs.cluster_needs(clusters, vcpus), *needs.network_needs(settings.network, span), *isolated])
+        of_clusters = needs.cluster_needs(clusters, group_types, vcpus)
+        every = needs.together([*of_clusters, *needs.network_needs(settings.network, span), *isolated])
         used = _use_by_others(ec2, scaling, settings.workspace.name, running, vcpus)
         with ThreadPoolExecutor(8) as pool:
             open_requests = pool.submit(_open_requests, quotas)
@@ -175,15 +183,15 @@ def _open_requests(client: Any) -> dict[str, float]:
     return {r["QuotaCode"]: float(r["DesiredValue"]) for page in pages for r in page["RequestedQuotas"] if r["Status"] in _OPEN}
 
 
-def _running_of_others(ec2: Any, workspace: str) -> Counter[str]:
-    """Count the running instances that are not this workspace's, by type."""
+def _running_of_others(ec2: Any, workspace: str) -> Counter[tuple[str, str]]:
+    """Count the running instances that are not this workspace's, by type and market."""
     states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
-    found: Counter[str] = Counter()
+    found: Counter[tuple[str, str]] = Counter()
     for page in ec2.get_paginator("describe_instances").paginate(Filters=states):
         for reservation in page["Reservations"]:
-            # Spot instances have quotas of their own.
+            # Each market has quotas of its own.
             found.update(
-                i["InstanceType"] for i in reservation["Instances"] if not _is_own(i, workspace) and i.get("InstanceLifecycle") != "spot"
+                (i["InstanceType"], i.get("InstanceLifecycle", "on-demand")) for i in reservation["Instances"] if not _is_own(i, workspace)
             )
     return found
 
@@ -212,11 +220,13 @@ def _zones(ec2: Any) -> list[str]:
     return [zone["ZoneName"] for zone in found if zone.get("ZoneType", "availability-zone") == "availability-zone"]
 
 
-def _use_by_others(ec2: Any, scaling: Any, workspace: str, running: Mapping[str, int], vcpus: Mapping[str, int]) -> dict[Quota, int]:
+def _use_by_others(
+    ec2: Any, scaling: Any, workspace: str, running: Mapping[tuple[str, str], int], vcpus: Mapping[str, int]
+) -> dict[Quota, int]:
     """Count what the account has beside this workspace's."""
     used: Counter[Quota] = Counter()
-    for instance_type, count in running.items():
-        quota = needs.vcpu_quota(instance_type)
+    for (instance_type, market), count in running.items():
+        quota = needs.vcpu_quota(instance_type, market)
         if quota is not None:
             used[quota] += count * vcpus.get(instance_type, 0)
     lists: dict[Quota, tuple[Any, str, str]] = {

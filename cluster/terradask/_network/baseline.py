@@ -90,6 +90,8 @@ class Baseline(_Model):
     host: HostProgram
     isolation: Literal["workspace", "cluster"] = "workspace"
     isolated: Isolated | None = None
+    #: Clusters may have launch templates of their own, isolated or not.
+    cluster_launch_templates: bool = False
 
 
 def read_baseline(aws: Aws, bucket: str) -> Baseline:

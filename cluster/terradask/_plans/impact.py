@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from terradask._plans.dangers import Danger
 from terradask._plans.summary import Change, PlanSummary
 from terradask._plans.values import AttributeChange
-from terradask_modules.names import NETWORK_STACK
+from terradask_modules.names import NETWORK_STACK, SCHEDULER_GROUP
 
 _GROUP = "aws_autoscaling_group"
 _LOST = ("delete", "replace")
@@ -29,17 +29,22 @@ class RunningCluster:
         The cluster's name.
     state
         Its state, as `DeploymentStatus` has it.
-    workers
-        How many instances its workers' group has.
+    instances
+        How many instances each of its groups has, by the cluster's own name of it.
     """
 
     name: str
     state: str
-    workers: int
+    instances: Mapping[str, int]
+
+    @property
+    def workers(self) -> int:
+        """How many instances the groups of its workers have."""
+        return sum(number for group, number in self.instances.items() if group != SCHEDULER_GROUP)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON output."""
-        return asdict(self)
+        return {"name": self.name, "state": self.state, "workers": self.workers}
 
 
 def may_hit(summary: PlanSummary) -> bool:
@@ -81,30 +86,33 @@ def _on_cluster(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Dange
 
 
 def _what_happens(change: Change, cluster: RunningCluster) -> str | None:
+    group = change.address.rpartition(".")[2]
     if change.action in _LOST:
         if change.type == "aws_secretsmanager_secret":
             return "hosts and clients lose their keys"
         if change.type != _GROUP:
             return None
-        if change.address.endswith("scheduler"):
+        if group == SCHEDULER_GROUP:
             return "its scheduler ends, and every client loses the cluster with its results"
-        return f"its {cluster.workers} workers end, with the results that they hold"
+        workers = cluster.instances.get(group, 0)
+        return f"its {workers} workers end, with the results that they hold" if workers else None
     if change.type != _GROUP:
         return None
     # Another launch template or other instance types are for hosts launched from then on: those that run go on as they are.
     # https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_UpdateAutoScalingGroup.html
     values = {attribute.path: attribute for attribute in change.attributes}
-    return "; ".join(filter(None, (_fewer(change, values, cluster), _moved(change, values, cluster)))) or None
+    said = (_fewer(group, values, cluster.instances.get(group, 0)), _moved(group, values, cluster.instances.get(group, 0)))
+    return "; ".join(filter(None, said)) or None
 
 
-def _fewer(change: Change, values: Mapping[str, AttributeChange], cluster: RunningCluster) -> str | None:
+def _fewer(group: str, values: Mapping[str, AttributeChange], workers: int) -> str | None:
     limit = values["max_size"].after if "max_size" in values else None
-    if change.address.endswith("workers") and isinstance(limit, int) and limit < cluster.workers:
-        return f"{cluster.workers - limit} of its {cluster.workers} workers end, since the group may have {limit} at most"
+    if group != SCHEDULER_GROUP and isinstance(limit, int) and limit < workers:
+        return f"{workers - limit} of its {workers} workers end, since the group may have {limit} at most"
     return None
 
 
-def _moved(change: Change, values: Mapping[str, AttributeChange], cluster: RunningCluster) -> str | None:
+def _moved(group: str, values: Mapping[str, AttributeChange], hosts: int) -> str | None:
     """Return what becomes of the hosts in a subnet that a group no longer has.
 
     Auto Scaling replaces them where it balances zones. Our groups have ``AZRebalance`` suspended: the hosts stay, and the next ones start
@@ -117,15 +125,15 @@ def _moved(change: Change, values: Mapping[str, AttributeChange], cluster: Runni
         return None
     before, after = (set(side) if isinstance(side, list) else set() for side in (subnets.before, subnets.after))
     left = ", ".join(sorted(before - after))
-    scheduler = change.address.endswith("scheduler")
-    if not left or not (scheduler or cluster.workers):
+    scheduler = group == SCHEDULER_GROUP
+    if not left or not (scheduler or hosts):
         return None
     to = ", ".join(sorted(after)) or "a subnet that is known after the apply"
     if "suspended_processes" in values:
         # Changed in either direction: it balances before the change, or after it.
         lost = "every client loses the cluster with its results" if scheduler else "with the results that they hold"
-        hosts = "its scheduler is" if scheduler else f"its {cluster.workers} workers are"
-        return f"{hosts} replaced, from {left} to {to}{': ' if scheduler else ', '}{lost}"
+        whose = "its scheduler is" if scheduler else f"its {hosts} workers are"
+        return f"{whose} replaced, from {left} to {to}{': ' if scheduler else ', '}{lost}"
     if scheduler:
         return f"its scheduler stays in {left}, the next one starts in {to}: {_MOVE}"
-    return f"its {cluster.workers} workers stay in {left}, new ones start in {to}, perhaps in another zone: {_MOVE}"
+    return f"its {hosts} workers stay in {left}, new ones start in {to}, perhaps in another zone: {_MOVE}"

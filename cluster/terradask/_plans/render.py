@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from terradask._plans.render_values import SIGNS, VERDICTS, assignment, origin, price
@@ -111,6 +111,7 @@ def _plan_lines(report: PlanReport, *, details: bool) -> Iterator[Text]:
     yield from _dangers(report.dangers)
     yield from _findings(report.findings)
     yield from _body(report.summary, details=details)
+    yield from _hardware(report.hardware)
     if report.cost is not None:
         yield from _cost(report.cost)
     yield Text()
@@ -144,6 +145,16 @@ def _findings(findings: tuple[PolicyFinding, ...]) -> Iterator[Text]:
         yield line
         if waived or finding.advice:
             yield Text(f"      {waived or finding.advice}", style="dim")
+
+
+def _hardware(reasons: Mapping[str, str]) -> Iterator[Text]:
+    from rich.text import Text
+
+    if reasons:
+        yield Text()
+        yield Text("instance types:", style="bold")
+    for group, reason in reasons.items():
+        yield Text(f"  {group}: {reason}")
 
 
 def _cost(cost: CostEstimate) -> Iterator[Text]:

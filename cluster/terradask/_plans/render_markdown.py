@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MARKDOWN_LIMIT = 65_536
 
 #: What is left out first has the highest number.
-_STACKS, _NOTES, _DANGERS, _POLICY, _PLANS, _COST, _CHANGES, _DRIFT, _FULL = range(9)
+_STACKS, _NOTES, _DANGERS, _POLICY, _PLANS, _COST, _HARDWARE, _CHANGES, _DRIFT, _FULL = range(10)
 #: Longest reason for a stack that could not be planned, in characters.
 _REASON_LIMIT = 500
 
@@ -125,6 +125,12 @@ def _details(report: WorkspaceReport) -> Iterator[Section]:
     ]
     yield Section("policy", _POLICY, "\n### Policy\n\n| rule | | resource | finding |\n|---|---|---|---|\n", findings, what="findings")
     yield from _cost(report)
+    types = [
+        f"- {code(plan.stack) + ' ' if several else ''}{escaped(group)}: {escaped(reason)}\n"
+        for plan in report.plans
+        for group, reason in plan.hardware.items()
+    ]
+    yield Section("instance types", _HARDWARE, "\n### Instance types\n\n", types, what="groups")
     for plan in report.plans:
         title = f"\n### {escaped(plan.stack)}\n\n" if several else "\n### Resources\n\n"
         blocks = [_resource(change) for change in plan.summary.changes]

@@ -65,6 +65,8 @@ class PlanReport:
         Until when it can be applied, UTC, in ISO 8601.
     running
         The clusters that run on what the plan changes.
+    hardware
+        Group -> its first instance type, how many there are besides, and why.
     """
 
     summary: PlanSummary
@@ -73,6 +75,7 @@ class PlanReport:
     context: ReportContext
     expires_at: str = ""
     running: tuple[RunningCluster, ...] = ()
+    hardware: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def stack(self) -> str:
@@ -110,6 +113,7 @@ class PlanReport:
             "running": [cluster.as_dict() for cluster in self.running],
             "findings": [finding.as_dict() for finding in self.findings],
             "cost": None if self.cost is None else self.cost.as_dict(),
+            "hardware": dict(self.hardware),
             "context": self.context.as_dict(),
             "expires_at": self.expires_at,
         }

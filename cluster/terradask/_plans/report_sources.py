@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from terradask._plans.basis import terradask_version
 from terradask._plans.impact import RunningCluster, may_hit
 from terradask._plans.policy_gate import cost_of, findings_on
 from terradask._plans.report import PlanReport, ReportContext
+from terradask.cost.plan_resources import PlannedStack
 from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
@@ -33,8 +35,10 @@ def report_on(workspace: PlanningWorkspace, plan: Plan, *, commit: str | None) -
     """
     findings: tuple[PolicyFinding, ...] = ()
     cost: CostEstimate | None = None
+    hardware: Mapping[str, str] = {}
     if not plan.destroy:
         cost = cost_of(workspace, plan.document)
+        hardware = PlannedStack.of(plan.document).reasons
         findings = findings_on(workspace, plan.stack, plan.document, cost)
     return PlanReport(
         summary=plan.summary,
@@ -43,6 +47,7 @@ def report_on(workspace: PlanningWorkspace, plan: Plan, *, commit: str | None) -
         context=context_of(workspace, commit=commit),
         expires_at=plan.basis.expires_at,
         running=running_on(workspace, plan.summary),
+        hardware=hardware,
     )
 
 
@@ -76,5 +81,5 @@ def running_on(workspace: PlanningWorkspace, summary: PlanSummary) -> tuple[Runn
 
 def _running(deployment: Deployment) -> RunningCluster | None:
     status = deployment.status()
-    workers = status.groups.get("workers", {}).get("instances", 0)
-    return None if status.state == "stopped" else RunningCluster(status.name, status.state, workers)
+    instances = {name: group["instances"] for name, group in status.groups.items()}
+    return None if status.state == "stopped" else RunningCluster(status.name, status.state, instances)

@@ -13,7 +13,6 @@ from terradask._recovery.resources import OF_CLUSTERS, unknown
 from terradask._recovery.search import find_cluster
 from terradask._runtime.groups import Groups
 from terradask._runtime.objects import STATE, STATE_LOCK, holds_nothing
-from terradask_modules.names import GROUPS, group_name
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
@@ -37,24 +36,35 @@ class ClusterRemains:
         Name of its workspace.
     isolated
         Returns how the roles of clusters' own are named; None where clusters have nothing of the kind: then nobody asks for any.
+    own_templates
+        Returns whether clusters may have launch templates of their own even so.
     progress
         Gets every event.
     """
 
     def __init__(
-        self, aws: Aws, deployment: Deployment, *, workspace: str, isolated: Callable[[], Isolated | None], progress: Progress
+        self,
+        aws: Aws,
+        deployment: Deployment,
+        *,
+        workspace: str,
+        isolated: Callable[[], Isolated | None],
+        own_templates: Callable[[], bool],
+        progress: Progress,
     ) -> None:
         self._aws = aws
         self._deployment = deployment
         self._name = deployment.name
         self._workspace = workspace
         self._isolated = isolated
+        self._own_templates = own_templates
         self._progress = progress
 
     def zero(self) -> None:
-        """Bring the groups to zero, as far as they exist; by their names: a half-made cluster has no descriptor."""
+        """Bring the groups to zero, as far as they exist; by their tags: a half-made cluster has no descriptor."""
         with self._aws.explained():
-            Groups(self._aws, {group: group_name(self._workspace, self._name, group) for group in GROUPS}).zero()
+            groups, state = Groups.tagged(self._aws, workspace=self._workspace, cluster=self._name)
+            groups.zero(state)
 
     def remove_all(self) -> bool:
         """Remove everything of a cluster without a state, whatever runs in its groups, and return whether there was anything."""
@@ -85,7 +95,7 @@ class ClusterRemains:
             self.remove_unknown(ids)
 
     def remove_unknown(self, ids: _Ids) -> bool:
-        """Remove roles, security groups and launch templates of an isolated cluster that the state doesn't know.
+        """Remove roles, security groups and launch templates of a cluster that the state doesn't know.
 
         Neither could Terraform make them again nor, where they belong to something that it knows, destroy that.
 
@@ -100,7 +110,7 @@ class ClusterRemains:
             Whether there was something.
         """
         isolated = self._isolated()
-        if isolated is None:
+        if isolated is None and not self._own_templates():
             return False
         found = find_cluster(self._aws, workspace=self._workspace, cluster=self._name, isolated=isolated)
         left = unknown(found, ids()) if found else []

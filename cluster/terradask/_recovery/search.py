@@ -45,7 +45,8 @@ _IN_EC2 = {
 _OPTIONAL = frozenset({"aws_egress_only_internet_gateway", "aws_flow_log"})
 
 #: What isolated clusters have of their own in EC2.
-_OF_CLUSTERS = ("aws_security_group", "aws_launch_template")
+_TEMPLATE = "aws_launch_template"
+_OF_CLUSTERS = ("aws_security_group", _TEMPLATE)
 
 #: Gateways and endpoints are described for a while after their end.
 _ENDED = frozenset({"deleted", "deleting", "failed"})
@@ -88,8 +89,8 @@ def find_network(aws: Aws, *, workspace: str, bucket: str, configuration: Mappin
     return [r for r in _answers(aws, searches) if owner.owns(r) or (r.type == "aws_s3_bucket" and not r.tags)]
 
 
-def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated) -> list[Resource]:
-    """Return what exists of an isolated cluster's own: roles and their policies, profiles, security groups and rules, launch templates.
+def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated | None) -> list[Resource]:
+    """Return what exists of a cluster's own: launch templates; of an isolated one also roles, policies, profiles, security groups, rules.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated) 
     workspace, cluster
         Names.
     isolated
-        How its roles are named.
+        How its roles are named; None where it has templates at most.
 
     Notes
     -----
@@ -107,6 +108,8 @@ def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated) 
     """
     ec2, iam = aws.client("ec2"), aws.client("iam")
     owner = Owner(workspace, cluster)
+    if isolated is None:
+        return [resource for resource in _answers(aws, [partial(_in_ec2, ec2, _TEMPLATE, owner)]) if owner.owns(resource)]
     names = [role_name(workspace, role, isolated.role_name_prefix, cluster) for role in ROLES]
     searches: list[_Search] = [partial(_in_ec2, ec2, kind, owner) for kind in _OF_CLUSTERS]
     searches += [partial(find, iam, name) for find in (_role, _instance_profile) for name in names]
@@ -117,7 +120,7 @@ def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated) 
     return [*found, *rules, *policies]
 
 
-def clusters_with_resources(aws: Aws, *, workspace: str, isolated: Isolated, known: Collection[str] = ()) -> set[str]:
+def clusters_with_resources(aws: Aws, *, workspace: str, isolated: Isolated | None, known: Collection[str] = ()) -> set[str]:
     """Return the names of the clusters that have security groups, launch templates or roles of their own, by their tags.
 
     Parameters
@@ -127,7 +130,7 @@ def clusters_with_resources(aws: Aws, *, workspace: str, isolated: Isolated, kno
     workspace
         Its name.
     isolated
-        Where their roles lie, and how they are named.
+        Where their roles lie, and how they are named; None where they have templates at most.
     known
         Clusters that are known to exist: their roles aren't asked for.
 
@@ -136,8 +139,11 @@ def clusters_with_resources(aws: Aws, *, workspace: str, isolated: Isolated, kno
     Permissions needed: ``ec2:DescribeSecurityGroups``, ``ec2:DescribeLaunchTemplates``, ``iam:ListRoles``, ``iam:GetRole``.
     """
     ec2, iam = aws.client("ec2"), aws.client("iam")
-    found = _answers(aws, [partial(_in_ec2, ec2, kind, Owner(workspace)) for kind in _OF_CLUSTERS])
+    kinds = (_TEMPLATE,) if isolated is None else _OF_CLUSTERS
+    found = _answers(aws, [partial(_in_ec2, ec2, kind, Owner(workspace)) for kind in kinds])
     clusters = {resource.tags[TAG_CLUSTER] for resource in found if TAG_CLUSTER in resource.tags}
+    if isolated is None:
+        return clusters
     expected = {role_name(workspace, role, isolated.role_name_prefix, cluster) for cluster in clusters.union(known) for role in ROLES}
     with aws.explained():
         pages = iam.get_paginator("list_roles").paginate(PathPrefix=isolated.role_path)

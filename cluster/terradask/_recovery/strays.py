@@ -12,8 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from terradask._runtime.groups import tagged_groups
 from terradask.errors import ClusterError
-from terradask_modules.names import GROUPS, TAG_CLUSTER, TAG_WORKSPACE, group_name, secret_id, secrets_prefix
+from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, secret_id, secrets_prefix
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
@@ -42,7 +43,7 @@ class Stray:
 
 
 def existing(aws: Aws, *, workspace: str, cluster: str) -> list[Stray]:
-    """Return the groups and the secret that exist under a cluster's names, with its tags.
+    """Return the groups that carry a cluster's tags, and the secret that exists under its name with them.
 
     Notes
     -----
@@ -52,7 +53,7 @@ def existing(aws: Aws, *, workspace: str, cluster: str) -> list[Stray]:
     scaling, secrets = aws.client("autoscaling"), aws.client("secretsmanager")
     tags = {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster}
     with aws.explained(), ThreadPoolExecutor(2) as pool:
-        groups = pool.submit(_groups, scaling, workspace, cluster, tags)
+        groups = pool.submit(_groups, scaling, workspace, cluster)
         secret = pool.submit(_secret, secrets, workspace, cluster, tags)
         return [*groups.result(), *secret.result()]
 
@@ -123,14 +124,10 @@ def remove(aws: Aws, strays: Iterable[Stray], *, cluster: str, force: bool) -> N
                 aws.client("secretsmanager").delete_secret(SecretId=stray.name, ForceDeleteWithoutRecovery=True)
 
 
-def _groups(client: Any, workspace: str, cluster: str, tags: Mapping[str, str]) -> list[Stray]:
-    names = {group_name(workspace, cluster, group): group for group in GROUPS}
-    answer = client.describe_auto_scaling_groups(AutoScalingGroupNames=list(names))
+def _groups(client: Any, workspace: str, cluster: str) -> list[Stray]:
     return [
-        Stray(f"{_GROUP}.{names[name]}", name, bool(group["DesiredCapacity"] or group["Instances"]))
-        for group in answer["AutoScalingGroups"]
-        # A group that is being deleted is still shown for a while.
-        if (name := group["AutoScalingGroupName"]) in names and not group.get("Status") and _has(group.get("Tags"), tags)
+        Stray(f"{_GROUP}.{name}", group["AutoScalingGroupName"], bool(group["DesiredCapacity"] or group["Instances"]))
+        for name, group in tagged_groups(client, workspace=workspace, cluster=cluster)
     ]
 
 

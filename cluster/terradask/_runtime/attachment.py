@@ -63,18 +63,25 @@ def attach(
     timeout_seconds: float,
     on_wait: Callable[[list[HostReport]], None] | None,
     cancelled: Callable[[], bool],
+    check_launches: Callable[[], None] = lambda: None,
 ) -> Attachment:
     """Wait for the scheduler of `run` and return what a client needs.
 
     Raises
     ------
-    HostFailed, SchedulerMissing, InterruptedError
+    HostFailed, NoCapacity, SchedulerMissing, InterruptedError
         As `Deployment.attach` tells.
     """
     # Read before the wait, so that who may not read them learns it at once.
     keys = _read_keys_if_written(aws, descriptor, run)
     scheduler = _wait_for_scheduler(
-        objects, descriptor.cluster, run.run_id, timeout_seconds=timeout_seconds, on_wait=on_wait, cancelled=cancelled
+        objects,
+        descriptor.cluster,
+        run.run_id,
+        timeout_seconds=timeout_seconds,
+        on_wait=on_wait,
+        cancelled=cancelled,
+        check_launches=check_launches,
     )
     return Attachment(descriptor, run, scheduler, keys or _read_keys(aws, descriptor, run))
 
@@ -98,6 +105,7 @@ def _wait_for_scheduler(
     timeout_seconds: float,
     on_wait: Callable[[list[HostReport]], None] | None,
     cancelled: Callable[[], bool],
+    check_launches: Callable[[], None],
 ) -> SchedulerAddress:
     started = time.monotonic()
     next_report = started + _REPORT_SECONDS
@@ -112,6 +120,8 @@ def _wait_for_scheduler(
         if late or time.monotonic() > next_report:
             reports = [r for r in read_reports(objects) if r.run_id == run_id]
             _check_not_failed(cluster, reports)
+            if not any(r.role == "scheduler" for r in reports):
+                check_launches()
             if late:
                 raise _scheduler_missing(cluster, reports, timeout_seconds)
             if on_wait is not None:

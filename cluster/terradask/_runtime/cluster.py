@@ -13,8 +13,9 @@ from distributed.core import Status
 from distributed.utils import format_dashboard_link
 
 from terradask._progress import Progress
+from terradask._runtime.hardware import hardware_of
 from terradask._runtime.lifecycle import ProvisionedCluster
-from terradask._runtime.options import RUN, STRUCTURE, given, parse_name, refuse_unbuilt, unsupported
+from terradask._runtime.options import RUN, STRUCTURE, given, parse_name, purchase_option, refuse_unbuilt, unsupported
 from terradask._runtime.provision import Request
 from terradask._runtime.undo import Origin
 
@@ -36,16 +37,35 @@ class Cluster(ProvisionedCluster):
     n_workers
         Number of workers. Where left out, the cluster starts with 4 and scales itself between 4 and 20.
     worker_class
-        Class of the workers, as a dotted path. By default ``distributed.Nanny``.
+        Class of the workers, or its dotted path, which hosts import it by. By default ``distributed.Nanny``.
     worker_options
-        Keyword arguments of the worker class. By default one worker per host with as many threads as the instance has vCPUs and its whole
-        memory.
+        Keyword arguments of the worker class. By default workers have as many threads as their instance has vCPUs, and its whole memory.
+    workers_per_host
+        Dask workers on each instance, which share its threads and its memory; 1 by default. `n_workers` and `scale` go on counting
+        instances. `_n_worker_specs_per_host` is another name for it.
     worker_vm_types, scheduler_vm_types
-        Instance types, in order of preference. By default ``m6i.xlarge`` (4 vCPUs, 16 GiB).
+        Instance types, in order of preference. By default ``m6i.xlarge`` (4 vCPUs, 16 GiB) and its siblings, unless something is asked:
+    worker_cpu, scheduler_cpu
+        Cores of each instance: a number, a range ``[2, 8]``, or ``"*"`` for any. Types are then chosen by price; `hardware` tells why.
+    worker_memory, scheduler_memory
+        Memory of each instance, within 10 %: ``"16 GiB"``, a range ``["16 GiB", "32 GiB"]``, or ``"*"``.
+    worker_gpu
+        GPUs of each worker's instance; True is 1.
+    worker_gpu_type
+        Model of the GPUs, such as ``"A10G"``. By default T4.
+    worker_disk_size, scheduler_disk_size
+        Size of each instance's volume, in GiB. By default the network's; others take ``network.cluster_launch_templates``.
+    worker_disk_throughput
+        Throughput of a worker's volume, in MiB/s, 125 to 1,000. By default 125.
+    scheduler_gpu
+        Whether the scheduler has a GPU. By default it has one where workers have some, if there is such a type.
     scheduler_class
-        Class of the scheduler, as a dotted path. By default ``distributed.Scheduler``.
+        Class of the scheduler, or its dotted path. By default ``distributed.Scheduler``.
     scheduler_options
         Keyword arguments of the scheduler class, such as ``{"idle_timeout": "2 hours"}``.
+    extra_worker_on_scheduler
+        Whether there is a worker on the scheduler's instance too, with half of its memory and all but one of its threads. No count
+        includes it, and scaling leaves it alone. By default there is none.
     asynchronous
         Whether the cluster is used inside an event loop, with ``async with`` and ``await``.
     shutdown_on_close
@@ -72,21 +92,22 @@ class Cluster(ProvisionedCluster):
         AWS region. By default that of the settings.
     zone_name
         Availability zone. By default one of the workspace's zones that has the instance types.
+    spot_policy, compute_purchase_option
+        Market of the workers, under either name: ``"on-demand"`` (the default), ``"spot"``, or ``"spot_with_fallback"``: on demand as far
+        as there is no spot capacity. The scheduler is always on demand.
     max_workers
         Most workers that the cluster can ever have; a limit of its group in the plan. By default 200.
     settings
         Folder or ``terradask.toml`` to load settings from. By default the nearest one upwards from the working directory.
     progress
         Function that is called with each progress event, in the thread that does the work.
-    container, worker_cpu, worker_memory, worker_disk_size, worker_disk_throughput, worker_gpu, worker_gpu_type
+    container, cloud, account, idle_timeout, use_dashboard_https
         Not built yet: anything but their default raises `UnsupportedOption`.
-    scheduler_cpu, scheduler_memory, scheduler_disk_size, scheduler_gpu, cloud, account, idle_timeout, use_dashboard_https
-        Not built yet, as above.
     credentials, credentials_duration_seconds, custom_widget, configure_logging, package_sync, package_sync_strict
         Not built yet, as above.
-    package_sync_ignore, package_sync_fail_on, private_to_creator, use_best_zone, compute_purchase_option, spot_policy
+    package_sync_ignore, package_sync_fail_on, private_to_creator, use_best_zone
         Not built yet, as above.
-    extra_worker_on_scheduler, allow_ingress_from, allow_ssh, jupyter, arm
+    allow_ingress_from, allow_ssh, jupyter, arm
         Not built yet, as above.
 
     Raises
@@ -99,10 +120,14 @@ class Cluster(ProvisionedCluster):
         For an argument that is not built yet.
     InvalidInput
         For a value that can't be used.
+    NoMatchingType
+        When no instance type is as asked for; with the nearest asks that find something.
     TerraformError
         When Terraform fails; what had been made is destroyed again.
     HostFailed
         When the scheduler's host reports a failure; with its reason and the end of its log.
+    NoCapacity
+        When AWS launches no host for the scheduler, or none for the workers, and says why.
     SchedulerMissing, WorkersMissing
         When the scheduler or the workers waited for are not up in time.
     VersionMismatch
@@ -110,8 +135,8 @@ class Cluster(ProvisionedCluster):
 
     Notes
     -----
-    Resources created: two Auto Scaling groups, their instances, volumes and network interfaces, a secret, and objects in the workspace
-    bucket. All carry the tags ``terradask:workspace`` and ``terradask:cluster``.
+    Resources created: an Auto Scaling group for the scheduler and one for each market of workers, their instances, volumes and network
+    interfaces, a secret, and objects in the workspace bucket. All carry the tags ``terradask:workspace`` and ``terradask:cluster``.
 
     Permissions needed: those of `Deployment`, and ``autoscaling:CreateAutoScalingGroup``, ``DeleteAutoScalingGroup``,
     ``CreateOrUpdateTags``, ``secretsmanager:CreateSecret``, ``DeleteSecret``, ``TagResource`` for making a new one.
@@ -133,22 +158,23 @@ class Cluster(ProvisionedCluster):
         software: list[str] | None = None,
         container: str | None = None,
         n_workers: int | None = None,
-        worker_class: str | None = None,
+        worker_class: str | type | None = None,
         worker_options: dict[str, Any] | None = None,
+        workers_per_host: int | None = None,
         worker_vm_types: list[str] | None = None,
-        worker_cpu: int | list[int] | None = None,
-        worker_memory: str | list[str] | None = None,
+        worker_cpu: int | list[int] | Literal["*"] | None = None,
+        worker_memory: int | str | list[int] | list[str] | None = None,
         worker_disk_size: int | None = None,
         worker_disk_throughput: int | None = None,
         worker_gpu: int | bool | None = None,
         worker_gpu_type: str | None = None,
-        scheduler_class: str | None = None,
+        scheduler_class: str | type | None = None,
         scheduler_options: dict[str, Any] | None = None,
         scheduler_vm_types: list[str] | None = None,
-        scheduler_cpu: int | list[int] | None = None,
-        scheduler_memory: str | list[str] | None = None,
+        scheduler_cpu: int | list[int] | Literal["*"] | None = None,
+        scheduler_memory: int | str | list[int] | list[str] | None = None,
         scheduler_disk_size: int | None = None,
-        scheduler_gpu: bool | None = None,
+        scheduler_gpu: int | bool | None = None,
         asynchronous: bool = False,
         cloud: Any = None,
         account: str | None = None,
@@ -174,7 +200,7 @@ class Cluster(ProvisionedCluster):
         private_to_creator: bool | None = None,
         use_best_zone: bool = True,
         compute_purchase_option: str | None = None,
-        spot_policy: str | None = None,
+        spot_policy: Literal["on-demand", "spot", "spot_with_fallback"] | None = None,
         extra_worker_on_scheduler: bool | None = None,
         _n_worker_specs_per_host: int | None = None,
         scheduler_port: int | None = None,
@@ -197,6 +223,7 @@ class Cluster(ProvisionedCluster):
         backend = dict(backend_options or {})
         region = region or backend.get("region_name")
         arguments["zone_name"] = zone_name or backend.get("zone_name")
+        arguments["spot_policy"] = purchase_option(spot_policy, compute_purchase_option)
         super().__init__(
             Request(
                 name=parse_name(name),
@@ -250,6 +277,11 @@ class Cluster(ProvisionedCluster):
     def zone(self) -> str:
         """Availability zone of the cluster."""
         return self._deployed.attachment.descriptor.zone
+
+    @property
+    def hardware(self) -> dict[str, dict[str, Any]]:
+        """Each group's instance types in the order in which they are tried, what was asked, and why they were chosen."""
+        return hardware_of(self._deployed.attachment.descriptor.lock)
 
     @property
     def origin(self) -> Origin:

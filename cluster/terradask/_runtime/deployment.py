@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from terradask._runtime.attachment import Attachment, attach, read_reports, read_scheduler
 from terradask._runtime.dask_config import portable_config
+from terradask._runtime.delivery import check_scheduler_launches
 from terradask._runtime.documents import Descriptor, HostReport, Run
 from terradask._runtime.groups import Groups
 from terradask._runtime.objects import CLOSING, DESCRIPTOR, RUN, SOFTWARE, ClusterObjects, write_secret
 from terradask._runtime.software import SoftwareLock, lock_software
 from terradask._runtime.status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
 from terradask.errors import ClusterNotFound, ClusterStopped, InvalidInput
+from terradask_modules.names import SCHEDULER_GROUP
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
@@ -187,8 +189,9 @@ class Deployment:
                 return current
         self.started_run_id = run.run_id
         self._prepare(run, lock)
-        self.groups.set_desired("scheduler", 1)
-        self.groups.set_desired("workers", n)
+        self.groups.set_desired(SCHEDULER_GROUP, 1)
+        # Where AWS can't deliver there, whoever is attached moves the rest on.
+        self.groups.set_desired(descriptor.worker_groups[0], n)
         return run
 
     @_explained
@@ -261,6 +264,7 @@ class Deployment:
             scheduler_address=dial_address(scheduler, public=public),
             groups={name: {"desired": g.desired, "instances": len(g.active_ids), "max_size": g.max_size} for name, g in groups.items()},
             hosts=hosts,
+            max_workers=descriptor.max_workers,
         )
 
     def reports(self) -> list[HostReport]:
@@ -291,6 +295,8 @@ class Deployment:
             When nobody has started the cluster.
         HostFailed
             When the scheduler's host reports a failure, with its reason and the tail of its log.
+        NoCapacity
+            When AWS launches no host for the scheduler, and says why.
         SchedulerMissing
             When the scheduler isn't up in time, with how far its host came.
         """
@@ -300,7 +306,16 @@ class Deployment:
                 f"Cluster {self.name!r} is stopped.",
                 advice=f"terradask start {self.name}, or Cluster(name={self.name!r}) from Python",
             )
-        return attach(self._aws, self.objects, self.descriptor, run, timeout_seconds=timeout_seconds, on_wait=on_wait, cancelled=cancelled)
+        return attach(
+            self._aws,
+            self.objects,
+            self.descriptor,
+            run,
+            timeout_seconds=timeout_seconds,
+            on_wait=on_wait,
+            cancelled=cancelled,
+            check_launches=lambda: check_scheduler_launches(self.groups, self.descriptor, run),
+        )
 
     def check_workers(self, n: int) -> None:
         """Refuse a number of workers that the group may not have, before any call.

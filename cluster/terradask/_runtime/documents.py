@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from terradask._runtime.shortage import Pool
 from terradask.errors import TerradaskError
 
 FORMAT = 1
@@ -43,6 +44,21 @@ def check_format(document: Mapping[str, Any], what: str, advice: str) -> None:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class GroupEntry:
+    """One group of a cluster, as ``cluster.json`` tells it."""
+
+    autoscaling_group: str
+    role: str
+    max_size: int
+    market: str = "on-demand"
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> GroupEntry:
+        """Read the entry, as far as this version knows its fields."""
+        return cls(**{k: v for k, v in document.items() if k in cls.__dataclass_fields__})
+
+
 @dataclass(frozen=True)
 class Descriptor:
     """A deployed cluster: structure, as ``cluster.json`` tells it."""
@@ -52,30 +68,50 @@ class Descriptor:
     region: str
     bucket: str
     zone: str
-    autoscaling_groups: Mapping[str, str]
-    max_workers: int
+    groups: Mapping[str, GroupEntry]
     secret_id: str
     settings: Mapping[str, Any]
     lock: Mapping[str, Any]
+    workers_per_host: int = 1
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Descriptor:
         """Read ``cluster.json``."""
         name = document.get("cluster", "?")
         check_format(document, f"Cluster {name!r}", f"terradask apply {name}, with the newer of the two versions")
-        groups = document["groups"]
         return cls(
             workspace=document["workspace"],
             cluster=document["cluster"],
             region=document["region"],
             bucket=document["bucket"],
             zone=document["zone"],
-            autoscaling_groups={name: group["autoscaling_group"] for name, group in groups.items()},
-            max_workers=int(groups["workers"]["max_size"]),
+            groups={key: GroupEntry.read(entry) for key, entry in document["groups"].items()},
             secret_id=document["secret_id"],
             settings=document["settings"],
             lock=document["lock"],
+            workers_per_host=document["worker"].get("workers_per_host", 1),
         )
+
+    @property
+    def autoscaling_groups(self) -> dict[str, str]:
+        """Name of each Auto Scaling group by the cluster's own name for it."""
+        return {key: group.autoscaling_group for key, group in self.groups.items()}
+
+    @property
+    def worker_groups(self) -> tuple[str, ...]:
+        """The cluster's own names of the groups of its workers, in the order in which AWS is asked: spot before on demand."""
+        workers = [(key, group) for key, group in self.groups.items() if group.role == "worker"]
+        return tuple(key for key, group in sorted(workers, key=lambda entry: entry[1].market != "spot"))
+
+    @property
+    def pools(self) -> dict[str, Pool]:
+        """What the hosts of each group may be."""
+        return {key: Pool(self.zone, group.market, tuple(self.lock[f"{group.role}_instance_types"])) for key, group in self.groups.items()}
+
+    @property
+    def max_workers(self) -> int:
+        """Most workers that the cluster may have: any one of its groups may have to hold them all."""
+        return max(self.groups[key].max_size for key in self.worker_groups)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -15,17 +16,27 @@ from distributed.deploy.adaptive import Adaptive
 from distributed.deploy.cluster import Cluster as DaskCluster
 from distributed.deploy.spec import SpecCluster
 
+from terradask._runtime.delivery import Delivery
 from terradask._runtime.deployment import Deployment
+from terradask._runtime.documents import Run
+from terradask._runtime.host_workers import counting_hosts, host_of, hosts_to_close, is_extra, whole_hosts
 from terradask._runtime.joining import check_joining
 from terradask._runtime.options import unsupported
-from terradask._runtime.workers import Pace, Workers, host_of
+from terradask._runtime.shortage import Shortfall, describe, no_capacity
+from terradask._runtime.workers import Pace, Workers
 from terradask.errors import InvalidInput
 
 logger = logging.getLogger("terradask")
 
 DEFAULT_ADAPTIVE_MAXIMUM = 200
 
+#: As the setting `spot_fallback_seconds` has it, which older deployments lack.
+DEFAULT_FALLBACK_SECONDS = 60
+
 _JOIN_POLL_SECONDS = 0.05
+
+#: While instances are on their way the groups are looked at this often, at least.
+_AWAITED_SECONDS = 2.0
 
 #: Reports are looked at this often while waiting for workers: they cost a listing and a read per host.
 _REPORT_SECONDS = 5.0
@@ -37,6 +48,8 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
     The group is the truth: it replaces what dies, and this object mirrors it. What SpecCluster does to worker objects of its own is not
     used. Three of its traps are avoided: retiring by name (it passes names where addresses are expected), one name for worker, host and
     plan, and a lock that is held only while AWS is told, not until instances have booted.
+
+    All numbers and names are those of hosts: where a host has several Dask workers, they come and go together.
     """
 
     _pool: ThreadPoolExecutor
@@ -45,6 +58,7 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
     _monitor: asyncio.Task[None] | None = None
     _target: int | None = None
     _leaving: frozenset[str] = frozenset()
+    _told_causes: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def _deployment(self) -> Deployment:
@@ -52,13 +66,33 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
         raise AttributeError("a subclass says which")
 
     @property
-    def _run_id(self) -> str:
+    def _current_run(self) -> Run:
         """The run that this client is attached to."""
         raise AttributeError("a subclass says which")
 
+    @property
+    def _run_id(self) -> str:
+        return self._current_run.run_id
+
+    @property
+    def _workers_per_host(self) -> int:
+        """How many Dask workers a host has; all that is counted here is hosts."""
+        return self._deployment.descriptor.workers_per_host
+
+    @property
+    def _has_extra_worker(self) -> bool:
+        return bool(self._deployment.descriptor.settings.get("extra_worker_on_scheduler"))
+
     async def _start_watching(self) -> None:
-        """Read the group for the first time, and mirror it from then on."""
-        self._workers = Workers(self._deployment.groups, self._call)
+        """Read the groups for the first time, and mirror them from then on."""
+        groups, descriptor = self._deployment.groups, self._deployment.descriptor
+        delivery = Delivery(
+            groups,
+            self._call,
+            started_at=datetime.datetime.fromisoformat(self._current_run.started_at),
+            fallback_seconds=float(descriptor.settings.get("spot_fallback_seconds", DEFAULT_FALLBACK_SECONDS)),
+        )
+        self._workers = Workers(groups, descriptor.worker_groups, delivery, self._call, workers_per_host=self._workers_per_host)
         self._pace = Pace()
         await self._workers.mirror()
         self._show_plan()
@@ -176,9 +210,12 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
         return {"status": "down", "workers": (absent + close)[:excess]}
 
     async def workers_to_close(self, target: int) -> list[str]:
-        """Ask the scheduler which workers to close for `target` to remain, the cheapest to move first."""
-        names: list[str] = await self.scheduler_comm.workers_to_close(target=target, attribute="name")
-        return names
+        """Ask the scheduler which workers to close for `target` to remain, the cheapest to move first.
+
+        With several workers on a host these are hosts, as in `plan`.
+        """
+        excess = max(len(self.observed) - target, 0)
+        return await hosts_to_close(self.scheduler_comm, self._workers_per_host, excess)
 
     def adapt(
         self,
@@ -226,7 +263,7 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
             )
         self._deployment.check_workers(maximum)
         return super().adapt(
-            Adaptive=Adaptive,
+            Adaptive=counting_hosts(Adaptive, self._workers_per_host, extra_worker=self._has_extra_worker),
             minimum=minimum,
             maximum=maximum,
             target_duration=target_duration,
@@ -255,9 +292,13 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
             if self._pace is not None:
                 self._pace.hurry()
 
-    def _joined_names(self) -> list[str]:
+    def worker_names(self) -> list[str]:
+        """Names of all Dask workers that have joined, the one beside the scheduler included."""
         # A copy: the loop's thread adds and removes workers while others look.
         return [d["name"] for d in list(self.scheduler_info["workers"].values())]
+
+    def _joined_names(self) -> list[str]:
+        return [name for name in self.worker_names() if not is_extra(name)]
 
     def _show_plan(self) -> None:
         # SpecCluster's own views of the plan: its widget counts these.
@@ -265,17 +306,35 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
 
     async def _watch_group(self) -> None:
         assert self._pace is not None
+        assert self._workers is not None
+        delivery = self._workers.delivery
         while self.status == Status.running:
-            await self._pace.wait()
+            # With nothing new to be known, what is missing is looked for as rarely as anything else.
+            awaited = delivery.owing and delivery.shortfall is None
+            await self._pace.wait(calls=1 + delivery.calls, longest_seconds=_AWAITED_SECONDS if awaited else None)
             if self.status != Status.running:
                 return
             try:
                 async with self._lock:
-                    if self._target is None and not self._leaving and self._workers is not None:
-                        await self._workers.mirror()
+                    if self._target is None and not self._leaving:
+                        await self._workers.watch()
                         self._show_plan()
+                        self._tell_shortfall()
             except Exception:
                 logger.warning("cluster %s: can't read its worker group", self.name, exc_info=True)
+
+    def _tell_shortfall(self) -> None:
+        """Warn of workers that AWS doesn't launch, once for each cause."""
+        shortfall = self._shortfall
+        if shortfall is not None and shortfall.there and not shortfall.causes <= self._told_causes:
+            logger.warning("cluster %s: %s", self.name, describe(shortfall, self._deployment.descriptor.pools))
+            self._told_causes |= shortfall.causes
+        elif self._workers is not None and not self._workers.delivery.owing:
+            self._told_causes = frozenset()
+
+    @property
+    def _shortfall(self) -> Shortfall | None:
+        return self._workers.delivery.shortfall if self._workers is not None else None
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
         # Not SpecCluster's: it would end what it takes for lost, and the group heals itself.
@@ -300,6 +359,8 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
         WorkersMissing
             When they have not come in time, or as many hosts have failed as were waited for: a `TimeoutError` that says how far each
             missing host came.
+        NoCapacity
+            When AWS launches none at all, and says why.
         InvalidInput
             When `n_workers` is no whole number, or negative.
         InterruptedError
@@ -309,18 +370,28 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
             raise InvalidInput("A number of workers to wait for is a whole number.", given=n_workers, allowed="0 or more")
         return self.sync(self._wait_for_workers, n_workers, timeout=timeout)
 
-    async def _wait_for_workers(self, n_workers: int | None = None, timeout: float | None = None) -> None:
+    async def _wait_for_workers(self, n_workers: int | None = None, timeout: float | None = None, takes_fewer: bool = False) -> None:
         started = time.monotonic()
         next_report = started + _REPORT_SECONDS
-        while len(self.observed) < (n := self._wanted() if n_workers is None else n_workers):
+        while len(self._joined_hosts()) < (n := self._wanted() if n_workers is None else n_workers):
             now = time.monotonic()
             if self.status != Status.running:
                 raise InterruptedError(f"cluster {self._deployment.name!r} was closed")
+            shortfall = self._shortfall
+            if shortfall is not None and shortfall.certain:
+                if not shortfall.there:
+                    raise no_capacity(self._deployment.name, shortfall, self._deployment.descriptor.pools)
+                if takes_fewer and len(self._joined_hosts()) >= shortfall.there:
+                    return
             late = timeout is not None and now > started + timeout
             if late or now > next_report:
                 await self._call(self._check_joining, n, now - started, late)
                 next_report = time.monotonic() + _REPORT_SECONDS
             await asyncio.sleep(_JOIN_POLL_SECONDS)
+
+    def _joined_hosts(self) -> set[str]:
+        """Instance ids of the hosts all of whose workers have joined."""
+        return whole_hosts(self._joined_names(), self._workers_per_host)
 
     def _wanted(self) -> int:
         return self._target if self._target is not None else len(self.plan)
@@ -328,4 +399,5 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
     def _check_joining(self, n: int, waited_seconds: float, late: bool) -> None:
         run_id = self._run_id
         reports = [r for r in self._deployment.reports() if r.run_id == run_id]
-        check_joining(self._deployment.name, n, reports, joined=self.observed, plan=self.plan, waited_seconds=waited_seconds, late=late)
+        joined = self._joined_hosts()
+        check_joining(self._deployment.name, n, reports, joined=joined, plan=self.plan, waited_seconds=waited_seconds, late=late)

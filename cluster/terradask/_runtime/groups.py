@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from terradask._runtime.capacity import LaunchProblem, read_problem
 from terradask._runtime.scaling import PROTECTION_BATCH, Group, Member, ProtectAndLower, Removal
+from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, group_name
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
 #: How far ahead a start sets the dead man's switch; the scheduler's host moves it on every ten minutes.
 DEAD_MAN_MINUTES = 30
+
+#: As many of a group's newest activities are read.
+_ACTIVITIES = 20
 
 
 class Groups:
@@ -25,19 +30,27 @@ class Groups:
     aws
         Session for the cluster's account and region.
     autoscaling_groups
-        Name of the Auto Scaling group by the cluster's own name for it (``scheduler``, ``workers``).
+        Name of the Auto Scaling group by the cluster's own name for it (``scheduler``, ``workers``, …).
 
     Notes
     -----
     Numbers that are sent are absolute, so that repeating a call changes nothing.
 
     Permissions needed: ``autoscaling:DescribeAutoScalingGroups``, ``SetDesiredCapacity``, ``SetInstanceProtection``,
-    ``TerminateInstanceInAutoScalingGroup``, ``CreateOrUpdateTags``, ``PutScheduledUpdateGroupAction``, ``BatchDeleteScheduledAction``.
+    ``TerminateInstanceInAutoScalingGroup``, ``CreateOrUpdateTags``, ``PutScheduledUpdateGroupAction``, ``BatchDeleteScheduledAction``;
+    ``DescribeScalingActivities`` while instances are missing.
     """
 
     def __init__(self, aws: Aws, autoscaling_groups: Mapping[str, str]) -> None:
         self._aws = aws
         self._names = dict(autoscaling_groups)
+
+    @classmethod
+    def tagged(cls, aws: Aws, *, workspace: str, cluster: str) -> tuple[Groups, dict[str, Group]]:
+        """Find a cluster's groups by their tags, and return them with how they are."""
+        found = dict(tagged_groups(aws.client("autoscaling"), workspace=workspace, cluster=cluster))
+        names = {name: group["AutoScalingGroupName"] for name, group in found.items()}
+        return cls(aws, names), {name: _as_group(name, group) for name, group in found.items()}
 
     @property
     def _client(self) -> Any:
@@ -52,12 +65,22 @@ class Groups:
         """Read all groups in one call; those that don't exist are left out."""
         by_autoscaling_group = {v: k for k, v in self._names.items()}
         response = self._client.describe_auto_scaling_groups(AutoScalingGroupNames=list(by_autoscaling_group))
-        groups = {}
-        for found in response["AutoScalingGroups"]:
-            name = by_autoscaling_group[found["AutoScalingGroupName"]]
-            members = tuple(Member(i["InstanceId"], i["LifecycleState"], bool(i.get("ProtectedFromScaleIn"))) for i in found["Instances"])
-            groups[name] = Group(name, found["DesiredCapacity"], found["MaxSize"], members)
-        return groups
+        named = [(by_autoscaling_group[found["AutoScalingGroupName"]], found) for found in response["AutoScalingGroups"]]
+        return {name: _as_group(name, found) for name, found in named}
+
+    def failures(self, group: str) -> list[tuple[datetime.datetime, LaunchProblem]]:
+        """Return when and why launches of a group failed lately, in one call.
+
+        Notes
+        -----
+        Permission needed: ``autoscaling:DescribeScalingActivities``.
+        """
+        response = self._client.describe_scaling_activities(AutoScalingGroupName=self._names[group], MaxRecords=_ACTIVITIES)
+        return [
+            (activity["StartTime"], read_problem(activity["StatusMessage"]))
+            for activity in response["Activities"]
+            if activity["StatusCode"] == "Failed" and activity.get("StatusMessage")
+        ]
 
     def set_desired(self, group: str, n: int) -> None:
         """Ask for `n` instances. Returns when AWS has taken the number, not when they are there."""
@@ -155,6 +178,25 @@ class Groups:
 
     def _is_nobodys(self, instance_id: str) -> bool:
         return all(instance_id != member.instance_id for group in self.describe().values() for member in group.members)
+
+
+def tagged_groups(client: Any, *, workspace: str, cluster: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield a cluster's groups, found by its tags, each with the cluster's own name for it, as AWS describes them."""
+    tags = {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster}
+    filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
+    begins = group_name(workspace, cluster, "")
+    for page in client.get_paginator("describe_auto_scaling_groups").paginate(Filters=filters):
+        for group in page["AutoScalingGroups"]:
+            name = group["AutoScalingGroupName"]
+            carried = {tag["Key"]: tag.get("Value", "") for tag in group.get("Tags") or ()}
+            # A group that is being deleted is still shown for a while.
+            if name.startswith(begins) and not group.get("Status") and tags.items() <= carried.items():
+                yield name.removeprefix(begins), group
+
+
+def _as_group(name: str, found: Mapping[str, Any]) -> Group:
+    members = tuple(Member(i["InstanceId"], i["LifecycleState"], bool(i.get("ProtectedFromScaleIn"))) for i in found["Instances"])
+    return Group(name, found["DesiredCapacity"], found["MaxSize"], members)
 
 
 def _has_left(error: ClientError) -> bool:

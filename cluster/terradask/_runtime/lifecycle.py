@@ -17,6 +17,7 @@ from distributed.deploy.cluster import Cluster as DaskCluster
 from terradask._progress import Progress, ProgressEvent, silent
 from terradask._runtime.dashboard import DashboardForward
 from terradask._runtime.deployment import Deployment
+from terradask._runtime.documents import Run
 from terradask._runtime.group_cluster import GroupCluster
 from terradask._runtime.provision import Provisioned, Provisioner, Request
 from terradask._runtime.remote import RemoteScheduler, RemoteWorker
@@ -170,7 +171,7 @@ class ProvisionedCluster(GroupCluster):
         await self._start_watching()
         if provisioned.origin != "attached":
             n = workers_to_wait_for(len(self.plan), settings["wait_for_workers"])
-            await self._wait_for_workers(n, timeout=settings["worker_timeout_seconds"])
+            await self._wait_for_workers(n, timeout=settings["worker_timeout_seconds"], takes_fewer=True)
             if settings.get("n_workers") is None:
                 self._adapt_by_default()
 
@@ -189,8 +190,8 @@ class ProvisionedCluster(GroupCluster):
         return self._deployed.deployment
 
     @property
-    def _run_id(self) -> str:
-        return self._deployed.attachment.run.run_id
+    def _current_run(self) -> Run:
+        return self._deployed.attachment.run
 
     # ---- closing --------------------------------------------------------------------------------------------------
 

@@ -6,22 +6,37 @@ The signature is that of the documents terradask was made from, whole from the f
 from __future__ import annotations
 
 import secrets
+import sys
 from collections.abc import Mapping
 from typing import Any
 
-from terradask.errors import InvalidInput, UnsupportedOption
+from terradask.errors import ArgumentCombination, InvalidInput, UnsupportedOption
 
 #: Arguments that describe structure: they are settings of the cluster's stack, by their setting's name.
 STRUCTURE = {
     "max_workers": "max_workers",
     "scheduler_vm_types": "scheduler_vm_types",
+    "scheduler_cpu": "scheduler_cpu",
+    "scheduler_memory": "scheduler_memory",
+    "scheduler_gpu": "scheduler_gpu",
     "worker_vm_types": "worker_vm_types",
+    "worker_cpu": "worker_cpu",
+    "worker_memory": "worker_memory",
+    "worker_gpu": "worker_gpu",
+    "worker_gpu_type": "worker_gpu_type",
+    "worker_disk_size": "worker_disk_size",
+    "worker_disk_throughput": "worker_disk_throughput",
+    "scheduler_disk_size": "scheduler_disk_size",
+    "spot_policy": "spot_policy",
     "zone_name": "zone_name",
     "scheduler_port": "scheduler_port",
     "scheduler_class": "scheduler_class",
     "scheduler_options": "scheduler_options",
+    "extra_worker_on_scheduler": "extra_worker_on_scheduler",
     "worker_class": "worker_class",
     "worker_options": "worker_options",
+    "_n_worker_specs_per_host": "workers_per_host",
+    "workers_per_host": "workers_per_host",
     "tags": "tags",
 }
 
@@ -39,16 +54,6 @@ RUN = {
 #: Arguments that are not built, with what stands for "not asked for" and what to do in the meantime.
 UNBUILT: dict[str, tuple[tuple[Any, ...], str]] = {
     "container": ((None,), "use `software`, which gives hosts the versions that are installed here"),
-    "worker_cpu": ((None,), "name instance types with `worker_vm_types`"),
-    "worker_memory": ((None,), "name instance types with `worker_vm_types`"),
-    "worker_disk_size": ((None,), "set network.worker_disk_size_gib, for all clusters of the workspace"),
-    "worker_disk_throughput": ((None,), "leave it out: volumes are gp3 with 125 MB/s"),
-    "worker_gpu": ((None, 0, False), "leave it out"),
-    "worker_gpu_type": ((None,), "leave it out"),
-    "scheduler_cpu": ((None,), "name instance types with `scheduler_vm_types`"),
-    "scheduler_memory": ((None,), "name instance types with `scheduler_vm_types`"),
-    "scheduler_disk_size": ((None,), "set network.scheduler_disk_size_gib, for all clusters of the workspace"),
-    "scheduler_gpu": ((None, False), "leave it out"),
     "cloud": ((None,), "leave it out: the AWS account is that of your credentials"),
     "account": ((None,), "leave it out: the AWS account is that of your credentials (AWS_PROFILE chooses them)"),
     "idle_timeout": ((None,), 'pass scheduler_options={"idle_timeout": "20 minutes"}'),
@@ -63,10 +68,6 @@ UNBUILT: dict[str, tuple[tuple[Any, ...], str]] = {
     "package_sync_fail_on": ((None, "critical-only"), "use `software`: a missing package is an error"),
     "private_to_creator": ((None, False), "leave it out: who may read the cluster's secret may connect"),
     "use_best_zone": ((None, True), "name the zone with `zone_name`; a cluster always lies in one zone"),
-    "compute_purchase_option": ((None, "on-demand"), "leave it out: instances are on-demand"),
-    "spot_policy": ((None, "on-demand"), "leave it out: instances are on-demand"),
-    "extra_worker_on_scheduler": ((None, False), "leave it out"),
-    "_n_worker_specs_per_host": ((None, 1), "leave it out: one Dask worker per host"),
     "allow_ingress_from": ((None,), "set network.ingress and run: terradask apply network"),
     "allow_ssh": ((None, False), "leave it out: hosts have no SSH; their logs are in CloudWatch"),
     "jupyter": ((None, False), "leave it out"),
@@ -100,14 +101,50 @@ def refuse_unbuilt(arguments: Mapping[str, Any]) -> None:
             )
 
 
+def purchase_option(spot_policy: str | None, compute_purchase_option: str | None) -> str | None:
+    """Return what both names of one argument say.
+
+    Raises
+    ------
+    ArgumentCombination
+        When they say different things.
+    """
+    if None not in (spot_policy, compute_purchase_option) and spot_policy != compute_purchase_option:
+        raise ArgumentCombination(
+            ("spot_policy", "compute_purchase_option"),
+            "`compute_purchase_option` is the old name of `spot_policy`: they can't differ.",
+            given=f"spot_policy={spot_policy!r}, compute_purchase_option={compute_purchase_option!r}",
+            allowed="one of them",
+            advice="leave `compute_purchase_option` out",
+        )
+    return spot_policy if spot_policy is not None else compute_purchase_option
+
+
 def unsupported(name: str, value: Any, instead: str) -> UnsupportedOption:
     """Return the error for an argument or method that is not built yet."""
     return UnsupportedOption(name, given=value, advice=instead)
 
 
 def given(arguments: Mapping[str, Any], table: Mapping[str, str]) -> dict[str, Any]:
-    """Return those arguments of `table` that were given, by their setting's name."""
-    return {setting: arguments[name] for name, setting in table.items() if arguments.get(name) is not None}
+    """Return those arguments of `table` that were given, by their setting's name; a class as the dotted path by which hosts import it."""
+    return {setting: _as_setting(arguments[name]) for name, setting in table.items() if arguments.get(name) is not None}
+
+
+def _as_setting(value: Any) -> Any:
+    if not isinstance(value, type):
+        return value
+    if value.__module__ == "__main__" or "<locals>" in value.__qualname__:
+        raise InvalidInput(
+            "Hosts can't import this class.",
+            given=f"{value.__module__}.{value.__qualname__}",
+            allowed="a class of a module that is installed there, such as distributed.Nanny",
+            advice="put it into a package that `software` names",
+        )
+    package, name = value.__module__.partition(".")[0], value.__name__
+    if getattr(sys.modules.get(package), name, None) is value:
+        # As people write it, and as it stands in settings: distributed.Nanny.
+        return f"{package}.{name}"
+    return f"{value.__module__}.{value.__qualname__}"
 
 
 def check_same_structure(cluster: str, wanted: Mapping[str, Any], deployed: Mapping[str, Any]) -> None:

@@ -121,6 +121,7 @@ class Provisioner:
 
     def _run(self) -> Provisioned:
         from terradask._workspace import Workspace
+        from terradask_stacks.settings import ClusterSettings
 
         request = self._request
         workspace = Workspace.load(request.path, progress=self._progress, **self._overrides())
@@ -133,7 +134,9 @@ class Provisioner:
         asked = workspace.settings.cluster_named(request.name).model_dump(mode="json")
         if deployment.exists:
             wanted = {name: asked[name] for name in request.structure}
-            check_same_structure(request.name, wanted, deployment.descriptor.settings)
+            # A descriptor of another version may lack settings: then they had their defaults.
+            defaults = ClusterSettings().model_dump(mode="json")
+            check_same_structure(request.name, wanted, {**defaults, **deployment.descriptor.settings})
         elif request.attach_only:
             raise ClusterNotFound(
                 f"There is no cluster {request.name!r} in workspace {workspace.settings.workspace.name!r}.",

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from terradask._runtime.documents import HostReport, Run, SchedulerAddress
 from terradask._runtime.scaling import Group
+from terradask_modules.names import SCHEDULER_GROUP
 
 State = Literal["stopped", "starting", "running", "stopping", "closing", "failed"]
 
@@ -34,6 +35,8 @@ class DeploymentStatus:
         By the cluster's own name of each group: ``desired``, ``instances`` and ``max_size``.
     hosts
         What the run's hosts report.
+    max_workers
+        Most workers that the cluster may have.
     """
 
     name: str
@@ -44,6 +47,11 @@ class DeploymentStatus:
     scheduler_address: str | None
     groups: Mapping[str, Mapping[str, int]]
     hosts: tuple[HostReport, ...]
+    max_workers: int
+
+    def workers(self, what: str) -> int:
+        """Return a number of all groups of workers together: ``desired`` or ``instances``."""
+        return sum(group[what] for name, group in self.groups.items() if name != SCHEDULER_GROUP)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status for ``--json`` output."""

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
-from terradask._stacks.resolve import ARCHITECTURE, Place, resolve_cluster, resolve_network
-from terradask_stacks.checks import check_reachable
+from terradask._account.quota_needs import GroupTypes, named_or_default
+from terradask._progress import Progress, silent
+from terradask._stacks.cluster_hardware import find_hardware
+from terradask._stacks.explanation import HardwareExplanation
+from terradask._stacks.resolve_cluster import Place, asked_of, resolve_cluster, still_holds, types_in, zones_for
+from terradask._stacks.resolve_network import ARCHITECTURE, resolve_network
+from terradask_stacks.checks import check_own_templates, check_reachable
 from terradask_stacks.errors import Finding, SettingsError
 from terradask_stacks.loading import LoadedSettings
 from terradask_stacks.lock import ClusterLock, NetworkLock, read_lock, write_lock
 from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings, check_capacity, check_egress
+from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
@@ -100,6 +106,7 @@ def cluster_answers(
     baseline: Baseline,
     deployed: Mapping[str, Any] | None,
     refresh: bool,
+    progress: Progress = silent,
 ) -> ClusterAnswers:
     """Check a cluster's settings against the deployed network, and answer what the settings leave open.
 
@@ -109,35 +116,39 @@ def cluster_answers(
         The lock in the cluster's descriptor, where it is deployed: it stays where it is.
     refresh
         Ask AWS again instead.
+    progress
+        Told what was chosen.
     """
     settings = loaded.settings.for_cluster(name)
     network = _as_deployed(settings.network, baseline, settings.cluster.zone_name)
     check_egress(network)
     check_reachable(network, settings.cluster)
+    check_own_templates(settings.workspace, network, settings.cluster)
     check_capacity(network, None, settings.cluster.max_workers)
-    earlier = read_lock(loaded.lock_path).clusters.get(name)
-    if earlier is None and deployed is not None:
-        earlier = ClusterLock.model_validate(deployed)
+    earlier = _earlier(loaded, name, deployed)
     place = Place(baseline.account, aws.partition, frozenset(baseline.zones))
-    return ClusterAnswers(settings, _resolved(loaded, aws, name, place, earlier, refresh=refresh))
+    return ClusterAnswers(settings, _resolved(loaded, aws, name, place, earlier, refresh=refresh, progress=progress))
 
 
-def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: NetworkLock) -> ClusterAnswers:
+def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: NetworkLock, progress: Progress = silent) -> ClusterAnswers:
     """Answer what a declared cluster's settings leave open for the network that is declared beside it, deployed or not.
 
     Parameters
     ----------
     network
         The network's locked answers.
+    progress
+        Told what was chosen.
     """
     settings = loaded.settings.for_cluster(name)
     check_egress(settings.network)
     check_reachable(settings.network, settings.cluster)
+    check_own_templates(settings.workspace, settings.network, settings.cluster)
     if settings.network.vpc_id is None:
         check_capacity(settings.network, network, settings.cluster.max_workers)
     place = Place(network.account, network.partition, frozenset(network.zones))
     earlier = read_lock(loaded.lock_path).clusters.get(name)
-    return ClusterAnswers(settings, _resolved(loaded, aws, name, place, earlier, refresh=False))
+    return ClusterAnswers(settings, _resolved(loaded, aws, name, place, earlier, refresh=False, progress=progress))
 
 
 def answers_to_destroy(loaded: LoadedSettings, baseline: Baseline, aws: Aws, descriptor: Mapping[str, Any] | None) -> ClusterAnswers:
@@ -160,15 +171,42 @@ def answers_to_destroy(loaded: LoadedSettings, baseline: Baseline, aws: Aws, des
             partition=aws.partition,
             zone=min(baseline.zones),
             architecture=ARCHITECTURE,
-            scheduler_instance_types=cluster.scheduler_vm_types,
-            worker_instance_types=cluster.worker_vm_types,
+            scheduler_instance_types=cluster.scheduler_vm_types or list(DEFAULT_INSTANCE_TYPES),
+            worker_instance_types=cluster.worker_vm_types or list(DEFAULT_INSTANCE_TYPES),
         )
     return ClusterAnswers(loaded.settings.model_copy(update={"cluster": cluster}), lock)
 
 
-def _resolved(loaded: LoadedSettings, aws: Aws, name: str, place: Place, earlier: ClusterLock | None, *, refresh: bool) -> ClusterLock:
+def explained_hardware(
+    loaded: LoadedSettings, aws: Aws, *, name: str, baseline: Baseline, deployed: Mapping[str, Any] | None, progress: Progress
+) -> HardwareExplanation:
+    """Tell which machines a cluster gets, and why; the parameters are those of `cluster_answers`."""
+    cluster = loaded.settings.cluster_named(name)
+    place = Place(baseline.account, aws.partition, frozenset(baseline.zones))
+    earlier = _earlier(loaded, name, deployed)
+    lock = earlier if earlier is not None and still_holds(earlier, cluster, place) else None
+    chosen = find_hardware(
+        cluster,
+        zones_for(cluster, place),
+        aws,
+        progress=progress,
+        preferred=None if earlier is None else earlier.zone,
+        with_catalog=True,
+    )
+    return HardwareExplanation(name, chosen, {} if lock is None else types_in(lock))
+
+
+def _earlier(loaded: LoadedSettings, name: str, deployed: Mapping[str, Any] | None) -> ClusterLock | None:
+    """Return what was answered before: as written down, else as deployed."""
+    written = read_lock(loaded.lock_path).clusters.get(name)
+    return ClusterLock.model_validate(deployed) if written is None and deployed is not None else written
+
+
+def _resolved(
+    loaded: LoadedSettings, aws: Aws, name: str, place: Place, earlier: ClusterLock | None, *, refresh: bool, progress: Progress
+) -> ClusterLock:
     """Answer, and write a declared cluster's answers down: a laptop and a CI job then plan the same."""
-    lock = resolve_cluster(loaded.settings.cluster_named(name), place, aws, earlier, refresh=refresh)
+    lock = resolve_cluster(loaded.settings.cluster_named(name), place, aws, earlier, refresh=refresh, progress=progress)
     if name in loaded.settings.clusters:
         lock_file = read_lock(loaded.lock_path)
         if lock != lock_file.clusters.get(name):
@@ -186,8 +224,33 @@ def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None)
         "interface_endpoints": list(baseline.interface_endpoints),
         "public_workers": baseline.public_workers,
         "public_schedulers": baseline.public_schedulers,
+        "cluster_launch_templates": baseline.cluster_launch_templates,
         "vpc_id": baseline.vpc_id if "vpc" in baseline.given else None,
         "public_subnet_prefix_length": ip_network(subnets.public_cidr).prefixlen,
         "private_subnet_prefix_length": ip_network(subnets.private_cidr).prefixlen,
     }
     return network.model_copy(update=deployed)
+
+
+def group_types(loaded: LoadedSettings, aws: Aws, clusters: Mapping[str, ClusterSettings], zones: Sequence[str]) -> GroupTypes:
+    """Return the types that clusters' groups have, locked or not: cluster -> group -> types.
+
+    Parameters
+    ----------
+    clusters
+        Settings by name.
+    zones
+        The network's. Empty: all of the region.
+    """
+    locked = read_lock(loaded.lock_path).clusters
+    found: dict[str, Mapping[str, Sequence[str]]] = {}
+    for name, cluster in clusters.items():
+        lock = locked.get(name)
+        if lock is not None and lock.asked == asked_of(cluster):
+            found[name] = types_in(lock)
+        elif all(ask.is_by_name for ask in cluster.hardware_asks().values()):
+            found[name] = named_or_default(cluster)
+        else:
+            wanted = zones if cluster.zone_name is None else [cluster.zone_name]
+            found[name] = find_hardware(cluster, wanted, aws, progress=silent).types()
+    return found

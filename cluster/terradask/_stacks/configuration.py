@@ -14,6 +14,7 @@ from terradask._stacks.answers import (
     check_network,
     cluster_answers,
     declared_answers,
+    explained_hardware,
     network_lock,
     on_deployed_network,
 )
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from terradask._account.aws import Aws
     from terradask._network.baseline import Baseline
     from terradask._runtime.deployment import Deployment
+    from terradask._stacks.explanation import HardwareExplanation
     from terradask_stacks.loading import LoadedSettings
     from terradask_stacks.lock import NetworkLock
 
@@ -128,11 +130,18 @@ class Configuration:
         answers: dict[str, ClusterAnswers] = {}
         for name in names:
             if name in declared and network is not None:
-                answers[name] = declared_answers(loaded, self._aws, name=name, network=network)
+                answers[name] = declared_answers(loaded, self._aws, name=name, network=network, progress=self._progress)
             elif name != NETWORK_STACK:
                 answers[name] = self._deployed_answers(loaded, name)
         with phase(self._progress, "synthesise", ", ".join(names) if len(names) <= _NAMED else f"{len(names)} stacks"):
             return synthesise(loaded, network=network if NETWORK_STACK in names else None, clusters=answers, out=out)
+
+    def explain(self, name: str) -> HardwareExplanation:
+        """Tell which machines a cluster gets on the deployed network, and why."""
+        with phase(self._progress, "resolve", name), self._aws.explained():
+            baseline = self._baseline()
+            deployed = self._descriptor(name).get("lock")
+            return explained_hardware(self._loaded, self._aws, name=name, baseline=baseline, deployed=deployed, progress=self._progress)
 
     def _on_deployed_network(self) -> LoadedSettings:
         with self._aws.explained():
@@ -142,7 +151,9 @@ class Configuration:
         with phase(self._progress, "resolve", name), self._aws.explained():
             baseline = self._baseline()
             deployed = self._descriptor(name).get("lock")
-            return cluster_answers(loaded, self._aws, name=name, baseline=baseline, deployed=deployed, refresh=refresh)
+            return cluster_answers(
+                loaded, self._aws, name=name, baseline=baseline, deployed=deployed, refresh=refresh, progress=self._progress
+            )
 
     def _network_lock(self, *, refresh: bool) -> NetworkLock:
         with phase(self._progress, "resolve", NETWORK_STACK):

@@ -52,12 +52,11 @@ def _without_status(unfinished: list[str], declared: list[str]) -> list[dict[str
 
 
 def _row(status: DeploymentStatus) -> list[object]:
-    workers = status.groups.get("workers", {})
     return [
         status.name,
         status.state,
-        f"{workers.get('instances', 0)}/{workers.get('desired', 0)}",
-        workers.get("max_size"),
+        f"{status.workers('instances')}/{status.workers('desired')}",
+        status.max_workers,
         ago(status.started_at),
         _short(status.owner),
         status.scheduler_address,

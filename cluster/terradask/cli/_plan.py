@@ -33,9 +33,20 @@ if TYPE_CHECKING:
 )
 @click.option("--details", is_flag=True, help="Show the values of what is created, too.")
 @click.option("--changed-only", is_flag=True, help="Plan only stacks of which configuration, inputs or state have changed since applied.")
+@click.option("--refresh", is_flag=True, help="Choose image, zones and instance types anew instead of using the locked ones.")
 @click.option("--destroy", is_flag=True, help="Plan to destroy the named stacks.")
 @json_option
-def plan(*, stacks: tuple[str, ...], out: Path | None, form: str, details: bool, changed_only: bool, destroy: bool, as_json: bool) -> None:
+def plan(
+    *,
+    stacks: tuple[str, ...],
+    out: Path | None,
+    form: str,
+    details: bool,
+    changed_only: bool,
+    refresh: bool,
+    destroy: bool,
+    as_json: bool,
+) -> None:
     """Show what applying each STACK would change, and change nothing.
 
     STACK is network, or the name of a cluster; by default the network and every cluster that terradask.toml declares. With one STACK
@@ -51,7 +62,7 @@ def plan(*, stacks: tuple[str, ...], out: Path | None, form: str, details: bool,
         PlanFolder(out).check_own()
     story = Story()
     with story.telling():
-        planned = Workspace.load(progress=story).plan(stacks or None, destroy=destroy, changed_only=changed_only)
+        planned = Workspace.load(progress=story).plan(stacks or None, destroy=destroy, refresh=refresh, changed_only=changed_only)
         if out is not None:
             planned.save(out)
     if out is not None and planned.plans:

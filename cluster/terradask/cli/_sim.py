@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -78,6 +79,44 @@ def status(as_json: bool) -> None:
         raise NotStarted("no embedded AWS is running", advice="start one: terradask sim start")
     say(f"the embedded AWS answers at {info.endpoint_url}; its folder is {info.state_dir}")
     _show(info, environment_of(info), as_json)
+
+
+@sim.command(short_help="Let it lack capacity, interrupt, throttle, take its time")
+@click.argument("name", required=False)
+@click.argument("settings", nargs=-1, metavar="[KEY=VALUE]...")
+@json_option
+def switch(name: str | None, settings: tuple[str, ...], as_json: bool) -> None:
+    """Let the started embedded AWS do what AWS does now and then.
+
+    For example: terradask sim switch no_capacity instance_type=m7i.large market=spot. Without NAME, shows how the switches stand.
+    """
+    check_installed()
+    from terradask_simulator import Switches
+    from terradask_simulator.errors import NotStarted
+    from terradask_simulator.lifecycle import status as find
+
+    info = find()
+    if info is None:
+        raise NotStarted("no embedded AWS is running", advice="start one: terradask sim start")
+    switches = Switches(info)
+    if name is not None:
+        switches.turn(name, **dict(_setting(one) for one in settings))
+    stand = switches.switches()
+    if as_json:
+        result_json(stand)
+    else:
+        result("\n".join(f"{one}: {json.dumps(value)}" for one, value in stand.items()))
+
+
+def _setting(text: str) -> tuple[str, object]:
+    """Return a switch's argument; values are JSON where they parse as JSON, else texts."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise click.BadParameter(f"{text!r} is not KEY=VALUE")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
 
 
 @sim.command(short_help="Stop it, with everything on it")

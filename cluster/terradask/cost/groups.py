@@ -118,7 +118,7 @@ def _volume(group: PlannedResource, sizes: _Sizes, region: str, launch: HostLaun
         amount=Decimal(launch.volume_gib or 0),
         desired=sizes.desired,
         maximum=sizes.maximum,
-        problem=None if known else "the volumes of the launch template aren't known",
+        problem=None if known else "the volumes of the launch template aren't known, or have more throughput than gp3 has without charge",
         while_stopped=False,
     )
 
@@ -148,14 +148,15 @@ def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
 
     maximum = int(group.values.get("max_size") or 0)
     groups = stack.descriptor.get("groups") or {}
-    roles = {entry.get("autoscaling_group"): entry.get("role") for entry in groups.values()}
+    entries = {entry.get("autoscaling_group"): entry for entry in groups.values()}
     name = group.values.get("name")
-    role = roles.get(name)
+    role = entries.get(name, {}).get("role")
     if role == "scheduler":
         desired = 1
     elif role == "worker":
-        # All workers start in the first group of theirs.
-        first = next(listed for listed, its in roles.items() if its == "worker")
+        # All workers start in the group that is asked first: spot before on demand.
+        workers = [listed for listed, entry in entries.items() if entry.get("role") == "worker"]
+        first = min(workers, key=lambda listed: entries[listed].get("market") != "spot")
         settings = stack.descriptor.get("settings") or {}
         n_workers = settings.get("n_workers")
         desired = 0 if name != first else DEFAULT_WORKERS if n_workers is None else int(n_workers)

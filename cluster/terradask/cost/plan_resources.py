@@ -62,6 +62,12 @@ class PlannedStack:
     resources: tuple[PlannedResource, ...]
     descriptor: Mapping[str, Any]
 
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """Group -> why it has its instance types, in a line; empty where that wasn't noted."""
+        lock = self.descriptor.get("lock") or {}
+        return dict(lock.get("reasons") or {})
+
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> PlannedStack:
         """Read a plan's JSON.

@@ -51,6 +51,7 @@
         ├── HostFailed
         ├── SchedulerMissing             7   also a TimeoutError
         ├── WorkersMissing               7   also a TimeoutError
+        ├── NoCapacity                   7   AWS launches nothing, and says why
         └── VersionMismatch              3
 """
 
@@ -80,6 +81,7 @@ from terradask.errors._cluster import (
     ClusterNotFound,
     ClusterStopped,
     HostFailed,
+    NoCapacity,
     SchedulerMissing,
     SchedulerReplaced,
     VersionMismatch,
@@ -92,11 +94,7 @@ from terradask.errors._given import (
     UnknownZone,
     UnsupportedOption,
 )
-from terradask.errors._hardware import (
-    ArgumentCombination,
-    InvalidHardware,
-    NoMatchingType,
-)
+from terradask.errors._hardware import NoMatchingType
 from terradask.errors._machine import (
     SetupError,
     TerraformMissing,
@@ -123,7 +121,7 @@ from terradask.errors._terraform import (
     TerraformError,
 )
 from terradask_modules.errors import InvalidInput, TerradaskError
-from terradask_stacks.errors import LockError, SettingsError, SynthesisError
+from terradask_stacks.errors import ArgumentCombination, InvalidHardware, LockError, SettingsError, SynthesisError
 
 __all__ = [
     "AccessDenied",
@@ -147,6 +145,7 @@ __all__ = [
     "InvalidInput",
     "LockError",
     "NoBaseline",
+    "NoCapacity",
     "NoCredentials",
     "NoIngress",
     "NoMatchingType",

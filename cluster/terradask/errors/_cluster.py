@@ -116,6 +116,34 @@ class WorkersMissing(ClusterError, TimeoutError):
         self.arrived = arrived
 
 
+class NoCapacity(ClusterError):
+    """AWS launches nothing at all for a cluster's scheduler, or its workers: it has no capacity, or the account's quota is used up.
+
+    Parameters
+    ----------
+    wanted
+        How many instances were asked for.
+    problems
+        Name of a group -> what AWS says of it.
+    """
+
+    exit_code = 7
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        cluster: str | None = None,
+        wanted: int | None = None,
+        problems: Mapping[str, Sequence[str]] | None = None,
+        advice: str | None = None,
+    ) -> None:
+        given = None if wanted is None else f"0 of {wanted} instances"
+        super().__init__(problem, cluster=cluster, given=given, advice=advice)
+        self.wanted = wanted
+        self.problems = {group: list(found) for group, found in (problems or {}).items()}
+
+
 class VersionMismatch(ClusterError):
     """Client and cluster run different versions.
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from terradask.cost.estimate import Market
 from terradask.errors import NoMatchingType
-from terradask.hardware.ask import HardwareAsk
 from terradask.hardware.explanation import explain
 from terradask.hardware.instance_types import Architecture, Catalog, InstanceType
 from terradask.hardware.named import named_types
 from terradask.hardware.nearest import no_match
 from terradask.hardware.selection import select
 from terradask.hardware.supply import Supply
+from terradask_stacks.hardware.ask import HardwareAsk
 
 _EXAMPLES = 3
 
@@ -113,6 +113,13 @@ class Choice:
     def has_gpus(self) -> bool:
         """Whether the first type has a GPU."""
         return self.types[0].type.gpus is not None
+
+    @property
+    def reason(self) -> str:
+        """The choice in a line: the first type, how many there are besides, and why."""
+        more = f" and {len(self.types) - 1} more" if len(self.types) > 1 else ""
+        asked = "" if self.ask.vm_types or self.ask.is_silent else f" for {self.ask.describe()}"
+        return f"{self.names[0]}{more}{asked}: {self.rule}"
 
     def explain(self) -> str:
         """Return the choice for people: several lines of plain text."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from terradask.errors import InvalidHardware
-from terradask.hardware.ask import HardwareAsk
 from terradask.hardware.instance_types import Architecture, Catalog, InstanceType
-from terradask.hardware.quantities import ANY, GIB, Span
 from terradask.hardware.supply import Supply
+from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.hardware.quantities import ANY, GIB, Span
 
 #: What is asked for where nothing is said, of workers and schedulers alike.
 DEFAULT_CORES = Span(4, 4)

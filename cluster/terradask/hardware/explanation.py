@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from terradask.hardware.quantities import bytes_text, memory_text
+from terradask_stacks.hardware.quantities import bytes_text, memory_text
 
 if TYPE_CHECKING:
     from terradask.hardware.choice import Choice, Chosen
@@ -40,7 +40,7 @@ def _row(place: int, one: Chosen) -> tuple[str, ...]:
         f"{one.type.vcpus} cores" if one.type.vcpus > 1 else "1 core",
         bytes_text(one.type.memory_mib << 20),
         f"{gpus.count} x {gpus.name}" if gpus is not None else "",
-        f"${one.usd_per_hour} an hour" if one.usd_per_hour is not None else "",
+        f"${one.usd_per_hour:.4f} an hour" if one.usd_per_hour is not None else "",
         one.reason,
     )
 

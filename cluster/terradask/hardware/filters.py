@@ -11,7 +11,7 @@ from typing import Any
 from terradask.errors import InvalidHardware
 from terradask.hardware.demand import model_key
 from terradask.hardware.instance_types import InstanceType
-from terradask.hardware.quantities import ANY, Span, parse_cores, parse_memory
+from terradask_stacks.hardware.quantities import ANY, Span, parse_cores, parse_memory
 
 _NUMBERS = "a number such as 4, a range such as [2, 8], '2-8', or '8+' for 8 and more"
 _SIZES = "a size such as '16 GiB', a range such as ['16 GiB', '64 GiB'], '16-64 GiB', or '64 GiB+' for that and more"

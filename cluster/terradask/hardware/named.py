@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 
 from terradask.errors import ArgumentCombination, NoMatchingType, UnknownInstanceType
-from terradask.hardware.ask import HardwareAsk
 from terradask.hardware.demand import gpu_model, model_key
 from terradask.hardware.instance_types import InstanceType
 from terradask.hardware.supply import Supply
+from terradask_stacks.hardware.ask import HardwareAsk
 
 
 def named_types(ask: HardwareAsk, supply: Supply) -> tuple[InstanceType, ...]:

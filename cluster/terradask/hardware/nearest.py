@@ -9,12 +9,12 @@ from decimal import Decimal
 from typing import Any
 
 from terradask.errors import NoMatchingType
-from terradask.hardware.ask import HardwareAsk
 from terradask.hardware.demand import TO_BE_NAMED, Demand, gpu_model, model_key
 from terradask.hardware.instance_types import InstanceType
-from terradask.hardware.quantities import ANY, Span, bytes_text, cores_text, memory_text
 from terradask.hardware.selection import Selection, select
 from terradask.hardware.supply import Supply
+from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.hardware.quantities import ANY, Span, bytes_text, cores_text, memory_text
 
 _MOST = 5
 _EXAMPLES = 3
@@ -46,7 +46,7 @@ class Alternative:
         change = f"{said} in place of {left_out}" if said and left_out else said or f"{left_out} left out"
         names = ", ".join([*(one.name for one in self.types[:_EXAMPLES]), *(["…"] if len(self.types) > _EXAMPLES else [])])
         first = self.types[0]
-        price = f", from ${self.usd_per_hour} an hour" if self.usd_per_hour is not None else ""
+        price = f", from ${self.usd_per_hour:.4f} an hour" if self.usd_per_hour is not None else ""
         size = f"{cores_text(Span(first.vcpus, first.vcpus))}, {bytes_text(first.memory_mib << 20)}"
         return f"{change} gives {names} ({size}{price})"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from terradask.hardware.ask import MAX_TYPES, HardwareAsk
 from terradask.hardware.demand import Attempt, Objection, attempts_for
 from terradask.hardware.instance_types import InstanceType
 from terradask.hardware.supply import Supply
+from terradask_stacks.hardware.ask import MAX_TYPES, HardwareAsk
 
 #: A type may cost this much more than the cheapest: a group takes the first that AWS has, and the last of forty must be no surprise.
 PRICE_LIMIT = 2

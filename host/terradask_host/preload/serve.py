@@ -7,18 +7,36 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
+from terradask_host.preload.downscaling import keep_extra_worker
 from terradask_host.preload.forward import Forward, server_context
 from terradask_host.preload.watchers import allow_several
 
 Read = Callable[[], dict[str, Any]]
 Tell = Callable[..., None]
-Serve = Callable[[dict[str, Any], Callable[[], None], asyncio.Event], Coroutine[Any, Any, str | None]]
+Serve = Callable[[dict[str, Any], Callable[[], None], "Leave"], Coroutine[Any, Any, str | None]]
 
 #: Signs of life from the event loop.
 ALIVE_SECONDS = 60.0
+
+
+class Leave:
+    """The host program's word to close, and how long that may take."""
+
+    def __init__(self) -> None:
+        self._said = asyncio.Event()
+        self.seconds = 0.0
+
+    def say(self, seconds: float) -> None:
+        """Give the word."""
+        self.seconds = seconds
+        self._said.set()
+
+    async def wait(self) -> None:
+        """Return once it is given."""
+        await self._said.wait()
 
 
 def run(read: Read, tell: Tell) -> int:
@@ -77,7 +95,7 @@ def remember_reason(cls: type) -> type:
     return Hosted
 
 
-async def serve_scheduler(start: dict[str, Any], running: Callable[[], None], left: asyncio.Event) -> str | None:
+async def serve_scheduler(start: dict[str, Any], running: Callable[[], None], leave: Leave) -> str | None:
     """Run a scheduler with the forward in front of its dashboard; return why it closed."""
     from distributed.security import Security
     from distributed.utils import import_term
@@ -85,67 +103,79 @@ async def serve_scheduler(start: dict[str, Any], running: Callable[[], None], le
     cls = remember_reason(import_term(start["class"]))
     async with cls(security=Security(**start["security"]), **start["arguments"]) as scheduler:
         allow_several(scheduler)
+        keep_extra_worker(scheduler)
         door = start["forward"]
         context = server_context(ca=door["ca"], cert=door["cert"], key=door["key"])
         forward = Forward(door["host"], door["port"], target_port=scheduler.http_server.port, context=context)
         await forward.start()
         running()
         try:
-            if await _first(left.wait(), scheduler.finished()) == 0:
-                async with asyncio.timeout(start["leave_seconds"]):
+            if await _first(leave.wait(), scheduler.finished()) == 0:
+                async with asyncio.timeout(leave.seconds):
                     await scheduler.close(reason="host-leaves")
         finally:
             await forward.close()
         return _text(scheduler.close_reason)
 
 
-async def serve_worker(start: dict[str, Any], running: Callable[[], None], left: asyncio.Event) -> str | None:
-    """Run a nanny or a worker; return why it closed."""
+async def serve_worker(start: dict[str, Any], running: Callable[[], None], leave: Leave) -> str | None:
+    """Run this host's nannies or workers; return why the last of them closed."""
     from distributed.security import Security
     from distributed.utils import import_term
 
     cls = remember_reason(import_term(start["class"]))
     security = Security(**start["security"])
-    async with cls(start["scheduler"], security=security, **start["arguments"]) as worker:
-        running()
-        if await _first(left.wait(), worker.finished()) == 0:
-            await _retire(worker, start, security)
-        return _text(worker.close_reason)
+    workers = [cls(start["scheduler"], security=security, **arguments) for arguments in start["workers"]]
+    closed: list[Any] = []
+
+    async def follow(worker: Any) -> None:
+        await worker.finished()
+        closed.append(worker)
+
+    await asyncio.gather(*workers)
+    running()
+    try:
+        if await _first(leave.wait(), _all(follow(worker) for worker in workers)) == 0:
+            await _retire([worker for worker in workers if worker not in closed], start["scheduler"], security, leave.seconds)
+    finally:
+        await asyncio.gather(*(worker.close() for worker in workers))
+    return _text((closed or workers)[-1].close_reason)
 
 
-async def _retire(worker: Any, start: dict[str, Any], security: Any) -> None:
-    """Ask the scheduler to move this worker's data elsewhere and to close it, within the limit."""
+async def _retire(workers: list[Any], address: str, security: Any, seconds: float) -> None:
+    """Ask the scheduler to move these workers' data elsewhere and to close them, within the limit."""
     from distributed.core import rpc
 
+    names = [worker.name for worker in workers]
     try:
-        async with asyncio.timeout(start["leave_seconds"] * 0.9):
+        async with asyncio.timeout(seconds * 0.9):
             args = security.get_connection_args("worker")
-            async with rpc(start["scheduler"], connection_args=args) as scheduler:
-                retired = await scheduler.retire_workers(names=[start["arguments"]["name"]], close_workers=True, remove=True)
-            if retired:
-                await worker.finished()
+            async with rpc(address, connection_args=args) as scheduler:
+                retired = await scheduler.retire_workers(names=names, close_workers=True, remove=True)
+            if len(retired) == len(workers):
+                await _all(worker.finished() for worker in workers)
             else:
-                print("the scheduler could not move this worker's data elsewhere", file=sys.stderr)
+                print(f"the scheduler could not move the data of all of {', '.join(names)} elsewhere", file=sys.stderr)
     except (OSError, TimeoutError) as error:
         print(f"leaving without retiring: {type(error).__name__}: {error}", file=sys.stderr)
-    await worker.close(reason="host-leaves")
+    await _all(worker.close(reason="host-leaves") for worker in workers)
 
 
 async def _until_closed(serve: Serve, start: dict[str, Any], read: Read, tell: Tell, versions: dict[str, Any]) -> None:
-    left = asyncio.Event()
+    leave = Leave()
     loop = asyncio.get_running_loop()
 
     def listen() -> None:
         # The second read waits for the host program's end.
-        while read().get("do") != "leave":
+        while (word := read()).get("do") != "leave":
             pass
-        loop.call_soon_threadsafe(left.set)
+        loop.call_soon_threadsafe(leave.say, word["seconds"])
         read()
 
     threading.Thread(target=listen, name="host-program", daemon=True).start()
     alive = asyncio.create_task(_signs_of_life(tell))
     try:
-        reason = await serve(start, lambda: tell("running", **versions), left)
+        reason = await serve(start, lambda: tell("running", **versions), leave)
     finally:
         alive.cancel()
     tell("closing", reason=reason)
@@ -155,6 +185,10 @@ async def _signs_of_life(tell: Tell) -> None:
     while True:
         await asyncio.sleep(ALIVE_SECONDS)
         tell("alive")
+
+
+async def _all(waits: Iterable[Awaitable[Any]]) -> None:
+    await asyncio.gather(*waits)
 
 
 async def _first(*waits: Coroutine[Any, Any, Any]) -> int:

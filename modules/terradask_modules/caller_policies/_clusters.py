@@ -68,6 +68,8 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             scope.groups,
             scope.owned,
         ),
+        # Describe calls know no resources.
+        allow("SeeWhyNothingComes", "autoscaling:DescribeScalingActivities", "*", scope.in_region),
         # The workspace's own tag never changes, so that no group moves between workspaces.
         allow("TagGroups", ["autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags"], scope.groups, scope.keeping_the_tag),
         *_launch(scope),

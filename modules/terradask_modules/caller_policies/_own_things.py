@@ -1,4 +1,4 @@
-"""What clusters need besides where each makes roles, security groups and launch templates of its own.
+"""What clusters need besides where each makes roles, security groups and launch templates of its own, or templates alone.
 
 Each ``Sid`` ends with ``OfClusters``: without these statements a caller runs clusters that somebody else has deployed.
 """
@@ -18,7 +18,8 @@ from terradask_modules.caller_policies._actions import (
 )
 from terradask_modules.caller_policies._scope import CallerScope, Statement, allow, both, demanding
 
-_KINDS = ("launch-template", "security-group")
+_TEMPLATE = "launch-template"
+_KINDS = (_TEMPLATE, "security-group")
 _RULE = "security-group-rule"
 _MAKE_FIREWALL = MADE_IN_VPC["security-group"]
 _MAKE = (MADE_ALONE["launch-template"], _MAKE_FIREWALL)
@@ -27,7 +28,7 @@ _MAKE = (MADE_ALONE["launch-template"], _MAKE_FIREWALL)
 def see_own_things(scope: CallerScope) -> list[Statement]:
     """Return what planning such clusters needs, beside what planning any does."""
     if not scope.isolated:
-        return []
+        return [allow("SeeTemplatesOfClusters", "ec2:DescribeLaunchTemplates", "*", scope.in_region)] if scope.own_templates else []
     return [
         # Describe calls know no resources. Before a security group is removed, Terraform looks for interfaces in it.
         allow(
@@ -48,7 +49,9 @@ def see_own_things(scope: CallerScope) -> list[Statement]:
 
 def change_own_things(scope: CallerScope) -> list[Statement]:
     """Return what making, changing and removing such clusters needs, beside what any needs."""
-    return [*_roles(scope), *_firewalls_and_templates(scope)] if scope.isolated else []
+    if scope.isolated:
+        return [*_roles(scope), *_firewalls_and_templates(scope)]
+    return _templates(scope) if scope.own_templates else []
 
 
 def _roles(scope: CallerScope) -> list[Statement]:
@@ -77,4 +80,16 @@ def _firewalls_and_templates(scope: CallerScope) -> list[Statement]:
             scope.ec2(*_KINDS, _RULE),
             scope.owned_by_a_cluster,
         ),
+    ]
+
+
+def _templates(scope: CallerScope) -> list[Statement]:
+    """Return the same for launch templates alone, by the same tags."""
+    template, make = scope.ec2(_TEMPLATE), MADE_ALONE[_TEMPLATE]
+    at_birth = {"StringEquals": {"ec2:CreateAction": [make]}}
+    return [
+        allow("MakeTemplatesOfClusters", of_ec2([make]), template, scope.tagged_for_a_cluster),
+        allow("TagTemplatesAtBirthOfClusters", "ec2:CreateTags", template, both(scope.tagged_for_a_cluster, at_birth)),
+        allow("TagTemplatesOfClusters", ["ec2:CreateTags", "ec2:DeleteTags"], template, scope.keeping_the_tags_of_a_cluster),
+        allow("ChangeAndRemoveTemplatesOfClusters", of_ec2(CHANGES[_TEMPLATE]), template, scope.owned_by_a_cluster),
     ]

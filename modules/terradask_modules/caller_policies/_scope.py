@@ -48,6 +48,8 @@ class CallerScope:
         Whether the network has them.
     isolated
         Whether clusters make roles, security groups and launch templates of their own. Nothing but a VPC is given then.
+    own_templates
+        Whether clusters may make launch templates of their own, isolated or not.
     network_state
         Where the network's state lies, as ``bucket/key``. None: on a disk.
     state_key_arn
@@ -67,6 +69,7 @@ class CallerScope:
     flow_logs: bool = False
     dual_stack: bool = False
     isolated: bool = False
+    own_templates: bool = False
     network_state: str | None = None
     state_key_arn: str | None = None
 

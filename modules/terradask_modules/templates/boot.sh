@@ -76,6 +76,9 @@ retry "${pip[@]}" --require-hashes --only-binary :all: --requirement "${base}/wh
 getent passwd terradask >/dev/null ||
   useradd --system --user-group --home-dir /var/lib/terradask --no-create-home --shell /sbin/nologin terradask
 
+# Dask spills to the instance's local disks where it has any, else to its volume.
+"${base}/venv/bin/python" -m terradask_host.disks || say "going on without local disks"
+
 systemctl daemon-reload
 # Without waiting: cloud-init itself is part of the boot that the unit is ordered behind.
 systemctl enable --now --no-block terradask-host.service

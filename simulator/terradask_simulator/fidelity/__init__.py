@@ -22,7 +22,7 @@ def install_all(*, public_cidr: str) -> None:
         bucket_policies,
         delete_markers,
         group_api,
-        group_capacity,
+        group_launches,
         group_limits,
         group_schedules,
         instance_index,
@@ -36,6 +36,7 @@ def install_all(*, public_cidr: str) -> None:
         rule_descriptions,
         rule_ids,
         service_roles,
+        spot,
         subnet_ipv6,
     )
 
@@ -47,7 +48,7 @@ def install_all(*, public_cidr: str) -> None:
     launches.install()
     log_group_keys.install()
     metadata_tags.install()
-    group_capacity.install()
+    group_launches.install()
     group_limits.install()
     group_schedules.install()
     group_api.install()
@@ -57,4 +58,5 @@ def install_all(*, public_cidr: str) -> None:
     rule_descriptions.install()
     rule_ids.install()
     service_roles.install()
+    spot.install()
     subnet_ipv6.install()

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..backend import now_text
 
-__all__ = ["activities_of", "record", "remember_end"]
+__all__ = ["activities_of", "finish", "record", "record_end", "remember_end"]
 
 #: AWS keeps six weeks of activities; this many per group are kept here.
 _KEPT = 5000
@@ -25,7 +25,9 @@ def activities_of(backend: Any) -> dict[str, deque[dict[str, Any]]]:
     return kept
 
 
-def record(group: Any, description: str, cause: str, *, failure: str | None = None, subnet_id: str = "", zone: str = "") -> dict[str, Any]:
+def record(
+    group: Any, description: str, cause: str, *, failure: str | None = None, goes_on: Any = None, subnet_id: str = "", zone: str = ""
+) -> dict[str, Any]:
     """Record one activity of a group and return it as DescribeScalingActivities shows it.
 
     Parameters
@@ -38,6 +40,8 @@ def record(group: Any, description: str, cause: str, *, failure: str | None = No
         Why.
     failure
         What went wrong; None for a success.
+    goes_on
+        moto's instance with which it goes on until `finish`.
     subnet_id, zone
         Where.
     """
@@ -51,16 +55,57 @@ def record(group: Any, description: str, cause: str, *, failure: str | None = No
         "Description": description,
         "Cause": cause,
         "StartTime": at,
-        "EndTime": at,
-        "StatusCode": "Failed" if failure else "Successful",
-        "Progress": 100,
         "Details": json.dumps({"Subnet ID": subnet_id, "Availability Zone": zone}),
     }
+    if goes_on is not None:
+        goes_on._terradask_activity = activity
+        activity.update(StatusCode="InProgress", Progress=0)
+    else:
+        activity.update(StatusCode="Failed" if failure else "Successful", Progress=100, EndTime=at)
     if failure:
         activity["StatusMessage"] = failure
     kept = activities_of(group.autoscaling_backend).setdefault(group.name, deque(maxlen=_KEPT))
     kept.appendleft(activity)
     return activity
+
+
+def record_end(group: Any, instance: Any, cause: str) -> dict[str, Any]:
+    """Record the end of an instance, and that its launch will not go on, where it still did.
+
+    Parameters
+    ----------
+    group
+        moto's group.
+    instance
+        moto's instance.
+    cause
+        Why it ended.
+    """
+    finish(instance, "Cancelled")
+    return record(
+        group,
+        f"Terminating EC2 instance: {instance.id}",
+        cause,
+        subnet_id=instance.subnet_id or "",
+        zone=instance.placement.zone or "",
+    )
+
+
+def finish(instance: Any, status: str = "Successful") -> None:
+    """End the activity that goes on with an instance, if there is one.
+
+    Parameters
+    ----------
+    instance
+        moto's instance.
+    status
+        How it ended.
+    """
+    from moto.core.utils import utcnow
+
+    activity = instance.__dict__.pop("_terradask_activity", None)
+    if activity is not None:
+        activity.update(StatusCode=status, Progress=100, EndTime=utcnow())
 
 
 def remember_end(group: Any) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..backend import BELL, now_text
-from .group_activities import record, remember_end
+from .group_activities import record, record_end, remember_end
 from .group_schedules import drop_actions
 
 __all__ = ["change_desired", "error", "existing_group", "install"]
@@ -142,13 +142,7 @@ def _take_out(group: Any, state: Any, should_decrement: bool) -> dict[str, Any]:
         cause += f", shrinking the capacity from {before} to {before - 1}"
     group.instance_states = [one for one in group.instance_states if one is not state]
     group.ec2_backend.terminate_instances([instance.id])
-    activity = record(
-        group,
-        f"Terminating EC2 instance: {instance.id}",
-        cause + ".",
-        subnet_id=instance.subnet_id or "",
-        zone=instance.placement.zone or "",
-    )
+    activity = record_end(group, instance, cause + ".")
     BELL.set()
     return {**activity, "StatusCode": "InProgress", "Progress": 0}
 

@@ -10,8 +10,12 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from .capacity import check_capacity
+from .delays import hold
 from .instance_index import index_of
 from .metadata_tags import check_tag_keys
+from .spot import mark
+from .vcpu_limits import check_vcpus
 
 __all__ = ["install", "truth"]
 
@@ -35,6 +39,7 @@ def install() -> None:
         if kwargs["metadata_options"].get("InstanceMetadataTags") == "enabled":
             check_tag_keys(tags["instance"])
         wanted_profile = _profile(backend, data, kwargs)
+        _check_pool(backend, data, kwargs, count)
         known = set(backend.reservations)
         try:
             reservation = run(backend, image_id, count, user_data, security_group_names, **kwargs)
@@ -47,12 +52,24 @@ def install() -> None:
         for number, instance in enumerate(reservation.instances):
             index_of(backend)[instance.id] = instance
             _finish(backend, instance, kwargs["nics"], tags)
+            mark(instance)
+            hold(instance)
             # moto's own response associates the first instance's profile where the request names one.
             if wanted_profile and (number > 0 or not _named_by_request(kwargs)):
                 backend.associate_iam_instance_profile(instance.id, iam_instance_profile_arn=wanted_profile)
         return reservation
 
     InstanceBackend.run_instances = run_instances
+
+
+def _check_pool(backend: Any, data: dict[str, Any], kwargs: dict[str, Any], count: int) -> None:
+    """Refuse what quotas don't allow, or what there is no capacity for."""
+    instance_type = (data.get("InstanceType") if kwargs.get("is_instance_type_default") else None) or kwargs["instance_type"]
+    market = "spot" if kwargs["instance_market_options"] or kwargs.get("lifecycle") == "spot" else "on-demand"
+    check_vcpus(backend, instance_type, market, count)
+    subnet_id = kwargs.get("subnet_id") or next((nic["SubnetId"] for nic in kwargs["nics"] if nic.get("SubnetId")), None)
+    zone = backend.get_subnet(subnet_id).availability_zone if subnet_id else kwargs.get("placement")
+    check_capacity(backend, instance_type, zone or f"{backend.region_name}a", market, count)
 
 
 def _undo(instance: Any) -> None:

@@ -1,6 +1,7 @@
 """Quotas of EC2 and Auto Scaling, AWS's defaults, and requests for more.
 
-moto knows the quotas of VPC alone, and takes no requests. Nothing is ever granted here, and no launch is refused for a quota.
+moto knows the quotas of VPC alone, and takes no requests. Nothing is granted here unless somebody sets a quota; `vcpu_limits` refuses
+launches for them, where that is switched on.
 Values: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html,
 https://docs.aws.amazon.com/general/latest/gr/ec2-service.html, https://docs.aws.amazon.com/general/latest/gr/as.html
 """
@@ -12,7 +13,10 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["install"]
+from ..backend import ACCOUNT
+from ..errors import SimulatorError
+
+__all__ = ["applied_quotas", "install", "quota_value", "set_quota"]
 
 #: Service -> its name, and its quotas: code -> name and default value.
 _QUOTAS: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
@@ -47,6 +51,61 @@ _QUOTAS: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
 
 _OPEN = ("PENDING", "CASE_OPENED")
 
+#: Service and code -> the value that was set in place of the default.
+_APPLIED: dict[tuple[str, str], float] = {}
+
+
+def applied_quotas() -> dict[str, float]:
+    """Return the quotas that were set, by ``service/code``."""
+    return {f"{service}/{code}": value for (service, code), value in _APPLIED.items()}
+
+
+def quota_value(service_code: str, quota_code: str) -> float:
+    """Return what applies: what was set, or AWS's default.
+
+    Parameters
+    ----------
+    service_code, quota_code
+        As Service Quotas names them.
+
+    Raises
+    ------
+    SimulatorError
+        No such quota is known here.
+    """
+    _, quotas = _QUOTAS.get(service_code, ("", {}))
+    if quota_code not in quotas:
+        known = ", ".join(f"{service}/{code}" for service, (_, codes) in _QUOTAS.items() for code in codes)
+        raise SimulatorError("There is no such quota on the embedded AWS", given=f"{service_code}/{quota_code}", allowed=known)
+    return _APPLIED.get((service_code, quota_code), float(quotas[quota_code][1]))
+
+
+def set_quota(service_code: str, quota_code: str, value: float) -> float:
+    """Let a quota have another value, and approve the requests that it satisfies; return the value before.
+
+    Parameters
+    ----------
+    service_code, quota_code
+        As Service Quotas names them.
+    value
+        The new one.
+
+    Raises
+    ------
+    SimulatorError
+        No such quota is known here.
+    """
+    from moto.servicequotas.models import servicequotas_backends
+
+    before = quota_value(service_code, quota_code)
+    _APPLIED[service_code, quota_code] = float(value)
+    for backend in list(servicequotas_backends[ACCOUNT].values()):
+        for one in _requests(backend):
+            named = (one["ServiceCode"], one["QuotaCode"]) == (service_code, quota_code)
+            if named and one["Status"] in _OPEN and one["DesiredValue"] <= value:
+                one.update(Status="APPROVED", LastUpdated=datetime.now(UTC).timestamp())
+    return before
+
 
 def install() -> None:
     """Add what moto's Service Quotas lack."""
@@ -56,19 +115,19 @@ def install() -> None:
 
     of_vpc = ServiceQuotasBackend.get_service_quota
 
-    def get_service_quota(backend: Any, service_code: str, quota_code: str) -> dict[str, Any]:
+    def get_service_quota(backend: Any, service_code: str, quota_code: str, *, default_only: bool = False) -> dict[str, Any]:
         arn = f"arn:aws:servicequotas:{backend.region_name}:{backend.account_id}:{service_code}/{quota_code}"
         service_name, quotas = _QUOTAS.get(service_code, ("", {}))
         if quota_code not in quotas:
             return {**of_vpc(backend, service_code, quota_code), "QuotaArn": arn}
-        name, value = quotas[quota_code]
+        name, default = quotas[quota_code]
         return {
             "ServiceCode": service_code,
             "ServiceName": service_name,
             "QuotaArn": arn,
             "QuotaCode": quota_code,
             "QuotaName": name,
-            "Value": float(value),
+            "Value": float(default) if default_only else quota_value(service_code, quota_code),
             "Unit": "None",
             "Adjustable": True,
             "GlobalQuota": False,
@@ -87,8 +146,9 @@ def install() -> None:
         return made
 
     def answer_default(response: Any) -> str:
-        # Nothing is ever granted: what applies is the default.
-        return str(response.get_service_quota())
+        given = json.loads(response.body)
+        quota = response.backend.get_service_quota(given["ServiceCode"], given["QuotaCode"], default_only=True)
+        return json.dumps({"Quota": quota})
 
     def answer_request(response: Any) -> str:
         given = json.loads(response.body)

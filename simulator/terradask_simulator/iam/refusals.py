@@ -10,7 +10,7 @@ from html import escape
 from .evaluation import Decision, Request
 from .operation import Operation
 
-__all__ = ["Refusal", "access_denied", "unknown_key"]
+__all__ = ["Refusal", "access_denied", "unknown_key", "worded"]
 
 
 @dataclass(frozen=True)
@@ -55,30 +55,41 @@ def access_denied(operation: Operation, request: Request, decision: Decision, re
     caller = request.principal or "anonymous"
     sentence = f"User: {caller} is not authorized to perform: {request.action}{where} {decision.why(request.action)}"
     if operation.protocol == "ec2":
-        return _worded(operation, "UnauthorizedOperation", refusal or f"You are not authorized to perform this operation. {sentence}")
+        return worded(operation, "UnauthorizedOperation", refusal or f"You are not authorized to perform this operation. {sentence}")
     code = "AccessDeniedException" if operation.protocol == "json" else "AccessDenied"
-    return _worded(operation, code, refusal or sentence)
+    return worded(operation, code, refusal or sentence)
 
 
 def unknown_key(operation: Operation) -> Refusal:
     """Return the refusal of a request that nobody known has signed."""
     if operation.service == "s3":
         if not operation.access_key:
-            return _worded(operation, "AccessDenied", "Access Denied")
-        return _worded(operation, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.")
+            return worded(operation, "AccessDenied", "Access Denied")
+        return worded(operation, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.")
     if not operation.access_key:
-        return _worded(operation, "MissingAuthenticationToken", "Request is missing Authentication Token")
+        return worded(operation, "MissingAuthenticationToken", "Request is missing Authentication Token")
     if operation.protocol == "ec2":
-        return _worded(operation, "AuthFailure", "AWS was not able to validate the provided access credentials", status="401 Unauthorized")
+        return worded(operation, "AuthFailure", "AWS was not able to validate the provided access credentials", status="401 Unauthorized")
     code = "UnrecognizedClientException" if operation.protocol == "json" else "InvalidClientTokenId"
-    return _worded(operation, code, "The security token included in the request is invalid.")
+    return worded(operation, code, "The security token included in the request is invalid.")
 
 
 def _quoted(operation: Operation, resource: str) -> str:
     return f'"{resource}"' if operation.service == "s3" else resource
 
 
-def _worded(operation: Operation, code: str, message: str, status: str = "403 Forbidden") -> Refusal:
+def worded(operation: Operation, code: str, message: str, status: str = "403 Forbidden") -> Refusal:
+    """Return a refusal in the words of the operation's protocol.
+
+    Parameters
+    ----------
+    operation
+        What was asked for.
+    code, message
+        What is said.
+    status
+        The status line; services that speak JSON say 400 whatever it is.
+    """
     request_id, text = str(uuid.uuid4()), escape(message, quote=False)
     headers: tuple[tuple[str, str], ...] = (("x-amzn-RequestId", request_id),)
     if operation.protocol == "json":

@@ -10,6 +10,7 @@ from terradask_stacks.rules import check_instance_types, check_tags
 
 Tags = Annotated[dict[str, str], AfterValidator(check_tags)]
 InstanceTypes = Annotated[list[str], AfterValidator(check_instance_types)]
+DiskSize = Annotated[int, Field(ge=8, le=16384)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 

@@ -14,7 +14,10 @@ from terradask_stacks.rules import (
     check_worker_options,
     refuse,
 )
-from terradask_stacks.settings.base import InstanceTypes, Port, Section, Tags
+from terradask_stacks.settings.base import Port, Tags
+from terradask_stacks.settings.capacity import CapacitySettings
+from terradask_stacks.settings.disks import DiskSettings
+from terradask_stacks.settings.hardware import HardwareSettings
 
 SchedulerOptions = Annotated[dict[str, Any], AfterValidator(check_scheduler_options)]
 WorkerOptions = Annotated[dict[str, Any], AfterValidator(check_worker_options)]
@@ -34,7 +37,7 @@ def _wait_for_workers(value: Any) -> bool | int | float:
     return number
 
 
-class ClusterSettings(Section):
+class ClusterSettings(HardwareSettings, DiskSettings, CapacitySettings):
     """Section ``[cluster]``: defaults of every cluster; arguments of ``Cluster`` override them."""
 
     max_workers: int = Field(
@@ -44,10 +47,6 @@ class ClusterSettings(Section):
         description="Most workers that the cluster may ever have; shown and priced in the plan.",
     )
     n_workers: int | None = Field(default=None, ge=0, description="Workers to start with. Unset: 4, where nothing else says how many.")
-    scheduler_vm_types: InstanceTypes = Field(
-        default=["m6i.xlarge"], description="Instance types for the scheduler, in order of preference."
-    )
-    worker_vm_types: InstanceTypes = Field(default=["m6i.xlarge"], description="Instance types for workers, in order of preference.")
     zone_name: str | None = Field(
         default=None,
         description="Availability zone of the whole cluster. Unset: chosen once, from the network's zones, and locked.",
@@ -58,10 +57,21 @@ class ClusterSettings(Section):
         default="distributed.Nanny", description="Class of the workers, as a dotted path."
     )
     worker_options: WorkerOptions = Field(default={}, description="Keyword arguments of the worker class.")
+    workers_per_host: int = Field(
+        default=1,
+        ge=1,
+        le=128,
+        description="Dask workers on each host, which share its threads and its memory evenly. n_workers, max_workers and scale() count "
+        "hosts.",
+    )
     scheduler_class: Annotated[str, AfterValidator(check_dotted)] = Field(
         default="distributed.Scheduler", description="Class of the scheduler, as a dotted path."
     )
     scheduler_options: SchedulerOptions = Field(default={}, description="Keyword arguments of the scheduler class.")
+    extra_worker_on_scheduler: bool = Field(
+        default=False,
+        description="A worker on the scheduler's host too, with half of its memory and all but one of its threads. No count includes it.",
+    )
     software: Annotated[list[str], AfterValidator(check_requirements)] = Field(
         default=[],
         description="Packages that the hosts need beside Dask, as PEP 508 requirements, such as 'pandas==3.0.1'.",
@@ -95,6 +105,12 @@ class ClusterSettings(Section):
                 f"cluster.n_workers is {self.n_workers}, more than cluster.max_workers, {self.max_workers}",
                 allowed=f"0 to {self.max_workers}",
                 advice="raise max_workers: it is the group's limit in the plan",
+            )
+        if self.workers_per_host > 1 and self.worker_class in {"distributed.Worker", "distributed.worker.Worker"}:
+            raise refuse(
+                f"cluster.workers_per_host is {self.workers_per_host}, but cluster.worker_class is {self.worker_class}",
+                allowed="distributed.Nanny, which gives each worker a process of its own",
+                advice="leave worker_class out, or use threads: workers without a nanny would share one process",
             )
         if self.scheduler_port == self.dashboard_port:
             raise refuse(

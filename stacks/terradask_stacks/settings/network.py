@@ -19,11 +19,10 @@ from terradask_stacks.rules import (
     refuse,
     unique,
 )
-from terradask_stacks.settings.base import Section
+from terradask_stacks.settings.base import DiskSize, Section
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 
 EndpointService = Literal["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
-DiskSize = Annotated[int, Field(ge=8, le=16384)]
 SubnetPrefixLength = Annotated[int, Field(ge=17, le=MAX_SUBNET_PREFIX_LENGTH)]
 
 
@@ -145,6 +144,11 @@ class NetworkSettings(Section):
     )
     worker_disk_size_gib: DiskSize = Field(default=100, description="Size of a worker's encrypted gp3 volume, in GiB.")
     scheduler_disk_size_gib: DiskSize = Field(default=50, description="Size of a scheduler's encrypted gp3 volume, in GiB.")
+    cluster_launch_templates: bool = Field(
+        default=False,
+        description="Clusters may have launch templates of their own, for disks that differ from these. Whoever makes clusters then "
+        'decides what their hosts run from boot on. With workspace.isolation = "cluster" they have templates of their own anyway.',
+    )
     default_instance_type: Annotated[str, AfterValidator(lambda name: check_instance_types([name])[0])] = Field(
         default="m6i.xlarge",
         description="Instance type that the launch templates name; a cluster's groups override it.",

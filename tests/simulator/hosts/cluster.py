@@ -118,10 +118,12 @@ class HostProcess:
         python: str = sys.executable,
         timing: dict[str, float] | None = None,
         tag_run_id: str | None = RUN_ID,
+        life_cycle: str = "on-demand",
     ) -> None:
         self.cluster, self.instance_id, self.address = cluster, instance_id, address
         facts = {
             "instance-id": instance_id,
+            "instance-life-cycle": life_cycle,
             "local-ipv4": address,
             "placement/availability-zone": "us-east-1a",
             "tags/instance/terradask:cluster": cluster.name,

@@ -12,6 +12,7 @@ import pytest
 
 from .authority import RUN_ID
 from .cluster import DASHBOARD_PORT, PORT, Cluster
+from .processes import alive, children
 
 pytestmark = pytest.mark.simulator
 
@@ -145,3 +146,34 @@ def test_a_dask_process_whose_imports_hang_is_given_up(lonely: Callable[..., Clu
     host = lonely().worker(0, python=str(python), timing={"dask_start_seconds": 1.0, "dask_restarts": 0})
     assert host.wait_exit() == 1
     assert "did not import distributed within 1 s" in host.report()["reason"]
+
+
+def test_a_notice_that_comes_before_dask_runs_ends_the_host(lonely: Callable[..., Cluster]) -> None:
+    cluster = lonely()
+    host = cluster.worker(0, timing={"spot_poll_seconds": 0.2}, life_cycle="spot")
+    host.wait_state("waiting")
+    host.metadata.facts["spot/instance-action"] = '{"action": "terminate"}'
+    assert host.wait_exit() == 0
+    assert host.report()["reason"] == "spot interruption notice: AWS will terminate this instance"
+    assert cluster.desired("workers") == 2
+
+
+def test_a_worker_beside_the_scheduler_works_and_ends_with_it(lonely: Callable[..., Cluster]) -> None:
+    options = {"class": "distributed.Scheduler", "options": {}, "port": PORT, "dashboard_port": DASHBOARD_PORT}
+    cluster = lonely(scheduler=options | {"extra_worker": True})
+    host = cluster.scheduler()
+    host.wait_state("running")
+    with cluster.client() as client:
+        client.wait_for_workers(1, timeout=30)
+        (worker,) = client.scheduler_info(n_workers=-1)["workers"].values()
+        # Of three processors and 4 GiB less 256 MiB.
+        assert (worker["name"], worker["nthreads"], worker["memory_limit"]) == (f"scheduler-{host.instance_id}", 2, 15 * 2**27)
+        assert client.submit(sum, [1, 2, 3]).result(20) == 6
+        # No scaling closes it, idle as it is.
+        assert client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.workers_to_close(n=1)) == []
+        processes = children(host.process.pid)
+        assert len(processes) == 2
+    host.process.send_signal(signal.SIGTERM)
+    assert host.wait_exit() == 0
+    assert host.states()[-2:] == ["leaving", "left"]
+    assert not any(alive(pid) for pid in processes)

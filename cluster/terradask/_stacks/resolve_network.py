@@ -1,26 +1,23 @@
-"""The one step that asks AWS before a stack is made: zones, images, types. Its answers are locked and reused.
+"""What the network's stack has to be told by AWS: zones and an image. The answers are locked and reused.
 
 Without a lock, a laptop and a CI job would plan replacements against each other, and a newly opened zone would change a network.
 """
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import os
-from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from terradask._account.aws import ENDPOINT_VARIABLE, is_loopback_endpoint
-from terradask.errors import AccountChanged, AwsError, InvalidInput, UnknownImage, UnknownInstanceType, UnknownZone
+from terradask.errors import AccountChanged, InvalidInput, UnknownImage, UnknownZone
 from terradask_modules.cidr import slot_count
-from terradask_stacks.lock import ClusterLock, NetworkLock, assign_slots
+from terradask_stacks.lock import NetworkLock, assign_slots
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
-    from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings
+    from terradask_stacks.settings import NetworkSettings, Settings
 
 ARCHITECTURE = "x86_64"
 
@@ -28,25 +25,6 @@ ARCHITECTURE = "x86_64"
 IMAGE_PARAMETER = f"/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{ARCHITECTURE}"
 
 _LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where clusters can lie.
-
-    Parameters
-    ----------
-    account
-        The account's number.
-    partition
-        ``aws``, ``aws-cn`` or ``aws-us-gov``.
-    zones
-        The zones with subnets.
-    """
-
-    account: str
-    partition: str
-    zones: frozenset[str]
 
 
 def resolve_network(settings: Settings, aws: Aws, existing_lock: NetworkLock | None = None, *, refresh: bool = False) -> NetworkLock:
@@ -93,72 +71,6 @@ def resolve_network(settings: Settings, aws: Aws, existing_lock: NetworkLock | N
             zones=assign_slots(existing_lock.zones if existing_lock else {}, zones.result()),
             image_ids={ARCHITECTURE: image.result()},
         )
-
-
-def resolve_cluster(
-    cluster: ClusterSettings,
-    place: Place,
-    aws: Aws,
-    existing_lock: ClusterLock | None = None,
-    *,
-    refresh: bool = False,
-) -> ClusterLock:
-    """Find what a cluster's stack needs to know, beside its settings.
-
-    Parameters
-    ----------
-    cluster
-        The cluster's settings. With ``zone_name`` it lies there; else in the first of the network's zones that offers all its types.
-    place
-        The network, deployed or declared.
-    aws
-        Session for the workspace's region.
-    existing_lock
-        Earlier answers; reused as long as they fit the settings.
-    refresh
-        Ask again.
-
-    Raises
-    ------
-    UnknownZone
-        If the network has no such zone.
-    UnknownInstanceType
-        If a type doesn't exist, isn't offered where it has to be, or isn't for x86-64.
-
-    Notes
-    -----
-    Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``.
-    """
-    scheduler, workers = list(cluster.scheduler_vm_types), list(cluster.worker_vm_types)
-    if (
-        existing_lock is not None
-        and not refresh
-        and existing_lock.account == place.account
-        and existing_lock.zone in place.zones
-        and cluster.zone_name in (None, existing_lock.zone)
-        and existing_lock.scheduler_instance_types == scheduler
-        and existing_lock.worker_instance_types == workers
-    ):
-        return existing_lock
-    if cluster.zone_name is not None and cluster.zone_name not in place.zones:
-        raise UnknownZone(
-            "the network has no subnets in this zone",
-            given=f"cluster.zone_name = {cluster.zone_name}",
-            allowed=", ".join(sorted(place.zones)),
-            advice="choose one of these, or add it to network.zones and run: terradask apply network",
-        )
-    preferred = existing_lock.zone if existing_lock is not None and not refresh else None
-    return ClusterLock(
-        account=place.account,
-        partition=place.partition,
-        zone=_cluster_zone({*scheduler, *workers}, cluster.zone_name, preferred, place, aws),
-        architecture=ARCHITECTURE,
-        scheduler_instance_types=scheduler,
-        worker_instance_types=workers,
-    )
-
-
-# ---- the network ----------------------------------------------------------------------------------------------------
 
 
 def _check_block(cidr: str) -> None:
@@ -267,76 +179,3 @@ def _check_image(image: str, aws: Aws) -> None:
             allowed=f"an image for {ARCHITECTURE}",
             advice="choose another network.image",
         )
-
-
-# ---- a cluster ------------------------------------------------------------------------------------------------------
-
-
-def _cluster_zone(types: set[str], wanted: str | None, preferred: str | None, place: Place, aws: Aws) -> str:
-    # Made here: boto3's sessions are not safe while they make clients.
-    client = aws.client("ec2")
-    with ThreadPoolExecutor(2) as pool:
-        known = pool.submit(_architectures, client, aws, types)
-        offered = pool.submit(_offerings, client, aws, types)
-        _check_types(types, known.result(), aws)
-        by_zone = offered.result()
-    zones = [wanted] if wanted is not None else sorted(place.zones, key=lambda zone: (zone != preferred, zone))
-    for zone in zones:
-        if types <= by_zone.get(zone, set()):
-            return zone
-    where = "; ".join(f"{zone} lacks {', '.join(sorted(types - by_zone.get(zone, set())))}" for zone in zones)
-    raise UnknownInstanceType(
-        "no zone offers all of the cluster's instance types" if wanted is None else f"{wanted} doesn't offer these types",
-        given=", ".join(sorted(types)),
-        allowed=f"types that one zone of the network offers together: {where}",
-        advice="choose other types (cluster.worker_vm_types, cluster.scheduler_vm_types) or another cluster.zone_name",
-    )
-
-
-def _architectures(client: Any, aws: Aws, types: Iterable[str]) -> dict[str, list[str]]:
-    with aws.explained():
-        pages = client.get_paginator("describe_instance_types").paginate(Filters=[{"Name": "instance-type", "Values": sorted(types)}])
-        return {
-            found["InstanceType"]: found["ProcessorInfo"]["SupportedArchitectures"] for page in pages for found in page["InstanceTypes"]
-        }
-
-
-def _offerings(client: Any, aws: Aws, types: Iterable[str] | None, location: str = "availability-zone") -> dict[str, set[str]]:
-    """Return the types that each zone offers."""
-    filters = [{"Name": "instance-type", "Values": sorted(types)}] if types is not None else []
-    by_zone: dict[str, set[str]] = {}
-    with aws.explained():
-        pages = client.get_paginator("describe_instance_type_offerings").paginate(LocationType=location, Filters=filters)
-        for page in pages:
-            for offer in page["InstanceTypeOfferings"]:
-                by_zone.setdefault(offer["Location"], set()).add(offer["InstanceType"])
-    return by_zone
-
-
-def _check_types(types: set[str], known: Mapping[str, list[str]], aws: Aws) -> None:
-    unknown = sorted(types - set(known))
-    if unknown:
-        raise UnknownInstanceType(
-            f"{aws.region} has no such instance type",
-            given=", ".join(unknown),
-            allowed=", ".join(_nearest(unknown, aws)),
-            advice="correct cluster.worker_vm_types or cluster.scheduler_vm_types",
-        )
-    foreign = sorted(name for name in types if ARCHITECTURE not in known[name])
-    if foreign:
-        raise UnknownInstanceType(
-            "these instance types are not for x86-64",
-            given=", ".join(foreign),
-            allowed="types with Intel or AMD processors, such as m6i.xlarge or m6a.xlarge",
-            advice="choose other types",
-        )
-
-
-def _nearest(unknown: Iterable[str], aws: Aws) -> list[str]:
-    try:
-        offered = _offerings(aws.client("ec2"), aws, None, "region")
-    except AwsError:
-        return ["types that `aws ec2 describe-instance-types` lists"]
-    every = sorted({name for names in offered.values() for name in names})
-    near = [match for name in unknown for match in difflib.get_close_matches(name, every, 3, 0.6)]
-    return list(dict.fromkeys(near)) or ["types that `aws ec2 describe-instance-types` lists"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from terradask.errors import InvalidHardware
+from terradask_stacks.errors import InvalidHardware
 
 GIB = 1 << 30
 
@@ -151,7 +151,11 @@ def _span(option: str, given: Any, read: Callable[[Any], int], allowed: str) -> 
         low, high = (read(one) for one in given)
         if low > high:
             raise InvalidHardware(
-                option, "is a range that ends before it begins", given=repr(given), advice=f"write [{given[1]!r}, {given[0]!r}]"
+                option,
+                "is a range that ends before it begins",
+                given=repr(given),
+                allowed=allowed,
+                advice=f"write [{given[1]!r}, {given[0]!r}]",
             )
         return Span(low, high)
     number = read(given)

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from terradask.errors import ArgumentCombination, InvalidHardware
-from terradask.hardware.quantities import Span, bytes_value, cores_text, memory_text, parse_cores, parse_memory, written
+from terradask_stacks.errors import ArgumentCombination, InvalidHardware
+from terradask_stacks.hardware.quantities import Span, bytes_value, cores_text, memory_text, parse_cores, parse_memory, written
 
 Role = Literal["worker", "scheduler"]
 
 #: Overrides that a group may have: Amazon EC2 Auto Scaling, ``LaunchTemplate.Overrides``.
 MAX_TYPES = 40
 
-_TYPE_NAME = re.compile(r"[a-z][a-z0-9-]*\.[a-z0-9-]+")
+#: How AWS writes an instance type.
+TYPE_NAME = re.compile(r"[a-z][a-z0-9-]*\.[a-z0-9-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +116,16 @@ class HardwareAsk:
         """How many GPUs a chosen machine has to have."""
         return self.gpu if self.gpu is not None else int(self.gpu_type is not None)
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing is asked, or no more than that there be no GPU."""
+        return not self.gpu and self.parameters().keys() <= {self.option("gpu")}
+
+    @property
+    def is_by_name(self) -> bool:
+        """Whether the types' names, or nothing, are all there is to it."""
+        return self.is_silent or bool(self.vm_types and self.gpu_type is None)
+
     def parameters(self) -> dict[str, Any]:
         """Return what is said, by whole name, as one would write it."""
         said = {
@@ -158,7 +169,11 @@ def _check_combination(ask: HardwareAsk) -> None:
     if ask.gpu == 0 and ask.gpu_type is not None:
         names = [ask.option("gpu"), ask.option("gpu_type")]
         raise ArgumentCombination(
-            names, f"{names[1]} is given, and {names[0]} says no GPU", given=ask.given(), advice=f"leave {names[1]} out, or {names[0]}"
+            names,
+            f"{names[1]} is given, and {names[0]} says no GPU",
+            given=ask.given(),
+            allowed="a number of GPUs and their model, or neither",
+            advice=f"leave {names[1]} out, or {names[0]}",
         )
 
 
@@ -186,7 +201,7 @@ def _types(option: str, given: Any) -> tuple[str, ...]:
         raise InvalidHardware(
             option, "is no list of instance types", given=repr(given), allowed="a list such as ['m6i.xlarge', 'm5.xlarge']"
         )
-    wrong = [name for name in names if not _TYPE_NAME.fullmatch(name)]
+    wrong = [name for name in names if not TYPE_NAME.fullmatch(name)]
     if wrong:
         raise InvalidHardware(option, "has what is no instance type", given=", ".join(map(repr, wrong)), allowed="types such as m6i.xlarge")
     found = tuple(dict.fromkeys(names))

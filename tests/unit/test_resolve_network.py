@@ -1,4 +1,4 @@
-"""Locked answers: what AWS says once, and what stays. moto answers in this process."""
+"""The network's locked answers: what AWS says once, and what stays. moto answers in this process."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from moto import mock_aws
 
 from terradask._account.aws import Aws
-from terradask._stacks.resolve import Place, resolve_cluster, resolve_network
-from terradask.errors import AccountChanged, InvalidInput, UnknownImage, UnknownInstanceType, UnknownZone
-from terradask_stacks.lock import ClusterLock, NetworkLock
-from terradask_stacks.settings import ClusterSettings, Settings
+from terradask._stacks.resolve_network import resolve_network
+from terradask.errors import AccountChanged, InvalidInput, UnknownImage, UnknownZone
+from terradask_stacks.lock import NetworkLock
+from terradask_stacks.settings import Settings
 
 ZONES = ["us-east-1a", "us-east-1b", "us-east-1c", "us-east-1d", "us-east-1e", "us-east-1f"]
 
@@ -39,17 +39,6 @@ def _settings(**sections) -> Settings:
 def _network_lock(**changes) -> NetworkLock:
     given = {"account": "123456789012", "zones": {"us-east-1b": 0}, "image_ids": {"x86_64": "ami-0123456789abcdef0"}, **changes}
     return NetworkLock.model_validate(given)
-
-
-def _place(*zones: str) -> Place:
-    return Place("123456789012", "aws", frozenset(zones))
-
-
-def _cluster(**settings) -> ClusterSettings:
-    return ClusterSettings.model_validate(settings)
-
-
-# ---- the network ----------------------------------------------------------------------------------------------------
 
 
 def test_fresh_answers(aws: Aws):
@@ -117,59 +106,3 @@ def test_loopback_block_is_for_an_embedded_aws_alone(aws: Aws, monkeypatch: pyte
     monkeypatch.setenv("AWS_ENDPOINT_URL", "https://ec2.example.com")
     with pytest.raises(InvalidInput, match="embedded"):
         resolve_network(loopback, aws, _network_lock())
-
-
-# ---- a cluster ------------------------------------------------------------------------------------------------------
-
-
-def test_first_zone_that_offers_all_types(aws: Aws):
-    lock = resolve_cluster(_cluster(), _place("us-east-1b", "us-east-1a"), aws)
-    assert lock.zone == "us-east-1a"
-    assert lock.account == "123456789012"
-    assert lock.worker_instance_types == ["m6i.xlarge"]
-    # us-east-1e is an old zone without new types.
-    assert resolve_cluster(_cluster(), _place("us-east-1e", "us-east-1f"), aws).zone == "us-east-1f"
-
-
-def test_no_zone_offers_them(aws: Aws):
-    with pytest.raises(UnknownInstanceType, match="us-east-1e lacks m6i"):
-        resolve_cluster(_cluster(), _place("us-east-1e"), aws)
-
-
-def test_wanted_zone(aws: Aws):
-    wanted = _cluster(zone_name="us-east-1b")
-    assert resolve_cluster(wanted, _place("us-east-1a", "us-east-1b"), aws).zone == "us-east-1b"
-    with pytest.raises(UnknownZone, match="allowed: us-east-1a"):
-        resolve_cluster(wanted, _place("us-east-1a"), aws)
-    old = _cluster(zone_name="us-east-1e")
-    with pytest.raises(UnknownInstanceType, match="us-east-1e doesn't offer"):
-        resolve_cluster(old, _place("us-east-1a", "us-east-1e"), aws)
-
-
-def test_misspelt_type_names_the_nearest(aws: Aws):
-    with pytest.raises(UnknownInstanceType) as caught:
-        resolve_cluster(_cluster(worker_vm_types=["m6i.xlrge"]), _place("us-east-1a"), aws)
-    assert "m6i.xlarge" in str(caught.value.allowed)
-
-
-def test_arm_is_refused(aws: Aws):
-    with pytest.raises(UnknownInstanceType, match="x86-64"):
-        resolve_cluster(_cluster(worker_vm_types=["mac2-m2.metal"]), _place("us-east-1a"), aws)
-
-
-def test_earlier_answers_stay_as_long_as_they_fit(monkeypatch: pytest.MonkeyPatch):
-    lock = ClusterLock(
-        account="123456789012", zone="us-east-1b", scheduler_instance_types=["m6i.xlarge"], worker_instance_types=["m6i.xlarge"]
-    )
-    aws = Aws("us-east-1")
-    place = _place("us-east-1a", "us-east-1b")
-    with monkeypatch.context() as patched:
-        patched.setattr(Aws, "client", lambda *_: pytest.fail("AWS was asked"))
-        assert resolve_cluster(_cluster(), place, aws, lock) == lock
-    larger = _cluster(worker_vm_types=["m6i.2xlarge"])
-    changed = resolve_cluster(larger, place, aws, lock)
-    # Other types, but the zone stays: the cluster would move otherwise.
-    assert (changed.zone, changed.worker_instance_types) == ("us-east-1b", ["m6i.2xlarge"])
-    assert resolve_cluster(_cluster(), place, aws, lock, refresh=True).zone == "us-east-1a"
-    moved = _place("us-east-1a")
-    assert resolve_cluster(_cluster(), moved, aws, lock).zone == "us-east-1a"

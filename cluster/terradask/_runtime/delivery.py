@@ -1,0 +1,136 @@
+"""What AWS owes the groups of a cluster, and why: looked after only while something is missing."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from terradask._runtime.capacity import CapacityMemory
+from terradask._runtime.documents import Descriptor, Run
+from terradask._runtime.groups import Groups
+from terradask._runtime.markets import Debts
+from terradask._runtime.scaling import Group
+from terradask._runtime.shortage import Shortfall, no_capacity
+from terradask_modules.names import SCHEDULER_GROUP
+
+logger = logging.getLogger("terradask")
+
+#: As long as instances come, nobody knows how many there will be.
+_SETTLED_SECONDS = 5.0
+
+
+def check_scheduler_launches(groups: Groups, descriptor: Descriptor, run: Run) -> None:
+    """Raise when AWS launches no host for the scheduler of a run, and says why.
+
+    Raises
+    ------
+    NoCapacity
+    """
+    try:
+        failures = groups.failures(SCHEDULER_GROUP)
+    except Exception:
+        # As below: then the wait ends without a reason.
+        logger.debug("can't read the scaling activities of %s", SCHEDULER_GROUP, exc_info=True)
+        return
+    since = datetime.datetime.fromisoformat(run.started_at)
+    problems = tuple(dict.fromkeys(problem for at, problem in failures if at >= since))
+    shortfall = Shortfall(1, 0, {SCHEDULER_GROUP: problems})
+    if shortfall.certain and not groups.describe()[SCHEDULER_GROUP].active_ids:
+        raise no_capacity(descriptor.cluster, shortfall, descriptor.pools, role="scheduler")
+
+
+class Delivery:
+    """What AWS owes the groups of workers.
+
+    Parameters
+    ----------
+    groups
+        The cluster's groups at AWS.
+    call
+        Runs a blocking function in a thread and awaits it.
+    started_at
+        When the run began: what went wrong before is none of its business.
+    fallback_seconds
+        After so many seconds without a new instance a group counts as stuck.
+    """
+
+    def __init__(
+        self, groups: Groups, call: Callable[..., Awaitable[Any]], *, started_at: datetime.datetime, fallback_seconds: float
+    ) -> None:
+        self._groups = groups
+        self._call = call
+        self._started_at = started_at
+        self._fallback_seconds = fallback_seconds
+        self._debts = Debts()
+        self._memory = CapacityMemory()
+        self._asked: list[str] = []
+        self._may_ask = True
+        #: Calls that the last look took.
+        self.calls = 0
+        #: What no group has, while AWS says why.
+        self.shortfall: Shortfall | None = None
+
+    @property
+    def owing(self) -> bool:
+        """Whether AWS owes any instance."""
+        return bool(self._debts.names)
+
+    @property
+    def exhausted(self) -> frozenset[str]:
+        """Names of the groups that AWS couldn't serve in the last minutes."""
+        return self._memory.exhausted(time.monotonic())
+
+    @property
+    def stuck(self) -> frozenset[str]:
+        """Names of the groups that don't deliver: AWS says so, or nothing has come for a while."""
+        now = time.monotonic()
+        owing = frozenset(self._debts.names)
+        return owing & (self._memory.exhausted(now) | self._debts.late(now, self._fallback_seconds))
+
+    async def look(self, groups: Sequence[Group]) -> None:
+        """Take note of how the groups are, and ask AWS about one of those that lack instances, if there is one.
+
+        Parameters
+        ----------
+        groups
+            The groups of workers, in the order in which AWS is asked for instances.
+        """
+        self._debts.look(groups, time.monotonic())
+        self.calls = 0
+        if self.owing and self._may_ask:
+            await self._ask(self._next())
+        self.shortfall = self._shortfall(groups)
+
+    def _next(self) -> str:
+        """Return the group that owes and was asked about the longest time ago."""
+        owing = self._debts.names
+        name = min(owing, key=lambda name: self._asked.index(name) if name in self._asked else -1)
+        self._asked = [*(other for other in self._asked if other != name), name]
+        return name
+
+    async def _ask(self, name: str) -> None:
+        self.calls = 1
+        try:
+            failures = await self._call(self._groups.failures, name)
+        except Exception:
+            # An older policy of the caller's doesn't allow it; then instances are missing without a reason.
+            logger.debug("can't read the scaling activities of %s", name, exc_info=True)
+            self._may_ask = False
+            return
+        now, here = time.monotonic(), datetime.datetime.now(datetime.UTC)
+        for at, problem in failures:
+            if at >= self._started_at:
+                self._memory.note(name, problem, now - (here - at).total_seconds())
+
+    def _shortfall(self, groups: Sequence[Group]) -> Shortfall | None:
+        last, now = groups[-1].name, time.monotonic()
+        if last not in self._debts.late(now, _SETTLED_SECONDS) or not self._memory.problems(last, now):
+            return None
+        return Shortfall(
+            wanted=sum(group.desired for group in groups),
+            there=sum(len(group.active_ids) for group in groups),
+            problems={group.name: found for group in groups if (found := self._memory.problems(group.name, now))},
+        )

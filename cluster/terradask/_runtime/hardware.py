@@ -1,0 +1,26 @@
+"""What a deployed cluster's descriptor tells of its machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
+
+
+def hardware_of(lock: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what is locked of each group's machines.
+
+    Parameters
+    ----------
+    lock
+        The descriptor's ``lock``.
+
+    Returns
+    -------
+    dict
+        Group -> ``types`` in order, ``asked`` and ``reason``; the last two are empty where an older terradask chose.
+    """
+    types = {WORKER_GROUP: lock["worker_instance_types"], SCHEDULER_GROUP: lock["scheduler_instance_types"]}
+    asked, reasons = lock.get("asked") or {}, lock.get("reasons") or {}
+    return {group: {"types": names, "asked": asked.get(group, {}), "reason": reasons.get(group, "")} for group, names in types.items()}

@@ -1,0 +1,109 @@
+"""Hosts and the Dask workers on them: this client counts hosts, the scheduler counts workers."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import Any
+
+from distributed.deploy.adaptive import Adaptive
+from distributed.protocol.pickle import dumps
+
+#: What the name of the worker beside the scheduler begins with, as the host program has it. No host of the plan is behind it.
+EXTRA_WORKER_PREFIX = "scheduler-"
+
+#: What the scheduler groups workers by: those of one host, which has one address, are closed together. Of the standard library alone, since
+#: the scheduler's host has no terradask to unpickle it with.
+_BY_HOST = dumps(attrgetter("host"))
+
+
+def host_of(worker_name: Any) -> str:
+    """Return the instance id of a Dask worker: its name, less the number of the worker on its host."""
+    name = str(worker_name)
+    prefix, dash, rest = name.partition("-")
+    if not dash or prefix != "i":
+        return name
+    instance, dash, number = rest.partition("-")
+    return f"i-{instance}" if dash and number.isdigit() else name
+
+
+def whole_hosts(worker_names: Iterable[Any], workers_per_host: int) -> set[str]:
+    """Return the instance ids of the hosts whose workers are all among these.
+
+    Parameters
+    ----------
+    worker_names
+        Names of the Dask workers that the scheduler knows.
+    workers_per_host
+        How many a host has.
+    """
+    counts = Counter(host_of(name) for name in worker_names)
+    return {host for host, count in counts.items() if count >= workers_per_host}
+
+
+def is_extra(worker_name: Any) -> bool:
+    """Tell whether this is the worker beside the scheduler, which no scaling counts or closes."""
+    return str(worker_name).startswith(EXTRA_WORKER_PREFIX)
+
+
+async def hosts_to_close(scheduler: Any, workers_per_host: int, n: int | None = None) -> list[str]:
+    """Ask the scheduler which hosts are the cheapest to close; return their instance ids, the cheapest first.
+
+    Parameters
+    ----------
+    scheduler
+        RPC to the Dask scheduler.
+    workers_per_host
+        How many workers a host has.
+    n
+        How many hosts to close. By default as many as are idle and whose memory isn't needed.
+    """
+    number = None if n is None else n * workers_per_host
+    names = await scheduler.workers_to_close(n=number, key=_BY_HOST, attribute="name")
+    return list(dict.fromkeys(host_of(name) for name in names))
+
+
+async def idle_hosts(scheduler: Any) -> set[str]:
+    """Return the instance ids of the hosts whose workers have said last that they hold no data and have no task."""
+    workers = (await scheduler.identity(n_workers=-1))["workers"].values()
+    held = ((host_of(w["name"]), w["metrics"].get("managed_bytes"), w["metrics"].get("task_counts") or {}) for w in workers)
+    busy = {host for host, managed_bytes, tasks in held if managed_bytes or any(tasks.values())}
+    return {host_of(w["name"]) for w in workers} - busy
+
+
+def counting_hosts(adaptive: type[Adaptive], workers_per_host: int, *, extra_worker: bool = False) -> type[Adaptive]:
+    """Return an adaptive class that counts hosts where the scheduler tells of workers.
+
+    Parameters
+    ----------
+    adaptive
+        Dask's class, or the caller's own.
+    workers_per_host
+        How many workers a host has.
+    extra_worker
+        Whether there is a worker beside the scheduler. With none, and one worker a host, there is nothing to translate.
+    """
+    if workers_per_host == 1 and not extra_worker:
+        return adaptive
+
+    class AdaptiveHosts(adaptive):  # type: ignore[misc]  # the base is the caller's
+        async def target(self) -> int:
+            workers = int(await super().target()) - sum(map(is_extra, self.cluster.worker_names()))
+            hosts = len(self.cluster.observed)
+            if workers >= hosts * workers_per_host:
+                return math.ceil(workers / workers_per_host)
+            # The scheduler found workers to close; a host goes only when all of its workers may.
+            return hosts - len(await hosts_to_close(self.scheduler, workers_per_host))
+
+        async def workers_to_close(self, target: int) -> list[str]:
+            closable: list[str] = await self.cluster.workers_to_close(target)
+            return closable
+
+        async def scale_down(self, workers: Iterable[str]) -> None:
+            # Retires all workers of these hosts first.
+            await self.cluster.scale_down(workers)
+
+    AdaptiveHosts.__name__, AdaptiveHosts.__qualname__ = adaptive.__name__, adaptive.__qualname__
+    return AdaptiveHosts

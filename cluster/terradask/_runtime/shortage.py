@@ -1,0 +1,131 @@
+"""What is told when AWS doesn't launch hosts: a warning where some are there, an error where none is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from terradask._account.quota_needs import vcpu_quota
+from terradask._runtime.capacity import LaunchProblem
+from terradask.errors import NoCapacity
+
+#: As many types of a pool are named before the rest is counted.
+_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What the hosts of a group may be: AWS has capacity, or none, by type, zone and market.
+
+    Parameters
+    ----------
+    zone
+        The availability zone.
+    market
+        ``on-demand`` or ``spot``.
+    instance_types
+        The types that are tried.
+    """
+
+    zone: str
+    market: str
+    instance_types: tuple[str, ...]
+
+    def __str__(self) -> str:
+        more = len(self.instance_types) - _NAMED
+        types = ", ".join(self.instance_types[:_NAMED]) + (f" and {more} more types" if more > 0 else "")
+        return f"{types} ({self.market}, {self.zone})"
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """Workers that AWS doesn't launch in any of the groups that they may be in.
+
+    Parameters
+    ----------
+    wanted
+        How many instances the groups want.
+    there
+        How many they have.
+    problems
+        Name of a group -> why it has no more.
+    """
+
+    wanted: int
+    there: int
+    problems: Mapping[str, tuple[LaunchProblem, ...]]
+
+    @property
+    def certain(self) -> bool:
+        """Whether AWS names a lack that is known; what it does not understand itself may go away at its next try."""
+        return any(problem.kind != "other" for problems in self.problems.values() for problem in problems)
+
+    @property
+    def causes(self) -> frozenset[tuple[str, str]]:
+        """Group and code of each problem: what makes a shortfall another one."""
+        return frozenset((group, problem.code) for group, problems in self.problems.items() for problem in problems)
+
+
+def describe(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
+    """Tell how many of how many workers there are, and why.
+
+    Parameters
+    ----------
+    shortfall
+        What is missing.
+    pools
+        Name of a group -> what its hosts may be.
+    """
+    return "\n".join([f"{shortfall.there} of {shortfall.wanted} workers: AWS launches no more.", *_lines(shortfall, pools)])
+
+
+def no_capacity(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool], *, role: str = "worker") -> NoCapacity:
+    """Return the error for a cluster that gets no host at all for a role.
+
+    Parameters
+    ----------
+    cluster
+        Its name.
+    shortfall
+        What is missing.
+    pools
+        Name of a group -> what its hosts may be.
+    role
+        ``worker`` or ``scheduler``.
+    """
+    return NoCapacity(
+        "\n".join([f"AWS launches no {role} for cluster {cluster!r}.", *_lines(shortfall, pools)]),
+        cluster=cluster,
+        wanted=shortfall.wanted,
+        problems={group: tuple(map(str, problems)) for group, problems in shortfall.problems.items()},
+        advice=_advice(shortfall, pools, role),
+    )
+
+
+def _lines(shortfall: Shortfall, pools: Mapping[str, Pool]) -> list[str]:
+    return [f"  {group}: {pools[group]}: {problem}" for group, problems in shortfall.problems.items() for problem in problems]
+
+
+def _advice(shortfall: Shortfall, pools: Mapping[str, Pool], role: str) -> str:
+    kinds = {problem.kind for problems in shortfall.problems.values() for problem in problems}
+    markets = {pools[group].market for group in shortfall.problems}
+    advice = []
+    if "quota" in kinds:
+        short = [pools[group] for group, problems in shortfall.problems.items() if any(problem.kind == "quota" for problem in problems)]
+        advice.append(f"ask AWS for a higher quota, {_quotas(short)}, or end what else runs; `terradask quotas` shows them")
+    if "addresses" in kinds:
+        advice.append("give the zone a larger subnet (network.cidr, or network.subnets)")
+    if kinds & {"capacity", "unsupported"}:
+        advice.append(f"allow more instance types ({role}_vm_types, or wider {role}_cpu and {role}_memory), or another zone (zone_name)")
+        if markets == {"spot"}:
+            advice.append('or let on demand stand in (spot_policy="spot_with_fallback")')
+        advice.append("or try again in some minutes")
+    if not advice:
+        advice.append("correct what AWS names")
+    return "; ".join(advice)
+
+
+def _quotas(pools: Iterable[Pool]) -> str:
+    """Name the quotas that count the vCPUs of these pools."""
+    quotas = {vcpu_quota(name, pool.market) for pool in pools for name in pool.instance_types}
+    return " and ".join(f"{quota.name} ({quota.code})" for quota in sorted(filter(None, quotas))) or "that of vCPUs of these families"

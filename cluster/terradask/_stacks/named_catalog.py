@@ -1,0 +1,108 @@
+"""A catalog of the types that somebody names: two calls, where the region's whole catalog takes some twenty."""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from terradask._stacks.resolve_network import ARCHITECTURE
+from terradask.errors import AwsError, UnknownInstanceType
+from terradask.hardware.instance_types import Catalog, read_types
+
+if TYPE_CHECKING:
+    from terradask._account.aws import Aws
+
+
+def named_catalog(aws: Aws, named: Iterable[str], default: Iterable[str], zones: Sequence[str]) -> Catalog:
+    """Return a catalog of some types.
+
+    Parameters
+    ----------
+    aws
+        Session for the region.
+    named
+        Types that there have to be.
+    default
+        Types that may be missing.
+    zones
+        The zones that come into question. Empty: all of the region.
+
+    Raises
+    ------
+    UnknownInstanceType
+        If a named type doesn't exist, or isn't for x86-64.
+
+    Notes
+    -----
+    Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``.
+    """
+    # Made here: boto3's sessions are not safe while they make clients.
+    client = aws.client("ec2")
+    wanted = {*named, *default}
+    with ThreadPoolExecutor(2) as pool:
+        described = pool.submit(_described, client, aws, wanted)
+        offered = pool.submit(_offerings, client, aws, wanted)
+        found = described.result()
+        _check(set(named), found, aws)
+        by_zone = offered.result()
+    return Catalog(
+        region=aws.region,
+        types=read_types(found.values()),
+        zones={zone: frozenset(by_zone.get(zone, ())) for zone in zones or sorted(by_zone)},
+        fetched_at=datetime.datetime.now(datetime.UTC),
+    )
+
+
+def not_for_x86(names: Iterable[str]) -> UnknownInstanceType:
+    """Return the error for types of another architecture."""
+    return UnknownInstanceType(
+        "these instance types are not for x86-64",
+        given=", ".join(names),
+        allowed="types with Intel or AMD processors, such as m6i.xlarge or m6a.xlarge",
+        advice="choose other types",
+    )
+
+
+def _described(client: Any, aws: Aws, types: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    with aws.explained():
+        pages = client.get_paginator("describe_instance_types").paginate(Filters=[{"Name": "instance-type", "Values": sorted(types)}])
+        return {one["InstanceType"]: one for page in pages for one in page["InstanceTypes"]}
+
+
+def _offerings(client: Any, aws: Aws, types: Iterable[str] | None, location: str = "availability-zone") -> dict[str, set[str]]:
+    """Return the types that each zone offers."""
+    filters = [{"Name": "instance-type", "Values": sorted(types)}] if types is not None else []
+    by_zone: dict[str, set[str]] = {}
+    with aws.explained():
+        pages = client.get_paginator("describe_instance_type_offerings").paginate(LocationType=location, Filters=filters)
+        for page in pages:
+            for offer in page["InstanceTypeOfferings"]:
+                by_zone.setdefault(offer["Location"], set()).add(offer["InstanceType"])
+    return by_zone
+
+
+def _check(named: set[str], described: Mapping[str, Mapping[str, Any]], aws: Aws) -> None:
+    unknown = sorted(named - set(described))
+    if unknown:
+        raise UnknownInstanceType(
+            f"{aws.region} has no such instance type",
+            given=", ".join(unknown),
+            allowed=", ".join(_nearest(unknown, aws)),
+            advice="correct cluster.worker_vm_types or cluster.scheduler_vm_types",
+        )
+    foreign = sorted(name for name in named if ARCHITECTURE not in described[name]["ProcessorInfo"]["SupportedArchitectures"])
+    if foreign:
+        raise not_for_x86(foreign)
+
+
+def _nearest(unknown: Iterable[str], aws: Aws) -> list[str]:
+    try:
+        offered = _offerings(aws.client("ec2"), aws, None, "region")
+    except AwsError:
+        return ["types that `terradask types` lists"]
+    every = sorted({name for names in offered.values() for name in names})
+    near = [match for name in unknown for match in difflib.get_close_matches(name, every, 3, 0.6)]
+    return list(dict.fromkeys(near)) or ["types that `terradask types` lists"]

@@ -1,0 +1,150 @@
+"""What a cluster's stack has to be told: a zone, and the types of its groups. The answers are locked together with what was asked.
+
+Prices that change tomorrow then change nothing, until somebody asks for something else, or anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from terradask._progress import Message, Progress, silent
+from terradask._stacks.cluster_hardware import find_hardware
+from terradask._stacks.resolve_network import ARCHITECTURE
+from terradask.errors import UnknownZone
+from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
+from terradask_stacks.lock import ClusterLock
+
+if TYPE_CHECKING:
+    from terradask._account.aws import Aws
+    from terradask_stacks.settings import ClusterSettings
+
+#: What locks have that were written before they said what was asked, where nothing was.
+_EARLIER_DEFAULT = ["m6i.xlarge"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where clusters can lie.
+
+    Parameters
+    ----------
+    account
+        The account's number.
+    partition
+        ``aws``, ``aws-cn`` or ``aws-us-gov``.
+    zones
+        The zones with subnets.
+    """
+
+    account: str
+    partition: str
+    zones: frozenset[str]
+
+
+def resolve_cluster(
+    cluster: ClusterSettings,
+    place: Place,
+    aws: Aws,
+    existing_lock: ClusterLock | None = None,
+    *,
+    refresh: bool = False,
+    progress: Progress = silent,
+) -> ClusterLock:
+    """Find what a cluster's stack needs to know, beside its settings.
+
+    Parameters
+    ----------
+    cluster
+        The cluster's settings. With ``zone_name`` it lies there; else in that of the network's zones which has most of its types.
+    place
+        The network, deployed or declared.
+    aws
+        Session for the workspace's region.
+    existing_lock
+        Earlier answers; reused as long as the settings ask for the same. Where they ask for something else, the zone stays if it has it.
+    refresh
+        Choose again.
+    progress
+        Told what was chosen, and why.
+
+    Raises
+    ------
+    UnknownZone
+        If the network has no such zone.
+    UnknownInstanceType
+        If a type doesn't exist, isn't offered where it has to be, or isn't for x86-64.
+    NoMatchingType
+        If no type is as asked for; with the nearest that there is.
+
+    Notes
+    -----
+    Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``; ``pricing:GetProducts`` for the order of
+    types that aren't named.
+    """
+    asks = cluster.hardware_asks()
+    if existing_lock is not None and not refresh and still_holds(existing_lock, cluster, place):
+        return existing_lock
+    zones = zones_for(cluster, place)
+    preferred = existing_lock.zone if existing_lock is not None and not refresh else None
+    found = find_hardware(cluster, zones, aws, progress=progress, preferred=preferred)
+    reasons = found.reasons()
+    for group, ask in asks.items():
+        if not (ask.vm_types or ask.is_silent):
+            progress(Message(f"{group}: {reasons[group]}"))
+    types = found.types()
+    return ClusterLock(
+        account=place.account,
+        partition=place.partition,
+        zone=found.zone,
+        architecture=ARCHITECTURE,
+        scheduler_instance_types=types[SCHEDULER_GROUP],
+        worker_instance_types=types[WORKER_GROUP],
+        asked=asked_of(cluster),
+        reasons=reasons,
+    )
+
+
+def zones_for(cluster: ClusterSettings, place: Place) -> list[str]:
+    """Return the zones in which a cluster may lie.
+
+    Raises
+    ------
+    UnknownZone
+        If the network has no subnets in the one that the settings name.
+    """
+    if cluster.zone_name is not None and cluster.zone_name not in place.zones:
+        raise UnknownZone(
+            "the network has no subnets in this zone",
+            given=f"cluster.zone_name = {cluster.zone_name}",
+            allowed=", ".join(sorted(place.zones)),
+            advice="choose one of these, or add it to network.zones and run: terradask apply network",
+        )
+    return sorted(place.zones) if cluster.zone_name is None else [cluster.zone_name]
+
+
+def types_in(lock: ClusterLock) -> dict[str, list[str]]:
+    """Return each group's types, as they are locked."""
+    return {WORKER_GROUP: lock.worker_instance_types, SCHEDULER_GROUP: lock.scheduler_instance_types}
+
+
+def still_holds(lock: ClusterLock, cluster: ClusterSettings, place: Place) -> bool:
+    """Tell whether earlier answers are to what the settings ask, and the network is still there."""
+    asks = cluster.hardware_asks()
+    if lock.account != place.account or lock.zone not in place.zones or cluster.zone_name not in (None, lock.zone):
+        return False
+    if lock.asked is not None:
+        return lock.asked == asked_of(cluster)
+    return asked_of(cluster) == {
+        group: {} if asks[group].is_silent and types == _EARLIER_DEFAULT else {asks[group].option("vm_types"): types}
+        for group, types in types_in(lock).items()
+    }
+
+
+def asked_of(cluster: ClusterSettings) -> dict[str, dict[str, Any]]:
+    """Return what settings ask of each group's machines, as it is locked."""
+    asked = {group: ask.parameters() for group, ask in cluster.hardware_asks().items()}
+    # Not every type is for sale on every market.
+    if cluster.spot_policy != "on-demand":
+        asked[WORKER_GROUP]["spot_policy"] = cluster.spot_policy
+    return asked

@@ -1,0 +1,30 @@
+"""``terradask explain``: which instance types a cluster gets, in which order, and why."""
+
+from __future__ import annotations
+
+import click
+
+from terradask.cli._completion import complete_cluster
+from terradask.cli._invocation import json_option
+from terradask.cli._output import result, result_json
+from terradask.cli._story import Story
+
+
+@click.command(short_help="Show why a cluster gets its instance types")
+@click.argument("name", shell_complete=complete_cluster)
+@json_option
+def explain(name: str, as_json: bool) -> None:
+    """Show which instance types the cluster NAME gets, in which order they are tried, and why others are left out.
+
+    NAME needn't be deployed, nor declared: what the settings ask for counts. Where types are locked that today's prices would put in
+    another order, that is said.
+    """
+    from terradask._workspace import Workspace
+
+    story = Story()
+    with story.telling():
+        found = Workspace.load(progress=story).explain(name)
+    if as_json:
+        result_json(found.as_dict())
+    else:
+        result(found.explain())

@@ -1,0 +1,150 @@
+"""Local disks of the instance become Dask's scratch space. Run once by ``boot.sh``, as root: ``python -m terradask_host.disks``.
+
+Instance store is fast, comes with the instance, is encrypted by its hardware, and its content goes with the instance: right for what
+workers spill. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ssd-instance-store.html
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from terradask_host.config import ROOT_VARIABLE, Paths
+
+#: The model that an instance store's disk tells, where a volume says "Amazon Elastic Block Store". AWS's own images find it by the same
+#: words: https://github.com/awslabs/amazon-eks-ami/blob/main/templates/shared/runtime/bin/setup-local-disks
+MODEL = "Amazon EC2 NVMe Instance Storage"
+
+#: Several disks become one, striped: nothing on them has to outlive any of them.
+ARRAY = "/dev/md/terradask"
+
+#: Name of the file system, by which fstab finds it again after a reboot.
+LABEL = "terradask"
+
+OWNER = "terradask"
+
+LIST = ("lsblk", "--json", "--bytes", "--output", "PATH,TYPE,MODEL,SIZE,FSTYPE,PTTYPE,MOUNTPOINTS")
+
+Run = Callable[[Sequence[str]], str]
+
+
+def unused_disks(listing: Mapping[str, Any]) -> list[str]:
+    """Return the paths of the instance store's disks that nobody uses, the largest first.
+
+    A disk with partitions, a file system, a mount or something built on it belongs to the image's own set-up, and is never touched.
+
+    Parameters
+    ----------
+    listing
+        What ``lsblk --json`` says.
+    """
+    free = [disk for disk in listing.get("blockdevices", ()) if _is_local(disk) and not _is_used(disk)]
+    return [disk["path"] for disk in sorted(free, key=lambda disk: (-int(disk["size"]), disk["path"]))]
+
+
+def _is_local(device: Mapping[str, Any]) -> bool:
+    # udev writes some of its names with underscores.
+    return device.get("type") == "disk" and (device.get("model") or "").replace("_", " ").strip() == MODEL
+
+
+def _is_used(device: Mapping[str, Any]) -> bool:
+    return bool(device.get("fstype") or device.get("pttype") or device.get("children") or any(device.get("mountpoints") or ()))
+
+
+def stripe_commands(disks: Sequence[str]) -> list[list[str]]:
+    """Return the commands that make one disk of several."""
+    members = sorted(disks)
+    return [["mdadm", "--create", ARRAY, "--run", "--force", "--level=0", f"--raid-devices={len(members)}", *members]]
+
+
+def mount_commands(device: str, scratch: Path) -> list[list[str]]:
+    """Return the commands that put a file system on a device, mount it and give it to the host program's user.
+
+    Parameters
+    ----------
+    device
+        The disk or array; what it holds is lost.
+    scratch
+        Where to mount it.
+    """
+    return [
+        # -K: without discarding the whole device first.
+        ["mkfs.xfs", "-q", "-f", "-K", "-L", LABEL, device],
+        ["install", "-d", "-m", "0700", "-o", OWNER, "-g", OWNER, str(scratch.parent), str(scratch)],
+        ["mount", "-o", "noatime", device, str(scratch)],
+        ["chown", f"{OWNER}:{OWNER}", str(scratch)],
+        ["chmod", "0700", str(scratch)],
+    ]
+
+
+def prepare_scratch(paths: Paths, *, run: Run, say: Callable[[str], None]) -> bool:
+    """Mount the instance's local disks, if it has any, where Dask spills.
+
+    Parameters
+    ----------
+    paths
+        The host's paths.
+    run
+        Runs a command and returns its output; raises `subprocess.CalledProcessError` or `OSError` where that fails.
+    say
+        Takes a line for the log.
+
+    Returns
+    -------
+    bool
+        Whether scratch space lies on local disks now. Where it does not, Dask spills to the instance's volume.
+    """
+    disks = unused_disks(json.loads(run(LIST)))
+    if not disks:
+        say("no local disks: scratch space lies on the volume")
+        return False
+    device = disks[0] if len(disks) == 1 else _stripe(disks, run=run, say=say)
+    for command in mount_commands(device, paths.scratch):
+        run(command)
+    fstab = paths.root / "etc" / "fstab"
+    with fstab.open("a") as lines:
+        lines.write(f"LABEL={LABEL} {paths.scratch} xfs defaults,noatime,nofail 0 2\n")
+    say(f"scratch space lies on {device}, of {', '.join(sorted(disks))}")
+    return True
+
+
+def _stripe(disks: Sequence[str], *, run: Run, say: Callable[[str], None]) -> str:
+    """Make one device of several disks; where that fails, the largest has to do."""
+    try:
+        if shutil.which("mdadm") is None:
+            run(["dnf", "--assumeyes", "--quiet", "--setopt=install_weak_deps=False", "install", "mdadm"])
+        for command in stripe_commands(disks):
+            run(command)
+    except (OSError, subprocess.SubprocessError) as error:
+        say(f"{len(disks)} local disks could not be striped, one is used: {error}")
+        # A failed attempt may have left its mark on some.
+        return disks[0]
+    return ARRAY
+
+
+def _run(command: Sequence[str]) -> str:
+    return subprocess.run(list(command), check=True, stdout=subprocess.PIPE, text=True, timeout=300).stdout
+
+
+def main() -> int:
+    """Return 0 when scratch space is ready, on whichever disk; 1 when local disks are there and could not be used."""
+
+    def say(line: str) -> None:
+        print(f"terradask-boot: {line}", flush=True)
+
+    try:
+        prepare_scratch(Paths(Path(os.environ.get(ROOT_VARIABLE) or "/")), run=_run, say=say)
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
+        say(f"local disks can't be used, scratch space lies on the volume: {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

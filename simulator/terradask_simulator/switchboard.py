@@ -1,0 +1,140 @@
+"""The daemon's side of the switches: what AWS does now and then, and moto never, let happen on demand."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from decimal import Decimal
+from typing import Any
+
+from .backend import BELL, STATE_LOCK, autoscaling_backends
+from .errors import SimulatorError
+from .fidelity import spot
+from .fidelity.capacity import SHORTAGES, Shortage
+from .fidelity.delays import Delays, current_delays, set_delays
+from .fidelity.pricing_spot import CHANGES, PriceChange
+from .fidelity.quotas import applied_quotas, set_quota
+from .fidelity.throttling import Throttle
+from .fidelity.vcpu_limits import Enforcement
+
+__all__ = ["Switchboard"]
+
+#: What turns a switch back: its name and arguments; None where nothing does.
+Undo = tuple[str, dict[str, Any]] | None
+
+
+class Switchboard:
+    """Turns switches by name.
+
+    Parameters
+    ----------
+    throttle
+        The door's.
+    """
+
+    def __init__(self, throttle: Throttle) -> None:
+        self._throttle = throttle
+        self._switches: Mapping[str, Callable[..., Undo]] = {
+            "no_capacity": self._no_capacity,
+            "allow_capacity": self._allow_capacity,
+            "set_quota": self._set_quota,
+            "enforce_quotas": self._enforce_quotas,
+            "set_spot_price": self._set_spot_price,
+            "reset_spot_prices": self._reset_spot_prices,
+            "interrupt_spot": self._interrupt_spot,
+            "recommend_rebalance": self._recommend_rebalance,
+            "throttle": self._throttle_calls,
+            "delay_launches": self._delay_launches,
+        }
+
+    def switch(self, name: str, arguments: Mapping[str, Any]) -> Undo:
+        """Turn a switch, at once for whatever comes next.
+
+        Parameters
+        ----------
+        name
+            The switch.
+        arguments
+            What it takes.
+
+        Returns
+        -------
+        tuple or None
+            Name and arguments that turn it back.
+
+        Raises
+        ------
+        SimulatorError
+            There is no such switch, or it doesn't take that.
+        """
+        if name not in self._switches:
+            raise SimulatorError("There is no such switch", given=name, allowed=", ".join(self._switches))
+        with STATE_LOCK:
+            undo = self._switches[name](**arguments)
+            for backend in autoscaling_backends():
+                for group in backend.autoscaling_groups.values():
+                    # What failed before may succeed now: groups need not wait for their next attempt.
+                    group._terradask_retry_at = 0.0
+        BELL.set()
+        return undo
+
+    def table(self) -> dict[str, Any]:
+        """Return how the switches stand."""
+        with STATE_LOCK:
+            delays = current_delays()
+            return {
+                "no_capacity": [asdict(shortage) for shortage in SHORTAGES],
+                "set_quota": applied_quotas(),
+                "enforce_quotas": Enforcement.on,
+                "set_spot_price": [
+                    {"instance_type": change.instance_type, "zone": change.zone, "usd": str(change.usd)} for change in CHANGES
+                ],
+                "throttle": self._throttle.factor,
+                "delay_launches": {"factor": delays.factor, "seed": delays.seed},
+            }
+
+    def _no_capacity(self, instance_type: str, zone: str, market: str, beyond: int) -> Undo:
+        if market not in ("*", "on-demand", "spot"):
+            raise SimulatorError("There is no such market", given=market, allowed="on-demand, spot")
+        shortage = Shortage(instance_type, zone, market, int(beyond))
+        SHORTAGES.append(shortage)
+        return "allow_capacity", asdict(shortage)
+
+    def _allow_capacity(self, **shortage: Any) -> Undo:
+        if not shortage:
+            SHORTAGES.clear()
+        elif Shortage(**shortage) in SHORTAGES:
+            SHORTAGES.remove(Shortage(**shortage))
+        return None
+
+    def _set_quota(self, quota_code: str, value: float, service_code: str) -> Undo:
+        before = set_quota(service_code, quota_code, float(value))
+        return "set_quota", {"quota_code": quota_code, "value": before, "service_code": service_code}
+
+    def _enforce_quotas(self, on: bool) -> Undo:
+        before, Enforcement.on = Enforcement.on, on
+        return "enforce_quotas", {"on": before}
+
+    def _set_spot_price(self, instance_type: str, usd: str, zone: str) -> Undo:
+        CHANGES.append(PriceChange(instance_type, zone, Decimal(usd), datetime.datetime.now(datetime.UTC)))
+        return "reset_spot_prices", {"instance_type": instance_type, "zone": zone}
+
+    def _reset_spot_prices(self, instance_type: str = "*", zone: str = "*") -> Undo:
+        CHANGES[:] = [one for one in CHANGES if instance_type != "*" and (one.instance_type, one.zone) != (instance_type, zone)]
+        return None
+
+    def _interrupt_spot(self, instance_id: str, notice_seconds: float) -> Undo:
+        spot.interrupt(instance_id, float(notice_seconds))
+        return None
+
+    def _recommend_rebalance(self, instance_id: str) -> Undo:
+        spot.recommend_rebalance(instance_id)
+        return None
+
+    def _throttle_calls(self, factor: float) -> Undo:
+        return "throttle", {"factor": self._throttle.switch(float(factor))}
+
+    def _delay_launches(self, factor: float, seed: int) -> Undo:
+        before = set_delays(Delays(float(factor), int(seed)))
+        return "delay_launches", {"factor": before.factor, "seed": before.seed}

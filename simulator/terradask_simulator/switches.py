@@ -1,0 +1,220 @@
+"""What AWS does now and then, let happen on demand: lack of capacity, quotas, interruptions, prices, throttling, delays."""
+
+from __future__ import annotations
+
+import inspect
+from decimal import Decimal
+from types import TracebackType
+from typing import Any, Literal
+
+from .errors import SimulatorError
+from .process import SimulatorInfo, ask
+
+__all__ = ["Switched", "Switches"]
+
+
+class Switched:
+    """A switch that was turned; as a context manager it turns it back at the end of the block.
+
+    Parameters
+    ----------
+    switches
+        Where it was turned.
+    undo
+        Name and arguments that turn it back.
+    """
+
+    def __init__(self, switches: Switches, undo: tuple[str, dict[str, Any]]) -> None:
+        self._switches = switches
+        self._undo = undo
+
+    def __enter__(self) -> None:
+        """Leave the switch as it was turned."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Turn it back."""
+        name, arguments = self._undo
+        self._switches._turn(name, arguments)
+
+
+class Switches:
+    """The switches of a running embedded AWS; every `Simulator` has them, whatever process started it.
+
+    Parameters
+    ----------
+    info
+        The embedded AWS, as ``terradask_simulator.lifecycle.status`` returns it.
+
+    Notes
+    -----
+    Each acts at once, for the whole account. Most return a `Switched`: ``with simulator.no_capacity(): ...`` ends with the block, a plain
+    call lasts until something turns it back.
+    """
+
+    def __init__(self, info: SimulatorInfo) -> None:
+        self.info = info
+
+    def no_capacity(
+        self,
+        instance_type: str | None = None,
+        zone: str | None = None,
+        market: Literal["on-demand", "spot"] | None = None,
+        *,
+        beyond: int = 0,
+    ) -> Switched:
+        """Let launches fail for want of capacity, in groups and from RunInstances.
+
+        Parameters
+        ----------
+        instance_type
+            Such as ``m7i.large`` or ``m7i.*``; unset, any.
+        zone, market
+            Where; unset, any.
+        beyond
+            How many instances all these pools have together; by default none.
+        """
+        pools = {"instance_type": instance_type or "*", "zone": zone or "*", "market": market or "*"}
+        return self._switched("no_capacity", {**pools, "beyond": beyond})
+
+    def allow_capacity(self) -> None:
+        """Let launches succeed again, whatever `no_capacity` said."""
+        self._turn("allow_capacity", {})
+
+    def set_quota(self, quota_code: str, value: float, *, service_code: str = "ec2") -> Switched:
+        """Change one of the account's quotas: Service Quotas answers so, and requests for no more than that are approved.
+
+        Parameters
+        ----------
+        quota_code
+            Such as ``L-1216C47A``, vCPUs of standard instances on demand.
+        value
+            The new value.
+        service_code
+            ``ec2`` or ``autoscaling``.
+
+        Raises
+        ------
+        SimulatorError
+            No such quota is known here.
+        """
+        return self._switched("set_quota", {"quota_code": quota_code, "value": value, "service_code": service_code})
+
+    def enforce_quotas(self, on: bool = True) -> Switched:
+        """Refuse launches beyond the quotas of vCPUs, AWS's defaults where none was set: 5 for standard instances, 0 for most others.
+
+        Parameters
+        ----------
+        on
+            False lets everything launch again.
+        """
+        return self._switched("enforce_quotas", {"on": on})
+
+    def set_spot_price(self, instance_type: str, usd: Decimal | float | str, zone: str | None = None) -> Switched:
+        """Change a spot price: the history shows it from now on, and allocation strategies go by it.
+
+        Parameters
+        ----------
+        instance_type
+            The type.
+        usd
+            US dollars an hour.
+        zone
+            Where; unset, in every zone.
+        """
+        return self._switched("set_spot_price", {"instance_type": instance_type, "usd": str(usd), "zone": zone or "*"})
+
+    def interrupt_spot(self, instance_id: str, notice_seconds: float = 120.0) -> None:
+        """Take a spot instance back: its metadata says so at once, its end comes at the deadline, and its group replaces it.
+
+        Parameters
+        ----------
+        instance_id
+            A running spot instance.
+        notice_seconds
+            How long it has.
+
+        Raises
+        ------
+        SimulatorError
+            There is no such spot instance.
+        """
+        self._turn("interrupt_spot", {"instance_id": instance_id, "notice_seconds": notice_seconds})
+
+    def recommend_rebalance(self, instance_id: str) -> None:
+        """Let a spot instance's metadata say that it is at an elevated risk of interruption, which may never come.
+
+        Parameters
+        ----------
+        instance_id
+            A running spot instance.
+
+        Raises
+        ------
+        SimulatorError
+            There is no such spot instance.
+        """
+        self._turn("recommend_rebalance", {"instance_id": instance_id})
+
+    def throttle(self, factor: float = 1.0) -> Switched:
+        """Throttle calls of EC2 and Auto Scaling by token buckets of AWS's sizes, all full now.
+
+        Parameters
+        ----------
+        factor
+            What sizes and rates are multiplied by; 0 ends throttling.
+        """
+        return self._switched("throttle", {"factor": factor})
+
+    def delay_launches(self, factor: float = 1.0, *, seed: int = 0) -> Switched:
+        """Let launches and boots take as long as on EC2: instances are pending first, and boot some time after they run.
+
+        Parameters
+        ----------
+        factor
+            What the published times, 5 to 18 and 3 to 23 seconds, are multiplied by; 0 ends delays.
+        seed
+            The same seed draws the same times in the same order.
+        """
+        return self._switched("delay_launches", {"factor": factor, "seed": seed})
+
+    def switches(self) -> dict[str, Any]:
+        """Return how the switches stand, by name."""
+        table: dict[str, Any] = ask(self.info, "GET", "switches")
+        return table
+
+    def turn(self, name: str, **arguments: Any) -> None:
+        """Turn a switch by its name, for those who read it from a command line.
+
+        Parameters
+        ----------
+        name
+            The method.
+        arguments
+            Its parameters.
+
+        Raises
+        ------
+        SimulatorError
+            There is no such switch, or it takes something else.
+        """
+        known = [one for one in vars(Switches) if not one.startswith("_") and one not in ("switches", "turn")]
+        if name not in known:
+            raise SimulatorError("There is no such switch", given=name, allowed=", ".join(known))
+        method = getattr(self, name)
+        signature = inspect.signature(method)
+        try:
+            signature.bind(**arguments)
+        except TypeError as error:
+            raise SimulatorError(f"{name} doesn't take that: {error}", given=arguments, allowed=", ".join(signature.parameters)) from error
+        method(**arguments)
+
+    def _switched(self, name: str, arguments: dict[str, Any]) -> Switched:
+        back, given = self._turn(name, arguments)
+        return Switched(self, (back, given))
+
+    def _turn(self, name: str, arguments: dict[str, Any]) -> Any:
+        answer = ask(self.info, "POST", f"switches/{name}", arguments)
+        if "refused" in answer:
+            fields = {key: answer["refused"].get(key) for key in ("given", "allowed", "advice")}
+            raise SimulatorError(answer["refused"]["problem"], **fields)
+        return answer["undo"]

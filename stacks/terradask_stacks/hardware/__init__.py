@@ -1,0 +1,1 @@
+"""What people write when they ask for hardware: read and checked, whatever AWS has."""

@@ -1,0 +1,96 @@
+"""The part of ``[cluster]`` that says what the machines are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+
+from terradask_modules.errors import InvalidInput
+from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
+from terradask_stacks.hardware.ask import HardwareAsk, Role
+from terradask_stacks.rules import refuse
+from terradask_stacks.settings.base import InstanceTypes, Section
+
+#: Of a role of which nothing is said: 4 cores and 16 GiB, first what has been the default all along, then its siblings.
+DEFAULT_INSTANCE_TYPES = ("m6i.xlarge", "m5.xlarge", "m6a.xlarge", "m5a.xlarge")
+
+_SIZES = ("cpu", "memory")
+
+#: Settings that exclude each other: who says one takes back the other where it was said before.
+EXCLUDED_BY = {
+    **{f"{role}_vm_types": tuple(f"{role}_{size}" for size in _SIZES) for role in ("worker", "scheduler")},
+    **{f"{role}_{size}": (f"{role}_vm_types",) for role in ("worker", "scheduler") for size in _SIZES},
+}
+
+
+def _canonical(value: Any, info: ValidationInfo) -> Any:
+    """Return a value as everyone writes it, so that two ways to ask for the same are the same in a plan."""
+    if value is None:
+        return None
+    name = str(info.field_name)
+    role: Role = "scheduler" if name.startswith("scheduler_") else "worker"
+    try:
+        return HardwareAsk.of(role, **{name.removeprefix(f"{role}_"): value}).parameters()[name]
+    except InvalidInput as error:
+        raise refuse(error.problem, allowed=str(error.allowed), advice=error.advice) from error
+
+
+_Cores = Annotated[int | list[int] | Literal["*"] | None, BeforeValidator(_canonical)]
+_Memory = Annotated[str | list[str] | None, BeforeValidator(_canonical)]
+_Gpus = Annotated[int | None, BeforeValidator(_canonical)]
+_GpuType = Annotated[str | None, BeforeValidator(_canonical)]
+
+
+class HardwareSettings(Section):
+    """What the machines of a cluster are: named, or asked for by what they have."""
+
+    worker_vm_types: InstanceTypes | None = Field(
+        default=None,
+        description="Instance types for workers, in order of preference. Unset: chosen by what is asked below; with nothing asked, "
+        f"those of {', '.join(DEFAULT_INSTANCE_TYPES)} that the zone has.",
+    )
+    worker_cpu: _Cores = Field(default=None, description="Cores (AWS's vCPUs) of a worker's instance: 4, a range [2, 8], or '*' for any.")
+    worker_memory: _Memory = Field(
+        default=None,
+        description="Memory of a worker's instance, within 10 %: '16 GiB', a range ['16 GiB', '32 GiB'], or '*' for any. Without a unit: "
+        "bytes.",
+    )
+    worker_gpu: _Gpus = Field(default=None, description="GPUs of a worker's instance; true is 1.")
+    worker_gpu_type: _GpuType = Field(
+        default=None, description="Model of the workers' GPUs, such as 'A10G'; means one GPU where worker_gpu is unset. Unset: T4."
+    )
+    scheduler_vm_types: InstanceTypes | None = Field(
+        default=None, description="Instance types for the scheduler, in order of preference. Unset: as for workers."
+    )
+    scheduler_cpu: _Cores = Field(default=None, description="Cores of the scheduler's instance, as worker_cpu.")
+    scheduler_memory: _Memory = Field(default=None, description="Memory of the scheduler's instance, as worker_memory.")
+    scheduler_gpu: _Gpus = Field(
+        default=None,
+        description="GPUs of the scheduler's instance. Unset: one where workers have some, if there is such a type; 0 or false: none.",
+    )
+
+    def hardware_ask(self, role: Role) -> HardwareAsk:
+        """Return what is asked of the machines of a role.
+
+        Parameters
+        ----------
+        role
+            ``worker`` or ``scheduler``.
+        """
+        said = {name: getattr(self, f"{role}_{name}", None) for name in ("cpu", "memory", "gpu", "gpu_type", "vm_types")}
+        return HardwareAsk.of(role, **said)
+
+    def hardware_asks(self) -> dict[str, HardwareAsk]:
+        """Return what is asked of the machines of each group."""
+        return {WORKER_GROUP: self.hardware_ask("worker"), SCHEDULER_GROUP: self.hardware_ask("scheduler")}
+
+    @model_validator(mode="after")
+    def _asks_go_together(self) -> HardwareSettings:
+        roles: tuple[Role, ...] = ("worker", "scheduler")
+        for role in roles:
+            try:
+                self.hardware_ask(role)
+            except InvalidInput as error:
+                raise refuse(f"{error.problem} ({error.given})", allowed=str(error.allowed), advice=error.advice) from error
+        return self

@@ -1,0 +1,48 @@
+"""Asking for cores and memory, by somebody who holds the generated policy alone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terradask._workspace import Workspace
+from terradask.cost.plan_resources import PlannedStack
+from terradask.errors import NoMatchingType, SettingsError
+from terradask_simulator import Simulator
+
+pytestmark = pytest.mark.simulator
+
+ASKER = "arn:aws:iam::123456789012:role/asker"
+
+
+def test_what_is_asked_becomes_a_plan_that_says_why(
+    sim: Simulator, policies: dict[str, list[dict[str, Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = sim.environ_of("asker", *policies["user"])
+    for name in os.environ.keys() - environ.keys():
+        monkeypatch.delenv(name)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    workspace = Workspace.load()
+    plan = workspace.plan_cluster("asked", worker_cpu=2, worker_memory="8GiB", scheduler_vm_types=["m6i.large"])
+    lock = PlannedStack.of(plan.document).descriptor["lock"]
+    assert lock["asked"]["workers"] == {"worker_cpu": 2, "worker_memory": "8 GiB"}
+    assert len(lock["worker_instance_types"]) > 5
+    assert lock["scheduler_instance_types"] == ["m6i.large"]
+    report = workspace.report(plan)
+    assert report.hardware["workers"].startswith(f"{lock['worker_instance_types'][0]} and ")
+    assert report.cost is not None
+    assert report.cost.unpriced == ()
+    # The catalog is kept: this asks nothing.
+    sim.reset_calls()
+    assert workspace.explain("asked", worker_cpu=2, worker_memory="8 GiB").chosen.types()["workers"] == lock["worker_instance_types"]
+    assert not any("DescribeInstanceType" in call for call in sim.calls())
+    with pytest.raises(NoMatchingType, match="worker_cpu="):
+        workspace.plan_cluster("asked", worker_cpu=1, worker_memory="32GiB")
+    with pytest.raises(SettingsError, match="cluster_launch_templates"):
+        workspace.plan_cluster("asked", worker_disk_size=200)
+    assert [one for one in sim.requests().get(ASKER, ()) if not one.allowed] == []

@@ -1,0 +1,57 @@
+"""A cluster on two markets, of an AWS that hasn't what is asked for: moved on demand, kept in part, and refused with reasons."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from terradask import Cluster
+from terradask._runtime import delivery
+from terradask.errors import NoCapacity
+from terradask_simulator import Simulator
+
+from .conftest import eventually
+
+pytestmark = [pytest.mark.simulator]
+
+
+def desired(cluster: Cluster) -> dict[str, int]:
+    return {name: group.desired for name, group in cluster._deployment.groups.describe().items()}
+
+
+def test_what_spot_lacks_runs_on_demand_and_what_nobody_has_is_told(
+    sim: Simulator,
+    sim_environ: dict[str, str],
+    policies: dict[str, list[dict[str, Any]]],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in sim.environ_of("spotter", *policies["user"]).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(delivery, "_SETTLED_SECONDS", 1.0)
+    caplog.set_level(logging.WARNING, "terradask")
+    with (
+        sim.no_capacity(market="spot", beyond=1),
+        Cluster("spotty", n_workers=2, max_workers=4, wait_for_workers=True, spot_policy="spot_with_fallback") as cluster,
+    ):
+        assert desired(cluster) == {"scheduler": 1, "workers": 1, "workers-spot": 1}
+        lifecycles = {}
+        for reservation in sim.client("ec2").describe_instances(InstanceIds=sorted(cluster.observed))["Reservations"]:
+            lifecycles |= {i["InstanceId"]: i.get("InstanceLifecycle", "on-demand") for i in reservation["Instances"]}
+        assert sorted(lifecycles.values()) == ["on-demand", "spot"]
+        assert cluster.get_client().submit(sum, [1, 2]).result() == 3
+
+        with sim.no_capacity():
+            cluster.scale(3)
+            eventually(lambda: "2 of 3 workers" in caplog.text, seconds=30)
+            assert "InsufficientInstanceCapacity" in caplog.text
+            assert desired(cluster) == {"scheduler": 1, "workers": 2, "workers-spot": 1}
+            # What isn't there goes first, then who is dearer.
+            cluster.scale(1)
+            (spot,) = (name for name, market in lifecycles.items() if market == "spot")
+            eventually(lambda: cluster.observed == {spot} and desired(cluster) == {"scheduler": 1, "workers": 0, "workers-spot": 1})
+            cluster.scale(0)
+            eventually(lambda: cluster.plan == set() == cluster.observed)
+            cluster.scale(2)
+            with pytest.raises(NoCapacity, match=r"workers: .*on-demand, us-east-1"):
+                cluster.wait_for_workers(1, timeout=60)

@@ -1,0 +1,72 @@
+"""What is known of declared clusters' machines beside their plans: for quotas, and to explain them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from terradask._account.aws import Aws
+from terradask._stacks import cluster_hardware
+from terradask._stacks.answers import explained_hardware, group_types
+from terradask._stacks.resolve_cluster import Place, resolve_cluster
+from terradask_stacks.loading import LoadedSettings, load_settings
+from terradask_stacks.lock import LockFile, write_lock
+from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
+
+from .hardware_facts import catalog, prices
+
+TOML = """
+[clusters.asked]
+worker_cpu = 8
+[clusters.named]
+worker_vm_types = ["r6i.large"]
+"""
+ZONES = ["us-east-1a", "us-east-1b"]
+
+
+@pytest.fixture
+def today(monkeypatch: pytest.MonkeyPatch) -> dict[str, Decimal]:
+    """Today's prices, which a test may change."""
+    found = dict(prices())
+    monkeypatch.setattr(cluster_hardware, "_catalog_and_prices", lambda _aws: (catalog(), found))
+    return found
+
+
+@pytest.fixture
+def loaded(tmp_path: Path, today: dict[str, Decimal]) -> LoadedSettings:
+    """Settings of which one cluster's answers are locked."""
+    (tmp_path / "terradask.toml").write_text(TOML)
+    found = load_settings(tmp_path, environ={})
+    place = Place("123456789012", "aws", frozenset(ZONES))
+    lock = resolve_cluster(found.settings.clusters["asked"], place, Aws("us-east-1"))
+    write_lock(found.lock_path, LockFile(clusters={"asked": lock}))
+    return found
+
+
+def _explained(loaded: LoadedSettings, name: str) -> Any:
+    aws = SimpleNamespace(partition="aws")
+    baseline = SimpleNamespace(account="123456789012", zones=dict.fromkeys(ZONES))
+    return explained_hardware(loaded, aws, name=name, baseline=baseline, deployed=None, progress=lambda _: None)  # type: ignore[arg-type]
+
+
+def test_types_of_every_declared_cluster_are_known(loaded: LoadedSettings, today: dict[str, Decimal]) -> None:
+    found = group_types(loaded, Aws("us-east-1"), loaded.settings.clusters, ZONES)
+    assert found["named"] == {"workers": ["r6i.large"], "scheduler": list(DEFAULT_INSTANCE_TYPES)}
+    locked = found["asked"]["workers"]
+    assert {catalog().types[name].vcpus for name in locked} == {8}
+    today[locked[-1]] = Decimal("0.0001")
+    assert group_types(loaded, Aws("us-east-1"), loaded.settings.clusters, ZONES)["asked"]["workers"] == locked
+    loaded.lock_path.unlink()
+    assert group_types(loaded, Aws("us-east-1"), loaded.settings.clusters, ZONES)["asked"]["workers"][0] == locked[-1]
+
+
+def test_an_explanation_tells_what_is_locked_from_what_would_be_chosen(loaded: LoadedSettings, today: dict[str, Decimal]) -> None:
+    before = _explained(loaded, "asked")
+    assert (before.changed, list(before.locked)) == ({}, ["workers", "scheduler"])
+    today[before.locked["workers"][-1]] = Decimal("0.0001")
+    assert list(_explained(loaded, "asked").changed) == ["workers"]
+    assert _explained(loaded, "named").locked == {}

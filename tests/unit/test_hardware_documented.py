@@ -1,0 +1,39 @@
+"""What docs/instance-types.md shows of asking, done."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from terradask.errors import NoMatchingType
+from terradask.hardware.choice import choose
+from terradask_stacks.settings import ClusterSettings, Settings
+from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
+
+from .hardware_facts import catalog, prices
+
+PAGE = (Path(__file__).parents[2] / "docs/instance-types.md").read_text(encoding="utf-8").partition("## Asking")[2].partition("\n## ")[0]
+
+
+def test_the_toml_is_valid_and_can_be_had():
+    settings = Settings.model_validate(tomllib.loads(re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]))
+    assert set(settings.clusters) == {"training", "reports"}
+    for cluster in settings.clusters.values():
+        assert choose(cluster.hardware_ask("worker"), catalog(), prices()).types
+
+
+def test_the_refused_ask_is_refused_as_shown():
+    (call,) = re.findall(r">>> Cluster\((.*)\)", PAGE)
+    asked = eval(f"dict({call})")
+    with pytest.raises(NoMatchingType) as caught:
+        choose(ClusterSettings(**asked).hardware_ask("worker"), catalog(), prices(), zones=["us-east-1a"])
+    # Prices are of their day.
+    plain = [re.sub(r"\$[\d.…]+", "$", line) for line in (f"NoMatchingType: {caught.value}", PAGE)]
+    assert plain[0] in plain[1]
+
+
+def test_the_default_is_the_one_that_is_shown():
+    assert f"`{DEFAULT_INSTANCE_TYPES[0]}`, then {', '.join(f'`{name}`' for name in DEFAULT_INSTANCE_TYPES[1:])}" in PAGE

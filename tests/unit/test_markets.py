@@ -1,0 +1,317 @@
+"""Workers spread over a spot and an on-demand group: numbers, what is owed, and the client's half of a fallback."""
+
+import asyncio
+import datetime
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from terradask._runtime import delivery as delivery_module
+from terradask._runtime.capacity import LaunchProblem
+from terradask._runtime.delivery import Delivery
+from terradask._runtime.markets import Debts, dearest_first, grown, lacking, moved_on, without_missing
+from terradask._runtime.scaling import Group, Member, ProtectAndLower
+from terradask._runtime.workers import Pace, Workers
+
+NAMES = ("workers-spot", "workers")
+NO_SPOT = LaunchProblem("UnfulfillableCapacity", "Unable to fulfill capacity")
+START = datetime.datetime(2026, 11, 20, tzinfo=datetime.UTC)
+
+
+def group(name: str, desired: int, there: int = 0, max_size: int = 100) -> Group:
+    return Group(name, desired, max_size, tuple(Member(f"i-{name}{n}", "InService") for n in range(there)))
+
+
+pairs = st.tuples(st.integers(0, 100), st.integers(0, 100)).flatmap(
+    lambda numbers: st.tuples(st.integers(0, numbers[0]), st.integers(0, numbers[1])).map(
+        lambda there: [group(name, n, m) for name, n, m in zip(NAMES, numbers, there, strict=True)]
+    )
+)
+
+
+def after(groups: list[Group], numbers: dict[str, int]) -> dict[str, int]:
+    return {g.name: g.desired for g in groups} | numbers
+
+
+class TestNumbers:
+    def test_more_is_asked_of_spot_first(self):
+        assert grown([group("workers-spot", 4), group("workers", 2)], 10) == {"workers-spot": 8}
+
+    def test_what_has_failed_lately_is_asked_last(self):
+        assert grown([group("workers-spot", 4), group("workers", 2)], 10, avoided={"workers-spot"}) == {"workers": 6}
+        assert grown([group("workers-spot", 4), group("workers", 2)], 10, avoided=set(NAMES)) == {"workers-spot": 8}
+
+    @given(pairs, st.integers(0, 100), st.sets(st.sampled_from(NAMES)))
+    def test_growing_reaches_the_number_within_the_limits(self, groups, more, avoided):
+        n = min(sum(g.desired for g in groups) + more, 100)
+        if n >= sum(g.desired for g in groups):
+            numbers = after(groups, grown(groups, n, avoided=avoided))
+            assert sum(numbers.values()) == n
+            assert all(g.desired <= numbers[g.name] <= g.max_size for g in groups)
+
+    @given(pairs, st.integers(0, 100))
+    def test_only_what_is_not_there_is_taken_back_on_demand_first(self, groups, cut):
+        owed = sum(map(lacking, groups))
+        numbers = after(groups, without_missing(groups, sum(g.desired for g in groups) - cut))
+        assert sum(g.desired for g in groups) - sum(numbers.values()) == min(cut, owed)
+        assert all(numbers[g.name] >= len(g.active_ids) for g in groups)
+        if numbers["workers-spot"] < groups[0].desired:
+            assert numbers["workers"] == len(groups[1].active_ids)
+
+    @given(pairs)
+    def test_moving_on_changes_no_total_and_ends_nobody(self, groups):
+        lowered, raised = moved_on(groups, {"workers-spot"})
+        numbers = after(groups, lowered | raised)
+        assert sum(numbers.values()) == sum(g.desired for g in groups)
+        assert all(len(g.active_ids) <= numbers[g.name] <= g.max_size for g in groups)
+        assert moved_on(groups, {"workers"}) == ({}, {})
+
+    def test_the_dearest_leave_first_unless_they_hold_something(self):
+        groups = [group("workers-spot", 2, 2), group("workers", 2, 2)]
+        by_cost = ["i-workers-spot0", "i-workers0", "i-workers-spot1", "i-workers1"]
+        idle = {"i-workers-spot0", "i-workers0"}
+        assert dearest_first(by_cost, idle, groups) == ["i-workers0", "i-workers-spot0", "i-workers-spot1", "i-workers1"]
+
+
+class TestDebts:
+    def test_the_clock_starts_anew_with_each_instance_and_each_ask(self):
+        debts = Debts()
+        debts.look([group("workers", 3)], 0)
+        debts.look([group("workers", 3, 1)], 50)
+        assert debts.late(99, 50) == frozenset()
+        assert debts.late(100, 50) == {"workers"}
+        debts.look([group("workers", 5, 1)], 100)
+        assert debts.late(149, 50) == frozenset()
+        debts.look([group("workers", 5, 5)], 150)
+        assert debts.names == ()
+
+    def test_an_instance_that_is_lost_is_owed_from_then_on(self):
+        debts = Debts()
+        debts.look([group("workers", 2, 2)], 0)
+        debts.look([group("workers", 2, 1)], 100)
+        assert debts.late(149, 50) == frozenset()
+        assert debts.late(150, 50) == {"workers"}
+
+
+class FakeGroups:
+    """Two groups at an AWS that has so many spot instances, and as many on demand as one likes, unless it is told otherwise."""
+
+    def __init__(self, spot: int, on_demand: int = 1000) -> None:
+        self.has = {"workers-spot": spot, "workers": on_demand}
+        self.desired = dict.fromkeys(NAMES, 0)
+        self.there = {name: [] for name in NAMES}
+        self.calls = Counter()
+        self.at = START + datetime.timedelta(seconds=1)
+        self._serial = 0
+
+    def deliver(self) -> None:
+        for name in NAMES:
+            while len(self.there[name]) < min(self.desired[name], self.has[name]):
+                self._serial += 1
+                self.there[name].append(f"i-{self._serial:02}")
+
+    def describe(self) -> dict[str, Group]:
+        self.calls["describe"] += 1
+        return {name: Group(name, self.desired[name], 100, tuple(Member(i, "InService") for i in self.there[name])) for name in NAMES}
+
+    def set_desired(self, name: str, n: int) -> None:
+        self.calls["set"] += 1
+        assert n >= len(self.there[name]), "AWS would choose whom to end"
+        self.desired[name] = n
+        self.deliver()
+
+    def remove(self, name: str, how) -> None:
+        gone = set(self.there[name]) - set(how.survivors) if isinstance(how, ProtectAndLower) else set(how.instance_ids)
+        self.calls["remove"] += 1
+        self.there[name] = [i for i in self.there[name] if i not in gone]
+        self.desired[name] -= len(gone)
+
+    def failures(self, name: str):
+        self.calls["failures"] += 1
+        return [(self.at, NO_SPOT)] if len(self.there[name]) < self.desired[name] else []
+
+
+class FakeScheduler:
+    """Knows workers of which some hold data, and remembers whom it retired."""
+
+    def __init__(self, names: list[str], holding: set[str]) -> None:
+        self.names, self.holding, self.retired = names, holding, []
+
+    async def workers_to_close(self, n=None, **_):
+        return sorted(self.names, key=lambda name: name in self.holding)[:n]
+
+    async def identity(self, n_workers):
+        assert n_workers == -1
+        described = {
+            f"tls://{n}": {"name": n, "metrics": {"managed_bytes": 8 * (n in self.holding), "task_counts": {}}} for n in self.names
+        }
+        return {"workers": described}
+
+    async def retire_workers(self, names, **_):
+        self.retired += names
+
+
+class Clock:
+    """A monotonic clock and AWS's, which tests move."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.now = 0.0
+        clock = self
+
+        class DateTime(datetime.datetime):
+            @classmethod
+            def now(cls, tz=None):
+                return START + datetime.timedelta(seconds=clock.now)
+
+        monkeypatch.setattr(delivery_module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+        monkeypatch.setattr(delivery_module, "datetime", SimpleNamespace(datetime=DateTime, UTC=datetime.UTC))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+async def call(function, *args):
+    return function(*args)
+
+
+def workers_on(groups: FakeGroups) -> Workers:
+    return Workers(groups, NAMES, Delivery(groups, call, started_at=START, fallback_seconds=60), call)
+
+
+def test_what_spot_lacks_is_moved_on_demand_and_spot_is_asked_again_when_its_time_is_over(clock):
+    groups = FakeGroups(spot=6)
+    workers = workers_on(groups)
+
+    async def main():
+        await workers.resize(10, None, [])
+        assert groups.desired == {"workers-spot": 10, "workers": 0}
+        clock.now = 2.0
+        await workers.watch()
+        assert groups.desired == {"workers-spot": 6, "workers": 4}
+        assert (len(workers.roster), workers.roster.pending, len(workers.members)) == (10, (), 10)
+        # AWS has just said that it has none: nobody asks again, however much it might have now.
+        groups.has["workers-spot"] = 100
+        await workers.resize(12, None, [])
+        assert groups.desired == {"workers-spot": 6, "workers": 6}
+        clock.now = 200.0
+        await workers.resize(14, None, [])
+        assert groups.desired == {"workers-spot": 8, "workers": 6}
+
+    asyncio.run(main())
+
+
+def test_without_a_word_of_aws_it_is_waited_for_as_long_as_set(clock):
+    groups = FakeGroups(spot=3)
+    groups.failures = lambda name: []
+    workers = workers_on(groups)
+
+    async def main():
+        await workers.resize(5, None, [])
+        for now in (1.0, 30.0, 60.0):
+            clock.now = now
+            await workers.watch()
+            assert groups.desired == {"workers-spot": 5, "workers": 0}
+        clock.now = 61.0
+        await workers.watch()
+        assert groups.desired == {"workers-spot": 3, "workers": 2}
+
+    asyncio.run(main())
+
+
+def test_who_may_not_read_activities_is_served_without_reasons(clock):
+    groups = FakeGroups(spot=3)
+    asked = []
+
+    def denied(name):
+        asked.append(name)
+        raise PermissionError("autoscaling:DescribeScalingActivities")
+
+    groups.failures = denied
+    workers = workers_on(groups)
+
+    async def main():
+        await workers.resize(5, None, [])
+        for now in (1.0, 62.0, 63.0):
+            clock.now = now
+            await workers.watch()
+        assert groups.desired == {"workers-spot": 3, "workers": 2}
+        assert asked == ["workers-spot"]
+
+    asyncio.run(main())
+
+
+def test_what_nobody_has_is_told_once_no_more_comes(clock):
+    groups = FakeGroups(spot=2, on_demand=1)
+    workers = workers_on(groups)
+
+    async def main():
+        await workers.resize(5, None, [])
+        for now in (1.0, 2.0):
+            clock.now = now
+            await workers.watch()
+        assert groups.desired == {"workers-spot": 2, "workers": 3}
+        assert workers.delivery.shortfall is None
+        clock.now = 8.0
+        await workers.watch()
+        shortfall = workers.delivery.shortfall
+        assert (shortfall.there, shortfall.wanted, sorted(shortfall.problems)) == (3, 5, ["workers", "workers-spot"])
+
+    asyncio.run(main())
+
+
+def test_nothing_is_asked_while_nothing_is_missing_and_one_group_a_look_otherwise(clock):
+    groups = FakeGroups(spot=0, on_demand=0)
+    workers = workers_on(groups)
+
+    async def main():
+        await workers.watch()
+        assert groups.calls == {"describe": 1}
+        assert workers.delivery.calls == 0
+        await workers.resize(5, None, [])
+        before = groups.calls["failures"]
+        await workers.watch()
+        assert groups.calls["failures"] == before + 1
+        assert workers.delivery.calls == 1
+
+    asyncio.run(main())
+
+
+def test_growing_takes_three_calls_at_any_size(clock):
+    groups = FakeGroups(spot=1000)
+    workers = workers_on(groups)
+    asyncio.run(workers.resize(90, None, []))
+    assert groups.calls == {"describe": 2, "set": 1}
+
+
+def test_who_is_on_demand_and_idle_leaves_first_and_nobody_else(clock):
+    groups = FakeGroups(spot=3)
+    workers = workers_on(groups)
+
+    async def main():
+        await workers.resize(6, None, [])
+        clock.now = 1.0
+        await workers.watch()
+        spot, on_demand = list(groups.there["workers-spot"]), list(groups.there["workers"])
+        scheduler = FakeScheduler([*spot, *on_demand], holding={on_demand[0]})
+        await workers.resize(3, scheduler, scheduler.names)
+        assert set(scheduler.retired) == {on_demand[1], on_demand[2], spot[0]}
+        assert groups.there == {"workers-spot": spot[1:], "workers": on_demand[:1]}
+        assert groups.desired == {"workers-spot": 2, "workers": 1}
+
+    asyncio.run(main())
+
+
+def test_two_calls_a_second_are_the_most(monkeypatch):
+    async def main():
+        pace, started = Pace(shortest_seconds=0.01), asyncio.get_running_loop().time()
+        for _ in range(3):
+            pace.hurry()
+            await pace.wait(calls=1)
+        assert asyncio.get_running_loop().time() - started >= 0.99
+
+    asyncio.run(main())

@@ -1,0 +1,201 @@
+"""A cluster's locked answers: types and a zone, and what was asked. AWS is a catalog of what it has answered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from terradask._account.aws import Aws
+from terradask._progress import Message
+from terradask._stacks import cluster_hardware
+from terradask._stacks.cluster_hardware import find_hardware
+from terradask._stacks.resolve_cluster import Place, resolve_cluster
+from terradask.errors import NoMatchingType, UnknownInstanceType, UnknownZone
+from terradask_stacks.lock import ClusterLock
+from terradask_stacks.settings import ClusterSettings
+from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
+
+from .hardware_facts import catalog, prices
+
+A, B, OLD = "us-east-1a", "us-east-1b", "us-east-1e"
+
+
+class Asked:
+    """Answers like AWS, and notes what for."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.prices = dict(prices())
+
+    def named(self, _aws, named, default, zones):
+        self.calls.append("names")
+        wanted = {*named, *default}
+        known = catalog()
+        types = {name: one for name, one in known.types.items() if name in wanted}
+        offered = {zone: known.zones[zone] & wanted for zone in zones or known.zones}
+        return replace(known, types=types, zones=offered)
+
+    def everything(self, _aws):
+        self.calls.append("catalog")
+        return catalog(), self.prices
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    found = Asked()
+    monkeypatch.setattr(cluster_hardware, "named_catalog", found.named)
+    monkeypatch.setattr(cluster_hardware, "_catalog_and_prices", found.everything)
+    return found
+
+
+def _place(*zones: str) -> Place:
+    return Place("123456789012", "aws", frozenset(zones or (A, B)))
+
+
+def _resolve(lock: ClusterLock | None = None, place: Place | None = None, *, refresh: bool = False, **settings) -> ClusterLock:
+    cluster = ClusterSettings.model_validate(settings)
+    return resolve_cluster(cluster, place or _place(), Aws("us-east-1"), lock, refresh=refresh)
+
+
+# ---- by name --------------------------------------------------------------------------------------------------------
+
+
+def test_who_asks_for_nothing_gets_the_default_without_the_catalog(asked: Asked):
+    lock = _resolve()
+    assert lock.worker_instance_types == lock.scheduler_instance_types == list(DEFAULT_INSTANCE_TYPES)
+    assert (lock.account, lock.zone, lock.asked) == ("123456789012", A, {"workers": {}, "scheduler": {}})
+    assert "4 cores and 16 GiB" in lock.reasons["workers"]
+    assert asked.calls == ["names"]
+
+
+def test_the_defaults_are_four_cores_and_sixteen_gib():
+    types = [catalog().types[name] for name in DEFAULT_INSTANCE_TYPES]
+    assert {(one.vcpus, one.memory_gib, one.architecture) for one in types} == {(4, 16, "x86_64")}
+
+
+def test_named_types_are_taken_as_they_are(asked: Asked):
+    lock = _resolve(worker_vm_types=["r6i.large", "m6i.large"])
+    assert lock.worker_instance_types == ["r6i.large", "m6i.large"]
+    assert lock.scheduler_instance_types == list(DEFAULT_INSTANCE_TYPES)
+    assert asked.calls == ["names"]
+
+
+def test_the_zone_is_one_that_has_them(asked: Asked):
+    assert _resolve(place=_place(OLD, "us-east-1f")).zone == "us-east-1f"
+    assert _resolve(zone_name=B).zone == B
+    with pytest.raises(UnknownZone, match=f"allowed: {A}"):
+        _resolve(place=_place(A), zone_name=B)
+    with pytest.raises(UnknownInstanceType, match=f"{OLD} doesn't offer"):
+        _resolve(place=_place(A, OLD), zone_name=OLD, worker_vm_types=["m6i.xlarge"])
+
+
+def test_no_zone_has_all(asked: Asked):
+    with pytest.raises(UnknownInstanceType, match=f"{OLD} lacks m6i.large; us-east-1f lacks m3.xlarge"):
+        _resolve(place=_place(OLD, "us-east-1f"), worker_vm_types=["m3.xlarge"], scheduler_vm_types=["m6i.large"])
+
+
+def test_a_zone_without_the_default_says_what_to_name(asked: Asked):
+    with pytest.raises(NoMatchingType, match=r"m4\.xlarge"):
+        _resolve(place=_place(OLD))
+    assert asked.calls == ["names", "catalog"]
+
+
+# ---- by what they have ----------------------------------------------------------------------------------------------
+
+
+def test_what_is_asked_is_chosen_by_price_and_locked_with_the_ask(asked: Asked):
+    lock = _resolve(worker_cpu=1, worker_memory="8GiB", scheduler_memory="8 GiB")
+    first = catalog().types[lock.worker_instance_types[0]]
+    assert (first.vcpus, first.memory_gib) == (1, 8)
+    assert lock.asked == {
+        "workers": {"worker_cpu": 1, "worker_memory": "8 GiB"},
+        "scheduler": {"scheduler_memory": "8 GiB"},
+    }
+    assert catalog().types[lock.scheduler_instance_types[0]].memory_gib == 8
+    assert lock.reasons["workers"].startswith(f"{lock.worker_instance_types[0]}")
+    assert asked.calls == ["catalog"]
+
+
+def test_new_prices_change_nothing_until_somebody_asks_anew(asked: Asked):
+    lock = _resolve(worker_cpu=8)
+    cheap = next(name for name in reversed(lock.worker_instance_types))
+    asked.prices[cheap] = Decimal("0.0001")
+    asked.calls.clear()
+    assert _resolve(lock, worker_cpu=8) is lock
+    assert _resolve(ClusterLock.model_validate_json(lock.model_dump_json()), worker_cpu=[8, 8]).zone == lock.zone
+    assert asked.calls == []
+    assert _resolve(lock, worker_cpu=8, refresh=True).worker_instance_types[0] == cheap
+    assert _resolve(lock, worker_cpu=[4, 8]).asked != lock.asked
+
+
+def test_the_zone_stays_where_the_cluster_is(asked: Asked):
+    lock = _resolve(zone_name=B)
+    assert _resolve(lock, worker_vm_types=["m6i.2xlarge"]).zone == B
+    assert _resolve(lock, worker_cpu=8).zone == B
+    assert _resolve(lock, refresh=True).zone == A
+    assert _resolve(lock, _place(A)).zone == A
+
+
+def test_workers_with_gpus_give_the_scheduler_one(asked: Asked):
+    for said in ({"worker_gpu": True}, {"worker_vm_types": ["g5.xlarge"]}):
+        lock = _resolve(**said)
+        assert catalog().types[lock.scheduler_instance_types[0]].gpus.name == "T4"
+    without = _resolve(worker_gpu=1, scheduler_gpu=False)
+    assert without.scheduler_instance_types == list(DEFAULT_INSTANCE_TYPES)
+    plain = _resolve(worker_gpu=1, scheduler_vm_types=["m6i.large"])
+    assert plain.scheduler_instance_types == ["m6i.large"]
+
+
+def test_the_worked_example_of_an_ask_that_nothing_meets(asked: Asked):
+    with pytest.raises(NoMatchingType) as caught:
+        _resolve(worker_memory="32GiB", worker_cpu=1)
+    assert any(one["change"].get("worker_cpu") for one in caught.value.alternatives)
+    assert "worker_cpu" in str(caught.value)
+
+
+def test_workers_on_spot_have_types_that_are_sold_so(asked: Asked):
+    lock = _resolve(worker_cpu=8, spot_policy="spot_with_fallback")
+    assert all(catalog().types[name].spot for name in lock.worker_instance_types)
+    assert lock.asked == {"workers": {"worker_cpu": 8, "spot_policy": "spot_with_fallback"}, "scheduler": {}}
+    asked.calls.clear()
+    assert _resolve(lock, worker_cpu=8, spot_policy="spot_with_fallback") is lock
+    assert asked.calls == []
+    with pytest.raises(NoMatchingType, match="on spot"):
+        _resolve(worker_vm_types=["u-3tb1.56xlarge"], spot_policy="spot")
+
+
+def test_asking_for_no_gpu_is_asking_for_nothing(asked: Asked):
+    assert _resolve(worker_gpu=0, scheduler_gpu=0).worker_instance_types == list(DEFAULT_INSTANCE_TYPES)
+    assert asked.calls == ["names"]
+
+
+def test_progress_says_why(asked: Asked):
+    told: list[object] = []
+    resolve_cluster(ClusterSettings(worker_cpu=8), _place(), Aws("us-east-1"), progress=told.append)
+    texts = [one.text for one in told if isinstance(one, Message)]
+    assert any(text.startswith("workers: ") and "for 8 cores" in text for text in texts)
+    assert not any(text.startswith("scheduler: ") for text in texts)
+
+
+# ---- earlier locks --------------------------------------------------------------------------------------------------
+
+
+def _earlier(types: str) -> ClusterLock:
+    return ClusterLock(account="123456789012", zone=B, scheduler_instance_types=["m6i.xlarge"], worker_instance_types=[types])
+
+
+def test_locks_from_before_asks_still_hold(asked: Asked):
+    lock = _earlier("m6i.xlarge")
+    assert _resolve(lock) is lock
+    named = _earlier("c6i.large")
+    assert _resolve(named, worker_vm_types=["c6i.large"]) is named
+    assert asked.calls == []
+    assert _resolve(named).worker_instance_types == list(DEFAULT_INSTANCE_TYPES)
+    assert _resolve(lock, worker_cpu=8).asked is not None
+
+
+def test_all_zones_where_no_network_is_known(asked: Asked):
+    found = find_hardware(ClusterSettings(worker_cpu=8), (), Aws("us-east-1"), progress=lambda _: None)
+    assert found.zone in catalog().zones
