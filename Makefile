@@ -96,7 +96,7 @@ demo: setup ## Run the main job on the embedded AWS
 
 .PHONY: test
 test: setup ## Run every test, two files at a time: most of the time goes into waiting
-	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: lint
 lint: $(VENV)/.installed ## Ruff (rules, format) and mypy --strict

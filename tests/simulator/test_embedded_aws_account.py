@@ -29,15 +29,11 @@ def test_quotas_are_defaults_and_requests_stay_open(sim: Simulator) -> None:
     assert quotas.get_service_quota(**STANDARD)["Quota"]["Value"] == 5.0
 
 
-def test_applying_the_network_made_the_role_of_auto_scaling(sim: Simulator, sim_environ: dict[str, str]) -> None:
-    autoscaling = find_service_roles(Aws("us-east-1"), spot=False)
-    assert [(role.name, role.exists) for role in autoscaling] == [("AWSServiceRoleForAutoScaling", True)]
-
-
-def test_service_linked_role_is_made_once(sim: Simulator) -> None:
+def test_applying_the_network_made_the_service_linked_roles_which_can_be_made_once(sim: Simulator, sim_environ: dict[str, str]) -> None:
+    roles = find_service_roles(Aws("us-east-1"))
+    assert [(role.name, role.exists) for role in roles] == [("AWSServiceRoleForAutoScaling", True), ("AWSServiceRoleForEC2Spot", True)]
     iam = sim.client("iam")
-    made = iam.create_service_linked_role(AWSServiceName="spot.amazonaws.com")["Role"]
-    assert made["Arn"].endswith(":role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot")
+    assert iam.get_role(RoleName="AWSServiceRoleForEC2Spot")["Role"]["Path"] == "/aws-service-role/spot.amazonaws.com/"
     with pytest.raises(iam.exceptions.InvalidInputException, match="has been taken in this account"):
         iam.create_service_linked_role(AWSServiceName="spot.amazonaws.com")
 

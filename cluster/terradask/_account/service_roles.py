@@ -102,6 +102,8 @@ def _make(aws: Aws, role: ServiceRole) -> bool:
     try:
         with aws.explained():
             client.create_service_linked_role(AWSServiceName=role.service)
+    except client.exceptions.EntityAlreadyExistsException:
+        return False
     except client.exceptions.InvalidInputException as error:
         # Somebody else made it in the meantime, or it could not be seen.
         if _TAKEN not in str(error):
