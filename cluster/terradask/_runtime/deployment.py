@@ -24,7 +24,7 @@ from terradask._runtime.objects import CLOSING, DESCRIPTOR, RUN, SOFTWARE, Clust
 from terradask._runtime.software import SoftwareLock, lock_software
 from terradask._runtime.status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
 from terradask.errors import ClusterNotFound, ClusterStopped, InvalidInput
-from terradask_modules.names import SCHEDULER_GROUP
+from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
@@ -139,6 +139,7 @@ class Deployment:
         environ: Mapping[str, str] | None = None,
         software: list[str] | None = None,
         send_dask_config: bool | None = None,
+        group_workers: Mapping[str, int] | None = None,
     ) -> Run:
         """Start the cluster: make keys, describe the run, raise the groups.
 
@@ -154,6 +155,8 @@ class Deployment:
             Packages for the hosts besides Dask; as in the settings where left out.
         send_dask_config
             Whether hosts get a frozen copy of the caller's Dask configuration; as in the settings where left out.
+        group_workers
+            Group of workers that has a name -> workers to start it with; as the settings say for those that are left out.
 
         Returns
         -------
@@ -169,8 +172,11 @@ class Deployment:
         """
         descriptor = self.descriptor
         settings = descriptor.settings
-        n = _first(n_workers, settings.get("n_workers"), min(DEFAULT_WORKERS, descriptor.max_workers))
-        self.check_workers(n)
+        numbers = {name: _first(descriptor.workers_at_start(name), 0) for name in descriptor.worker_groups} | dict(group_workers or {})
+        default = min(DEFAULT_WORKERS, descriptor.most_workers(WORKER_GROUP))
+        numbers[WORKER_GROUP] = _first(n_workers, descriptor.workers_at_start(WORKER_GROUP), default)
+        for name, n in numbers.items():
+            self.check_workers(n, name)
         lock = lock_software(_first(software, settings["software"]))
         run = Run(
             run_id=_run_id(),
@@ -179,7 +185,7 @@ class Deployment:
             secret_version_id=str(uuid.uuid4()),
             python=lock.python,
             packages=dict(lock.packages),
-            n_workers=n,
+            n_workers=sum(numbers.values()),
             environ=dict(_first(environ, settings["environ"])),
             dask_config=portable_config() if _first(send_dask_config, settings["send_dask_config"]) else {},
         )
@@ -191,7 +197,8 @@ class Deployment:
         self._prepare(run, lock)
         self.groups.set_desired(SCHEDULER_GROUP, 1)
         # Where AWS can't deliver there, whoever is attached moves the rest on.
-        self.groups.set_desired(descriptor.worker_groups[0], n)
+        for name, n in numbers.items():
+            self.groups.set_desired(descriptor.worker_groups[name][0], n)
         return run
 
     @_explained
@@ -317,20 +324,39 @@ class Deployment:
             check_launches=lambda: check_scheduler_launches(self.groups, self.descriptor, run),
         )
 
-    def check_workers(self, n: int) -> None:
-        """Refuse a number of workers that the group may not have, before any call.
+    def check_workers(self, n: int, group: str = WORKER_GROUP) -> None:
+        """Refuse a number of workers that a group of workers may not have, before any call.
+
+        Parameters
+        ----------
+        n
+            How many.
+        group
+            The group. By default the one that every cluster has.
 
         Raises
         ------
         InvalidInput
-            Naming the setting to change.
+            Naming the setting to change, or the groups that there are.
         """
-        if not 0 <= n <= self.descriptor.max_workers:
+        known = self.descriptor.worker_groups
+        if group not in known:
             raise InvalidInput(
-                f"Cluster {self.name!r} can't have {n} workers.",
+                f"Cluster {self.name!r} has no group of workers {group!r}.",
+                given=group,
+                allowed=", ".join(known),
+                advice=f"add it to worker_groups in [cluster] and run: terradask apply {self.name}",
+            )
+        most = self.descriptor.most_workers(group)
+        if isinstance(n, bool) or not isinstance(n, int):
+            raise InvalidInput("A cluster is scaled to a whole number of workers.", given=n, allowed="0 or more")
+        if not 0 <= n <= most:
+            where, table = ("", "cluster") if group == WORKER_GROUP else (f" in its group {group!r}", f"cluster.worker_groups.{group}")
+            raise InvalidInput(
+                f"Cluster {self.name!r} can't have {n} workers{where}.",
                 given=n,
-                allowed=f"0 to {self.descriptor.max_workers}, its max_workers",
-                advice=f"ask for fewer, or raise max_workers in [cluster] and run: terradask apply {self.name}",
+                allowed=f"0 to {most}, its max_workers",
+                advice=f"ask for fewer, or raise max_workers in [{table}] and run: terradask apply {self.name}",
             )
 
     def _claim(self, run: Run) -> bool:

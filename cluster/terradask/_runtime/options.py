@@ -19,6 +19,7 @@ STRUCTURE = {
     "scheduler_cpu": "scheduler_cpu",
     "scheduler_memory": "scheduler_memory",
     "scheduler_gpu": "scheduler_gpu",
+    "worker_groups": "worker_groups",
     "worker_vm_types": "worker_vm_types",
     "worker_cpu": "worker_cpu",
     "worker_memory": "worker_memory",
@@ -145,6 +146,15 @@ def _as_setting(value: Any) -> Any:
         # As people write it, and as it stands in settings: distributed.Nanny.
         return f"{package}.{name}"
     return f"{value.__module__}.{value.__qualname__}"
+
+
+def structure_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of a cluster without what its groups of workers start with, which is a run's."""
+    groups = settings.get("worker_groups")
+    if groups is None:
+        return dict(settings)
+    fixed = {name: {k: v for k, v in group.items() if k != "n_workers"} for name, group in groups.items()}
+    return {**settings, "worker_groups": fixed}
 
 
 def check_same_structure(cluster: str, wanted: Mapping[str, Any], deployed: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from terradask.cost.component import Component
 from terradask.cost.estimate import Market
 from terradask.cost.plan_resources import PlannedResource, PlannedStack
 from terradask.cost.prices import PriceKey
+from terradask_modules.names import WORKER_GROUP
 
 _MARKETS: tuple[Market, ...] = ("on-demand", "spot")
 
@@ -154,11 +155,14 @@ def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
     if role == "scheduler":
         desired = 1
     elif role == "worker":
-        # All workers start in the group that is asked first: spot before on demand.
-        workers = [listed for listed, entry in entries.items() if entry.get("role") == "worker"]
+        # All workers of a group start on the market that is asked first: spot before on demand.
+        mine = entries[name].get("worker_group", WORKER_GROUP)
+        workers = [
+            listed for listed, entry in entries.items() if entry.get("role") == "worker" and entry.get("worker_group", WORKER_GROUP) == mine
+        ]
         first = min(workers, key=lambda listed: entries[listed].get("market") != "spot")
         settings = stack.descriptor.get("settings") or {}
-        n_workers = settings.get("n_workers")
+        n_workers = (settings if mine == WORKER_GROUP else settings["worker_groups"][mine]).get("n_workers")
         desired = 0 if name != first else DEFAULT_WORKERS if n_workers is None else int(n_workers)
     else:
         desired = int(group.values.get("desired_capacity") or group.values.get("min_size") or 0)
