@@ -162,8 +162,11 @@ def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
         ]
         first = min(workers, key=lambda listed: entries[listed].get("market") != "spot")
         settings = stack.descriptor.get("settings") or {}
-        n_workers = (settings if mine == WORKER_GROUP else settings["worker_groups"][mine]).get("n_workers")
-        desired = 0 if name != first else DEFAULT_WORKERS if n_workers is None else int(n_workers)
+        if mine == WORKER_GROUP:
+            n_workers, default = settings.get("n_workers"), DEFAULT_WORKERS
+        else:
+            n_workers, default = (settings.get("worker_groups") or {}).get(mine, {}).get("n_workers"), 0
+        desired = 0 if name != first else default if n_workers is None else int(n_workers)
     else:
         desired = int(group.values.get("desired_capacity") or group.values.get("min_size") or 0)
     return _Sizes(min(desired, maximum), maximum)
