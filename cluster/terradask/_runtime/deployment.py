@@ -148,7 +148,8 @@ class Deployment:
         Parameters
         ----------
         n_workers
-            Workers to start with; as the cluster's settings say where left out, and 4 where they say nothing.
+            Workers to start with, of the group that every cluster has; as the cluster's settings say where left out, and 4 where they say
+            nothing.
         environ
             Environment variables for the scheduler and the workers; as in the settings where left out.
         software

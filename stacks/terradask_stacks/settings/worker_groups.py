@@ -43,7 +43,7 @@ Resources = dict[Annotated[str, AfterValidator(_resource_name)], Annotated[float
 
 
 class WorkerGroupSettings(Section):
-    """A group of workers with machines of its own: nothing that the cluster asks of its other workers' machines counts for it."""
+    """A group of workers with machines of its own, whatever the cluster asks of its other workers' machines."""
 
     cpu: Cores = Field(default=None, description="Cores of an instance, as worker_cpu.")
     memory: Memory = Field(default=None, description="Memory of an instance, as worker_memory.")
