@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,15 +23,18 @@ from terradask._runtime.documents import Descriptor
 from terradask._runtime.group_cluster import GroupCluster
 from terradask._runtime.host_workers import counting_hosts
 from terradask._runtime.mirrored_cluster import WorkerGroupState
+from terradask._runtime.numbers_of_workers import numbers_at_start
 from terradask._runtime.options import check_same_structure, structure_of
 from terradask._runtime.scaling import Group, Member
 from terradask._runtime.workers import Workers
 from terradask.errors import ArgumentCombination, InvalidInput
+from terradask_modules.policies import PolicyScope, host_statements
 from terradask_stacks.errors import LockError, SettingsError
 from terradask_stacks.groups import groups_of
 from terradask_stacks.loading import load_settings
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings, Settings
+from terradask_stacks.settings.worker_groups import MOST_GROUPS
 
 START = datetime.datetime(2026, 11, 20, tzinfo=datetime.UTC)
 GPU = {"gpu": 1, "n_workers": 2, "max_workers": 5, "resources": {"GPU": 1}}
@@ -176,6 +181,29 @@ def deployment() -> Deployment:
     found = Deployment(SimpleNamespace(), "b", "etl")  # type: ignore[arg-type]
     found._descriptor = descriptor()
     return found
+
+
+def test_groups_start_with_what_is_asked_else_as_the_settings_say() -> None:
+    found = descriptor(gpu=GPU, big={})
+    assert numbers_at_start(found, None, {}) == {"workers": 1, "big": 0, "gpu": 2}
+    assert numbers_at_start(found, 0, {"gpu": 5}) == {"workers": 0, "big": 0, "gpu": 5}
+    assert numbers_at_start(replace(found, settings={**found.settings, "n_workers": None}), None, {})["workers"] == 4
+    with pytest.raises(InvalidInput, match="no group of workers 'tpu'"):
+        numbers_at_start(found, None, {"tpu": 1})
+
+
+def test_the_role_of_an_isolated_cluster_can_name_all_groups() -> None:
+    keys = [f"{'g' * 15}{number}{market}" for number in range(MOST_GROUPS) for market in ("", "-spot")]
+    where = PolicyScope(
+        partition="aws-us-gov",
+        region="us-gov-west-1",
+        account="123456789012",
+        workspace="w" * 20,
+        cluster="c" * 32,
+        groups=["scheduler", "workers", "workers-spot", *keys],
+    )
+    # AWS's limit for what is written into a role, without blanks.
+    assert len(json.dumps(host_statements(where, "scheduler"), separators=(",", ":"))) < 10_240
 
 
 @pytest.mark.parametrize(

@@ -20,16 +20,15 @@ from terradask._runtime.dask_config import portable_config
 from terradask._runtime.delivery import check_scheduler_launches
 from terradask._runtime.documents import Descriptor, HostReport, Run
 from terradask._runtime.groups import Groups
+from terradask._runtime.numbers_of_workers import check_workers, numbers_at_start
 from terradask._runtime.objects import CLOSING, DESCRIPTOR, RUN, SOFTWARE, ClusterObjects, write_secret
 from terradask._runtime.software import SoftwareLock, lock_software
 from terradask._runtime.status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
-from terradask.errors import ClusterNotFound, ClusterStopped, InvalidInput
+from terradask.errors import ClusterNotFound, ClusterStopped
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
-
-DEFAULT_WORKERS = 4
 
 #: Groups are looked at this often while they empty, which takes AWS a minute or so.
 _EMPTY_POLL_SECONDS = 0.5
@@ -173,11 +172,7 @@ class Deployment:
         """
         descriptor = self.descriptor
         settings = descriptor.settings
-        numbers = {name: _first(descriptor.workers_at_start(name), 0) for name in descriptor.worker_groups} | dict(group_workers or {})
-        default = min(DEFAULT_WORKERS, descriptor.most_workers(WORKER_GROUP))
-        numbers[WORKER_GROUP] = _first(n_workers, descriptor.workers_at_start(WORKER_GROUP), default)
-        for name, n in numbers.items():
-            self.check_workers(n, name)
+        numbers = numbers_at_start(descriptor, n_workers, group_workers or {})
         lock = lock_software(_first(software, settings["software"]))
         run = Run(
             run_id=_run_id(),
@@ -340,25 +335,7 @@ class Deployment:
         InvalidInput
             Naming the setting to change, or the groups that there are.
         """
-        known = self.descriptor.worker_groups
-        if group not in known:
-            raise InvalidInput(
-                f"Cluster {self.name!r} has no group of workers {group!r}.",
-                given=group,
-                allowed=", ".join(known),
-                advice=f"add it to worker_groups in [cluster] and run: terradask apply {self.name}",
-            )
-        most = self.descriptor.most_workers(group)
-        if isinstance(n, bool) or not isinstance(n, int):
-            raise InvalidInput("A cluster is scaled to a whole number of workers.", given=n, allowed="0 or more")
-        if not 0 <= n <= most:
-            where, table = ("", "cluster") if group == WORKER_GROUP else (f" in its group {group!r}", f"cluster.worker_groups.{group}")
-            raise InvalidInput(
-                f"Cluster {self.name!r} can't have {n} workers{where}.",
-                given=n,
-                allowed=f"0 to {most}, its max_workers",
-                advice=f"ask for fewer, or raise max_workers in [{table}] and run: terradask apply {self.name}",
-            )
+        check_workers(self.descriptor, n, group)
 
     def _claim(self, run: Run) -> bool:
         if self.objects.claim(RUN, run.to_document()):

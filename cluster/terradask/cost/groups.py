@@ -145,7 +145,7 @@ def _types(group: PlannedResource, launch: HostLaunch) -> tuple[str, ...]:
 
 def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
     """Return the number that starting the cluster raises the group to, and the most that it may have."""
-    from terradask._runtime.deployment import DEFAULT_WORKERS
+    from terradask._runtime.numbers_of_workers import DEFAULT_WORKERS
 
     maximum = int(group.values.get("max_size") or 0)
     groups = stack.descriptor.get("groups") or {}

@@ -16,8 +16,8 @@ from terradask_stacks.settings.hardware import Cores, Gpus, GpuType, Memory
 
 _RESOURCE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
-#: A cluster's groups are read in one call, and each is a group of AWS's for every market.
-MOST_GROUPS = 10
+#: The role of an isolated cluster's scheduler names every Auto Scaling group, and AWS limits its policy's length.
+MOST_GROUPS = 8
 
 
 def _group_name(name: str) -> str:
