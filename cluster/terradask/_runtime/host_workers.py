@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 
@@ -94,16 +94,16 @@ def counting_hosts(
 
     class AdaptiveHosts(adaptive):  # type: ignore[misc]  # the base is the caller's
         @property
-        def plan(self) -> Set[str]:
-            return self._scaled().plan
+        def plan(self) -> set[str]:
+            return set(self._scaled().plan)
 
         @property
-        def requested(self) -> Set[str]:
-            return self._scaled().requested
+        def requested(self) -> set[str]:
+            return set(self._scaled().requested)
 
         @property
-        def observed(self) -> Set[str]:
-            return self._scaled().observed
+        def observed(self) -> set[str]:
+            return set(self._scaled().observed)
 
         async def target(self) -> int:
             workers = int(await super().target()) - sum(map(is_extra, self.cluster.worker_names()))
