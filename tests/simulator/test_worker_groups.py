@@ -32,6 +32,9 @@ def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(
         assert "workers=2/2 (workers: 1/1, gpu: 1/1)" in repr(cluster)
         assert {client.submit(where, n, resources={"GPU": 1}, pure=False).result() for n in range(4)} == {of_gpu}
 
+        with Cluster("mixed", worker_groups={"gpu": {"max_workers": 2}}) as second:
+            assert (second.origin, second.worker_groups["gpu"].requested) == ("attached", {of_gpu})
+
         cluster.scale(0)
         eventually(lambda: numbers(cluster) == {"workers": 0, "gpu": 1} and cluster.plan == cluster.observed == {of_gpu})
         waits = client.submit(where, resources={"CPU": 1})

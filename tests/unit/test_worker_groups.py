@@ -24,7 +24,7 @@ from terradask._runtime.group_cluster import GroupCluster
 from terradask._runtime.host_workers import counting_hosts
 from terradask._runtime.mirrored_cluster import WorkerGroupState
 from terradask._runtime.numbers_of_workers import numbers_at_start
-from terradask._runtime.options import check_same_structure, structure_of
+from terradask._runtime.options import check_same_structure, structure_given
 from terradask._runtime.scaling import Group, Member
 from terradask._runtime.workers import Workers
 from terradask.errors import ArgumentCombination, InvalidInput
@@ -224,13 +224,25 @@ def test_numbers_that_a_group_can_not_have_are_refused(n: Any, group: str, told:
     assert told in str(caught.value)
 
 
-def test_how_many_a_group_starts_with_is_no_structure() -> None:
-    deployed = descriptor().settings
-    asked = {"worker_groups": {"gpu": deployed["worker_groups"]["gpu"] | {"n_workers": 4}}}
-    check_same_structure("etl", structure_of(asked), structure_of(deployed))
-    asked["worker_groups"]["gpu"]["max_workers"] = 6
-    with pytest.raises(InvalidInput, match="worker_groups"):
-        check_same_structure("etl", structure_of(asked), structure_of(deployed))
+@pytest.mark.parametrize(
+    ("table", "fits"),
+    [
+        ({"gpu": {"n_workers": 4}}, True),
+        ({"gpu": {"gpu": True, "resources": {"GPU": 1}}}, True),
+        ({}, True),
+        ({"gpu": {"max_workers": 6}}, False),
+        ({"tpu": {}}, False),
+    ],
+)
+def test_only_what_is_said_of_a_deployed_group_has_to_be_so(table: dict[str, Any], fits: bool) -> None:
+    given = {"worker_groups": table}
+    asked = ClusterSettings.model_validate(given).model_dump(mode="json")
+    both = structure_given(asked, given), structure_given(descriptor().settings, given)
+    if fits:
+        check_same_structure("etl", *both)
+    else:
+        with pytest.raises(InvalidInput, match="worker_groups"):
+            check_same_structure("etl", *both)
 
 
 # ---- scaling --------------------------------------------------------------------------------------------------------

@@ -148,13 +148,25 @@ def _as_setting(value: Any) -> Any:
     return f"{value.__module__}.{value.__qualname__}"
 
 
-def structure_of(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings of a cluster without what its groups of workers start with, which is a run's."""
-    groups = settings.get("worker_groups")
-    if groups is None:
-        return dict(settings)
-    fixed = {name: {k: v for k, v in group.items() if k != "n_workers"} for name, group in groups.items()}
-    return {**settings, "worker_groups": fixed}
+def structure_given(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a cluster's settings that structural arguments speak of; of groups of workers what their tables speak of.
+
+    Parameters
+    ----------
+    settings
+        Settings, complete.
+    given
+        The arguments. How many workers a group starts with is no structure.
+    """
+    found = {name: settings[name] for name in given if name in settings}
+    if "worker_groups" in found:
+        tables, groups = given["worker_groups"], found["worker_groups"]
+        found["worker_groups"] = {
+            name: {key: groups[name][key] for key in table if key in groups[name] and key != "n_workers"}
+            for name, table in tables.items()
+            if name in groups
+        }
+    return found
 
 
 def check_same_structure(cluster: str, wanted: Mapping[str, Any], deployed: Mapping[str, Any]) -> None:
