@@ -102,7 +102,10 @@ def worker_document(
     scheduler: Mapping[str, Any],
     keys: KeyFiles,
 ) -> dict[str, Any]:
-    """Return how to start the host's workers: named like their instance, together as large as the machine unless options say otherwise."""
+    """Return how to start the host's workers: named like their instance, together as large as the machine unless options say otherwise.
+
+    Each of them has the resources of the host's group.
+    """
     wanted = cluster["worker"]
     names = worker_names(identity.instance_id, wanted.get("workers_per_host", 1))
     size = {
@@ -110,6 +113,9 @@ def worker_document(
         "memory_limit": worker_memory_limit_bytes(config.memory_bytes) // len(names),
     }
     arguments = _worker_arguments(config, identity) | size | wanted["options"]
+    of_group = cluster["groups"][identity.group].get("resources") or {}
+    if of_group:
+        arguments["resources"] = {**(wanted["options"].get("resources") or {}), **of_group}
     return _workers(wanted, scheduler, keys, [{"name": name, **arguments} for name in names])
 
 

@@ -23,6 +23,10 @@ ROLES = ("scheduler", "worker")
 SCHEDULER_GROUP = "scheduler"
 WORKER_GROUP = "workers"
 
+#: Groups of workers that have names. Without hyphens: a group of AWS's is then named like no other cluster's.
+WORKER_GROUP_PATTERN = r"^[a-z][a-z0-9]{0,15}$"
+WORKER_GROUPS_RESERVED = (SCHEDULER_GROUP, "schedulers", "worker", WORKER_GROUP, "spot")
+
 WORKSPACE_KEY = "workspace.json"
 
 #: IAM's limit of 64 (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html), less the longest prefix, 24.

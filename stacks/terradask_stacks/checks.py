@@ -145,7 +145,7 @@ def check_capacity(network: NetworkSettings, lock: NetworkLock | None, max_worke
     lock
         The network's locked answers, where they are at hand: a network without zones holds no worker.
     max_workers
-        Most workers that the cluster may have. A cluster lies in one zone, so one subnet has to hold them all.
+        Most workers that the cluster may have, in all groups together. A cluster lies in one zone, so one subnet has to hold them all.
 
     Raises
     ------

@@ -50,8 +50,9 @@ class ClusterStack(TerraformStack):
     It learns the baseline from ``workspace.json`` in the workspace's bucket when it is planned, and refers to launch templates
     by their version numbers: upgrading the network replaces no running host.
 
-    Resources created: an Auto Scaling group for the scheduler and one for each market of workers, all at zero; a secret without a value;
-    ``cluster.json`` in the bucket; launch templates, where it has disks of its own. In an isolating workspace besides: the resources of
+    Resources created: an Auto Scaling group for the scheduler and one for each market of each group of workers, all at zero; a secret
+    without a value; ``cluster.json`` in the bucket; launch templates, where it has disks of its own. In an isolating workspace besides:
+    the resources of
     :class:`terradask_modules.identity.Identity`, :class:`~terradask_modules.cluster_firewall.ClusterFirewall` and
     :class:`~terradask_modules.launch_templates.Templates`. A stopped cluster costs its secret alone.
 
@@ -236,6 +237,7 @@ class ClusterStack(TerraformStack):
                     "role": group.role,
                     "max_size": group.max_size,
                     "market": group.market,
+                    **({"worker_group": group.worker_group, "resources": dict(group.resources)} if group.role == "worker" else {}),
                 }
                 for group in self._groups
             },

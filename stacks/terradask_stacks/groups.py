@@ -1,12 +1,13 @@
-"""Which Auto Scaling groups a cluster has: its scheduler's, and one for each market of its workers. Pure."""
+"""Which groups of workers a cluster has, and which Auto Scaling groups: its scheduler's, and one for each market of each. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP, market_group
+from terradask_stacks.errors import LockError
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings
 
@@ -21,8 +22,35 @@ MARKETS_OF_POLICY: Mapping[str, tuple[Market, ...]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkerGroup:
+    """One group of workers: what people scale, whatever Auto Scaling groups it takes.
+
+    Parameters
+    ----------
+    name
+        ``workers``, or the name that it has in the settings.
+    max_workers
+        Most hosts that it may ever have.
+    spot_policy
+        As of the settings.
+    resources
+        Dask's resources of each of its workers.
+    """
+
+    name: str
+    max_workers: int
+    spot_policy: str
+    resources: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def markets(self) -> tuple[Market, ...]:
+        """Where AWS is asked for its hosts, in order."""
+        return MARKETS_OF_POLICY[self.spot_policy]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClusterGroup:
-    """One group of a cluster.
+    """One Auto Scaling group of a cluster.
 
     Parameters
     ----------
@@ -36,6 +64,10 @@ class ClusterGroup:
         Types in order of preference.
     market
         Where AWS takes its instances from.
+    worker_group
+        The group of workers whose hosts these are; None for the scheduler's.
+    resources
+        Dask's resources of each worker on its hosts.
     """
 
     key: str
@@ -43,10 +75,30 @@ class ClusterGroup:
     max_size: int
     instance_types: tuple[str, ...]
     market: Market = "on-demand"
+    worker_group: str | None = None
+    resources: Mapping[str, float] = field(default_factory=dict)
+
+
+def worker_groups_of(cluster: ClusterSettings) -> tuple[WorkerGroup, ...]:
+    """Return a cluster's groups of workers: first the one that is always there, then those with names, by name.
+
+    Parameters
+    ----------
+    cluster
+        The cluster's settings.
+    """
+    always = WorkerGroup(name=WORKER_GROUP, max_workers=cluster.max_workers, spot_policy=cluster.spot_policy)
+    named = [
+        WorkerGroup(
+            name=name, max_workers=group.max_workers, spot_policy=group.spot_policy or cluster.spot_policy, resources=group.resources
+        )
+        for name, group in sorted(cluster.worker_groups.items())
+    ]
+    return (always, *named)
 
 
 def groups_of(cluster: ClusterSettings, lock: ClusterLock) -> tuple[ClusterGroup, ...]:
-    """Return the groups of a cluster, the scheduler's first.
+    """Return the Auto Scaling groups of a cluster, the scheduler's first.
 
     Parameters
     ----------
@@ -54,17 +106,38 @@ def groups_of(cluster: ClusterSettings, lock: ClusterLock) -> tuple[ClusterGroup
         The cluster's settings.
     lock
         Its locked answers.
+
+    Raises
+    ------
+    LockError
+        If they lack the types of a group.
     """
     scheduler = ClusterGroup(key=SCHEDULER_GROUP, role="scheduler", max_size=1, instance_types=tuple(lock.scheduler_instance_types))
     workers = [
         ClusterGroup(
-            key=market_group(WORKER_GROUP, market),
+            key=market_group(group.name, market),
             role="worker",
-            # Either may have to hold them all.
-            max_size=cluster.max_workers,
-            instance_types=tuple(lock.worker_instance_types),
+            # Either market may have to give them all.
+            max_size=group.max_workers,
+            instance_types=_types(lock, group.name),
             market=market,
+            worker_group=group.name,
+            resources=group.resources,
         )
-        for market in MARKETS_OF_POLICY[cluster.spot_policy]
+        for group in worker_groups_of(cluster)
+        for market in group.markets
     ]
     return (scheduler, *workers)
+
+
+def _types(lock: ClusterLock, group: str) -> tuple[str, ...]:
+    if group == WORKER_GROUP:
+        return tuple(lock.worker_instance_types)
+    if group not in lock.group_instance_types:
+        raise LockError(
+            "the locked answers lack the instance types of a group of workers",
+            given=group,
+            allowed=", ".join(sorted(lock.group_instance_types)) or None,
+            advice="terradask plan NAME finds and writes them",
+        )
+    return tuple(lock.group_instance_types[group])

@@ -11,13 +11,16 @@ from pydantic.fields import FieldInfo
 from terradask_stacks.errors import Finding
 from terradask_stacks.findings import nearest
 from terradask_stacks.settings import ClusterSettings, Settings
-from terradask_stacks.settings.hardware import EXCLUDED_BY
+from terradask_stacks.settings.hardware import EXCLUDED_BY, EXCLUDED_BY_IN_GROUP
 
 PREFIX = "TERRADASK_"
 _RESERVED_PREFIXES = ("TERRADASK_HOST_", "TERRADASK_SIM_")
 
 #: The section of declared clusters: a table of tables, each with the settings of ``[cluster]``.
 DECLARED = "clusters"
+
+#: The setting of groups of workers: a table of tables too.
+_GROUPS = "worker_groups"
 
 Origin = Callable[[str], str]
 
@@ -77,7 +80,7 @@ class Layers:
                 self._add_declared(content, origin)
             else:
                 target = self._above if above_declared and section == "cluster" else self._values.setdefault(section, {})
-                _take_back(target, content)
+                _take_back(target, content, EXCLUDED_BY)
                 for key, value in content.items():
                     self._set(target, section, key, value, origin)
 
@@ -94,7 +97,7 @@ class Layers:
             said.setdefault(section, {})[key] = (variable, _parse(text, _fields_of(section)[key]))
         for section, content in said.items():
             target = self._values.setdefault(section, {})
-            _take_back(target, content)
+            _take_back(target, content, EXCLUDED_BY)
             for key, (variable, value) in content.items():
                 self._set(target, section, key, value, _always(variable))
 
@@ -115,10 +118,11 @@ class Layers:
             self._unknown(origin(name), f"[{section}] has no setting {key!r}", key, elsewhere or list(fields), value)
             return
         present = target.get(key)
-        target[key] = _merged(present, value) if isinstance(present, Mapping) and isinstance(value, Mapping) else value
+        target[key] = _merged(present, value, key) if isinstance(present, Mapping) and isinstance(value, Mapping) else value
         self.origins[name] = origin(name)
         if isinstance(value, Mapping):
-            self.origins.update({f"{name}.{item}": origin(name) for item in value})
+            tables = key == _GROUPS
+            self.origins.update({f"{name}.{item}": origin(f"{name}.{item}" if tables else name) for item in value})
 
     def _inherit_origins(self, name: str, own: Mapping[str, Any]) -> None:
         """Note where the values came from that a declared cluster has of ``[cluster]``."""
@@ -151,20 +155,24 @@ def _always(origin: str) -> Origin:
     return lambda _name: origin
 
 
-def _take_back(below: dict[str, Any], above: Mapping[str, Any]) -> None:
+def _take_back(below: dict[str, Any], above: Mapping[str, Any], excluded_by: Mapping[str, tuple[str, ...]]) -> None:
     """Remove what a layer excludes and doesn't say itself: whoever asks for cores doesn't mean the types that were named before."""
     for said, value in above.items():
-        for excluded in EXCLUDED_BY.get(said, ()) if value is not None else ():
+        for excluded in excluded_by.get(said, ()) if value is not None else ():
             if excluded not in above:
                 below.pop(excluded, None)
 
 
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any], *inside: str) -> dict[str, Any]:
+    """Lay one table over another, key by key; `inside` are the keys under which it stands in a cluster's table."""
     result = dict(below)
-    _take_back(result, above)
+    if not inside:
+        _take_back(result, above, EXCLUDED_BY)
+    elif len(inside) == 2 and inside[0] == _GROUPS:
+        _take_back(result, above, EXCLUDED_BY_IN_GROUP)
     for key, value in above.items():
         old = result.get(key)
-        result[key] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        result[key] = _merged(old, value, *inside, key) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
     return result
 
 
@@ -204,7 +212,11 @@ def with_underscores(config: Mapping[str, Any]) -> dict[str, Any]:
         return str(name).replace("-", "_")
 
     def table(content: Any) -> Any:
-        return {plain(key): value for key, value in content.items()} if isinstance(content, Mapping) else content
+        if not isinstance(content, Mapping):
+            return content
+        written = {plain(key): value for key, value in content.items()}
+        groups = written.get(_GROUPS)
+        return {**written, _GROUPS: {name: table(own) for name, own in groups.items()}} if isinstance(groups, Mapping) else written
 
     return {
         # Names of declared clusters may have hyphens, and keep them.

@@ -42,6 +42,7 @@ class ClusterLock(_Model):
     architecture: str = Field(default="x86_64", description="Processor architecture of all hosts.")
     scheduler_instance_types: list[str] = Field(min_length=1, description="Types of the scheduler's group, in order.")
     worker_instance_types: list[str] = Field(min_length=1, description="Types of the workers' group, in order.")
+    group_instance_types: dict[str, list[str]] = Field(default={}, description="Group of workers that has a name -> its types, in order.")
     asked: dict[str, dict[str, Any]] | None = Field(
         default=None, description="Group -> what was asked of its machines. None: an older lock, of types by name or the default."
     )

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from terradask_stacks.layers import DECLARED
-from terradask_stacks.settings import IngressRule, Settings, Waiver
+from terradask_stacks.settings import IngressRule, Settings, Waiver, WorkerGroupSettings
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 
 _EXAMPLES: dict[str, str] = {
@@ -51,6 +51,7 @@ _EXAMPLES: dict[str, str] = {
     "cluster.scheduler_memory": '"8 GiB"',
     "cluster.scheduler_gpu": "0",
     "cluster.n_workers": "4",
+    "cluster.worker_groups": "{ gpu = { gpu = 1, n_workers = 2, resources = { GPU = 1 } } }",
     "cluster.zone_name": '"us-east-1a"',
     "cluster.worker_options": "{ nthreads = 4 }",
     "cluster.scheduler_options": "{ idle_timeout = '1 hour' }",
@@ -66,6 +67,7 @@ _TABLES: dict[str, type[BaseModel]] = {
     "`network.security_groups`": SecurityGroups,
     "`network.instance_profiles`": InstanceProfiles,
     "A waiver of `policy.waivers`": Waiver,
+    "A group of `cluster.worker_groups`": WorkerGroupSettings,
 }
 
 _HEADER = """\
@@ -88,7 +90,7 @@ Settings come from, each overriding the one before:
 4. `TERRADASK_<SECTION>__<KEY>` variables, such as `TERRADASK_CLUSTER__N_WORKERS=4`; values are JSON where they parse as JSON, else text,
 5. arguments of the call.
 
-Tables (`tags`, `environ`, the options) are merged key by key; everything else is replaced. Unknown keys are refused.
+Tables (`tags`, `environ`, the options, `worker_groups`) are merged key by key; everything else is replaced. Unknown keys are refused.
 Where instance types are named in one place and cores or memory asked for in a later one, the later one counts alone, and the other way
 round.
 """

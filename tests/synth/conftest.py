@@ -30,6 +30,7 @@ def lock_file(zones: dict[str, int] | None = None, cluster: ClusterSettings | No
                 zone="us-east-1a",
                 scheduler_instance_types=cluster.scheduler_vm_types or ["m6i.xlarge"],
                 worker_instance_types=cluster.worker_vm_types or ["m6i.xlarge"],
+                group_instance_types={name: group.vm_types or ["m6i.xlarge"] for name, group in cluster.worker_groups.items()},
             )
         },
     )

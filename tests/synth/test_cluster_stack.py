@@ -63,6 +63,22 @@ def test_workers_have_a_group_for_each_market(synth: Any, policy: str, markets: 
         assert {"key": "terradask:group", "value": key, "propagate_at_launch": True} in body["tag"]
 
 
+def test_a_group_of_workers_with_a_name_has_types_a_limit_and_markets_of_its_own(synth: Any) -> None:
+    gpu = {"vm_types": ["g4dn.xlarge"], "max_workers": 3, "spot_policy": "spot_with_fallback", "resources": {"GPU": 1}}
+    document = synth("etl", cluster={"worker_groups": {"gpu": gpu}})
+    entries = json.loads(document["resource"]["aws_s3_object"]["descriptor"]["content"])["groups"]
+
+    assert sorted(entries) == sorted(document["resource"]["aws_autoscaling_group"]) == ["gpu", "gpu-spot", "scheduler", "workers"]
+    assert (entries["workers"]["worker_group"], entries["workers"]["resources"]) == ("workers", {})
+    for key in ("gpu", "gpu-spot"):
+        body = group(document, key)
+        assert (body["name"], body["max_size"]) == (f"terradask-default-etl-{key}", 3)
+        assert body["mixed_instances_policy"]["launch_template"]["override"] == [{"instance_type": "g4dn.xlarge"}]
+        assert {"key": "terradask:group", "value": key, "propagate_at_launch": True} in body["tag"]
+        assert {"key": "terradask:role", "value": "worker", "propagate_at_launch": True} in body["tag"]
+        assert (entries[key]["role"], entries[key]["worker_group"], entries[key]["resources"]) == ("worker", "gpu", {"GPU": 1.0})
+
+
 def test_instances_learn_who_they_are_from_tags(cluster: Document) -> None:
     tags = {each["key"]: each["value"] for each in group(cluster, "workers")["tag"]}
 

@@ -117,10 +117,11 @@ def test_a_shared_role_takes_the_same_actions(role: str) -> None:
 
 def test_a_role_may_move_its_clusters_groups_each_by_name(synth: Any) -> None:
     begins = "arn:aws:autoscaling:us-east-1:123456789012:autoScalingGroup:*:autoScalingGroupName/terradask-default-etl-"
-    resources = synth("etl", workspace={"isolation": "cluster"}, cluster={"spot_policy": "spot_with_fallback"})["resource"]
+    settings = {"spot_policy": "spot_with_fallback", "worker_groups": {"gpu": {"spot_policy": "spot"}}}
+    resources = synth("etl", workspace={"isolation": "cluster"}, cluster=settings)["resource"]
     for role in ("scheduler", "worker"):
         policy = resources["aws_iam_role_policy"][role]["policy"]
-        assert all(f"{begins}{key}" in policy for key in ("scheduler", "workers", "workers-spot"))
+        assert all(f"{begins}{key}" in policy for key in ("scheduler", "workers", "workers-spot", "gpu-spot"))
         assert f"{begins}*" not in policy
     assert WHERE.group_arns == [f"{begins}scheduler", f"{begins}workers-spot"]
 

@@ -186,6 +186,20 @@ def test_with_a_fallback_workers_start_on_spot_and_each_market_has_its_limit():
     }
 
 
+@pytest.mark.parametrize(("given", "expected"), [({"n_workers": 2}, (2, 5)), ({}, (0, 5))])
+def test_a_group_of_workers_with_a_name_starts_with_its_own_number(given, expected):
+    plan = document("cluster")
+    descriptor = resource(plan, "aws_s3_object.descriptor")
+    content = json.loads(descriptor["content"])
+    content["groups"]["gpu"] = content["groups"]["workers"] | {"autoscaling_group": "etl-gpu", "worker_group": "gpu"}
+    content["settings"]["worker_groups"] = {"gpu": given}
+    descriptor["content"] = json.dumps(content)
+    policy = copy.deepcopy(resource(plan, "aws_autoscaling_group.workers")["mixed_instances_policy"])
+    added(plan, "aws_autoscaling_group", name="etl-gpu", max_size=5, mixed_instances_policy=policy)
+    assert sizes(workers(plan)) == {(4, 10)}
+    assert sizes(of(found(plan), "aws_autoscaling_group.more")) == {expected}
+
+
 def test_spot_without_a_zone_has_no_price():
     plan = document("cluster")
     resource(plan, "aws_s3_object.descriptor")["content"] = "{"

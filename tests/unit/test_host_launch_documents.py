@@ -42,6 +42,7 @@ def cluster(**options: Any) -> dict[str, Any]:
     return {
         "scheduler": {"class": "distributed.Scheduler", "options": options, "port": 8786, "dashboard_port": 8787},
         "worker": {"class": "distributed.Nanny", "options": options},
+        "groups": {"workers": {"role": "worker", "resources": {}}},
     }
 
 
@@ -56,6 +57,15 @@ def test_options_decide_what_the_host_leaves_open(tmp_path: Path) -> None:
     assert arguments["resources"] == {"GPU": 1}
     assert document["security"]["require_encryption"] is True
     assert json.loads(json.dumps(document)) == document
+
+
+def test_a_hosts_group_says_what_tasks_find_there(tmp_path: Path) -> None:
+    keys = write_keys(SECRET, "worker", tmp_path / "keys")
+    descriptor = cluster(resources={"slots": 2, "GPU": 4})
+    descriptor["groups"]["workers"]["resources"] = {"GPU": 1}
+    descriptor["worker"]["workers_per_host"] = 2
+    workers = worker_document(config(tmp_path), IDENTITY, descriptor, {"private_address": "tls://10.64.0.5:8786"}, keys)["workers"]
+    assert [worker["resources"] for worker in workers] == [{"slots": 2, "GPU": 1}] * 2
 
 
 @pytest.mark.parametrize(("count", "nthreads"), [(1, 8), (3, 2), (16, 1)])

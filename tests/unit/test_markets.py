@@ -13,8 +13,9 @@ from terradask._runtime import delivery as delivery_module
 from terradask._runtime.capacity import LaunchProblem
 from terradask._runtime.delivery import Delivery
 from terradask._runtime.markets import Debts, dearest_first, grown, lacking, moved_on, without_missing
+from terradask._runtime.pace import Pace
 from terradask._runtime.scaling import Group, Member, ProtectAndLower
-from terradask._runtime.workers import Pace, Workers
+from terradask._runtime.workers import Workers
 
 NAMES = ("workers-spot", "workers")
 NO_SPOT = LaunchProblem("UnfulfillableCapacity", "Unable to fulfill capacity")
@@ -180,7 +181,7 @@ async def call(function, *args):
 
 
 def workers_on(groups: FakeGroups) -> Workers:
-    return Workers(groups, NAMES, Delivery(groups, call, started_at=START, fallback_seconds=60), call)
+    return Workers(groups, {"workers": NAMES}, Delivery(groups, call, started_at=START, fallback_seconds=60), call)
 
 
 def test_what_spot_lacks_is_moved_on_demand_and_spot_is_asked_again_when_its_time_is_over(clock):
@@ -188,18 +189,19 @@ def test_what_spot_lacks_is_moved_on_demand_and_spot_is_asked_again_when_its_tim
     workers = workers_on(groups)
 
     async def main():
-        await workers.resize(10, None, [])
+        await workers.resize({"workers": 10}, None, [])
         assert groups.desired == {"workers-spot": 10, "workers": 0}
         clock.now = 2.0
         await workers.watch()
         assert groups.desired == {"workers-spot": 6, "workers": 4}
-        assert (len(workers.roster), workers.roster.pending, len(workers.members)) == (10, (), 10)
+        roster = workers.sets["workers"].roster
+        assert (len(roster), roster.pending, len(workers.members)) == (10, (), 10)
         # AWS has just said that it has none: nobody asks again, however much it might have now.
         groups.has["workers-spot"] = 100
-        await workers.resize(12, None, [])
+        await workers.resize({"workers": 12}, None, [])
         assert groups.desired == {"workers-spot": 6, "workers": 6}
         clock.now = 200.0
-        await workers.resize(14, None, [])
+        await workers.resize({"workers": 14}, None, [])
         assert groups.desired == {"workers-spot": 8, "workers": 6}
 
     asyncio.run(main())
@@ -211,7 +213,7 @@ def test_without_a_word_of_aws_it_is_waited_for_as_long_as_set(clock):
     workers = workers_on(groups)
 
     async def main():
-        await workers.resize(5, None, [])
+        await workers.resize({"workers": 5}, None, [])
         for now in (1.0, 30.0, 60.0):
             clock.now = now
             await workers.watch()
@@ -235,7 +237,7 @@ def test_who_may_not_read_activities_is_served_without_reasons(clock):
     workers = workers_on(groups)
 
     async def main():
-        await workers.resize(5, None, [])
+        await workers.resize({"workers": 5}, None, [])
         for now in (1.0, 62.0, 63.0):
             clock.now = now
             await workers.watch()
@@ -250,7 +252,7 @@ def test_what_nobody_has_is_told_once_no_more_comes(clock):
     workers = workers_on(groups)
 
     async def main():
-        await workers.resize(5, None, [])
+        await workers.resize({"workers": 5}, None, [])
         for now in (1.0, 2.0):
             clock.now = now
             await workers.watch()
@@ -272,7 +274,7 @@ def test_nothing_is_asked_while_nothing_is_missing_and_one_group_a_look_otherwis
         await workers.watch()
         assert groups.calls == {"describe": 1}
         assert workers.delivery.calls == 0
-        await workers.resize(5, None, [])
+        await workers.resize({"workers": 5}, None, [])
         before = groups.calls["failures"]
         await workers.watch()
         assert groups.calls["failures"] == before + 1
@@ -284,7 +286,7 @@ def test_nothing_is_asked_while_nothing_is_missing_and_one_group_a_look_otherwis
 def test_growing_takes_three_calls_at_any_size(clock):
     groups = FakeGroups(spot=1000)
     workers = workers_on(groups)
-    asyncio.run(workers.resize(90, None, []))
+    asyncio.run(workers.resize({"workers": 90}, None, []))
     assert groups.calls == {"describe": 2, "set": 1}
 
 
@@ -293,12 +295,12 @@ def test_who_is_on_demand_and_idle_leaves_first_and_nobody_else(clock):
     workers = workers_on(groups)
 
     async def main():
-        await workers.resize(6, None, [])
+        await workers.resize({"workers": 6}, None, [])
         clock.now = 1.0
         await workers.watch()
         spot, on_demand = list(groups.there["workers-spot"]), list(groups.there["workers"])
         scheduler = FakeScheduler([*spot, *on_demand], holding={on_demand[0]})
-        await workers.resize(3, scheduler, scheduler.names)
+        await workers.resize({"workers": 3}, scheduler, scheduler.names)
         assert set(scheduler.retired) == {on_demand[1], on_demand[2], spot[0]}
         assert groups.there == {"workers-spot": spot[1:], "workers": on_demand[:1]}
         assert groups.desired == {"workers-spot": 2, "workers": 1}

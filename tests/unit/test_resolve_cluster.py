@@ -199,3 +199,33 @@ def test_locks_from_before_asks_still_hold(asked: Asked):
 def test_all_zones_where_no_network_is_known(asked: Asked):
     found = find_hardware(ClusterSettings(worker_cpu=8), (), Aws("us-east-1"), progress=lambda _: None)
     assert found.zone in catalog().zones
+
+
+# ---- groups of workers ----------------------------------------------------------------------------------------------
+
+
+def test_each_group_has_types_of_its_own_and_the_scheduler_follows_the_one_without_a_name(asked: Asked):
+    groups = {"gpu": {"gpu": 1}, "big": {"vm_types": ["r6i.2xlarge"], "spot_policy": "spot"}}
+    lock = _resolve(worker_groups=groups)
+    assert lock.worker_instance_types == lock.scheduler_instance_types == list(DEFAULT_INSTANCE_TYPES)
+    assert lock.group_instance_types["big"] == ["r6i.2xlarge"]
+    assert all(catalog().types[name].gpus for name in lock.group_instance_types["gpu"])
+    assert lock.asked == {
+        "workers": {},
+        "scheduler": {},
+        "gpu": {"worker_groups.gpu.gpu": 1},
+        "big": {"worker_groups.big.vm_types": ["r6i.2xlarge"], "spot_policy": "spot"},
+    }
+    assert _resolve(lock, worker_groups=groups) is lock
+    assert _resolve(lock, worker_groups={"gpu": groups["gpu"]}).group_instance_types.keys() == {"gpu"}
+
+
+def test_types_with_gpus_in_a_group_with_a_name_take_no_catalog(asked: Asked):
+    _resolve(worker_groups={"gpu": {"vm_types": ["g4dn.xlarge"]}})
+    assert asked.calls == ["names"]
+
+
+def test_what_a_group_can_not_have_is_said_in_its_own_words(asked: Asked):
+    with pytest.raises(NoMatchingType) as caught:
+        _resolve(worker_groups={"big": {"memory": "32 GiB", "cpu": 1}})
+    assert "worker_groups.big.cpu=" in str(caught.value)

@@ -137,18 +137,20 @@ def cluster_needs(clusters: Mapping[str, ClusterSettings], types: GroupTypes, vc
     A group may launch any of its types: counted is the largest that a quota knows, for every one of its instances. With a fallback either
     market may have to give them all.
     """
-    from terradask_stacks.groups import MARKETS_OF_POLICY
+    from terradask_stacks.groups import worker_groups_of
 
     parts: dict[Quota, list[tuple[int, str]]] = {}
+    number = 0
     for name, cluster in sorted(clusters.items()):
+        of_workers = {group.name: (group.max_workers, group.markets) for group in worker_groups_of(cluster)}
+        number += 1 + sum(len(markets) for _, markets in of_workers.values())
         for group, names in sorted(types[name].items()):
-            count = 1 if group == SCHEDULER_GROUP else cluster.max_workers
-            for market in ("on-demand",) if group == SCHEDULER_GROUP else MARKETS_OF_POLICY[cluster.spot_policy]:
+            count, markets = (1, ("on-demand",)) if group == SCHEDULER_GROUP else of_workers[group]
+            for market in markets:
                 for quota, instance_type in _largest(names, vcpus, market).items():
                     why = f"{name} {market_group(group, market)}: {count} x {instance_type}"
                     parts.setdefault(quota, []).append((count * vcpus[instance_type], why))
     needs = [Need(quota, sum(amount for amount, _ in found), _join(why for _, why in found)) for quota, found in parts.items()]
-    number = sum(1 + len(MARKETS_OF_POLICY[cluster.spot_policy]) for cluster in clusters.values())
     groups = Need(GROUPS, number, f"one for the scheduler and each market of workers of {len(clusters)} clusters")
     return [*sorted(needs, key=lambda need: need.quota), groups]
 

@@ -117,7 +117,7 @@ def _address_findings(settings: Settings, subnet: Description, where: str, zone:
     needed = 1
     if role == "worker":
         clusters = [settings.cluster, *settings.clusters.values()]
-        needed = max((cluster.max_workers for cluster in clusters if cluster.zone_name in (None, zone)), default=0)
+        needed = max((cluster.most_hosts for cluster in clusters if cluster.zone_name in (None, zone)), default=0)
     free = subnet.get("AvailableIpAddressCount")
     if free is not None and free < needed:
         # Its own hosts may be among those that take addresses now.

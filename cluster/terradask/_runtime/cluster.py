@@ -43,6 +43,11 @@ class Cluster(ProvisionedCluster):
     workers_per_host
         Dask workers on each instance, which share its threads and its memory; 1 by default. `n_workers` and `scale` go on counting
         instances. `_n_worker_specs_per_host` is another name for it.
+    worker_groups
+        Groups of workers with machines of their own, by name: ``{"gpu": {"gpu": 1, "n_workers": 2, "resources": {"GPU": 1}}}``. Keys of
+        each are ``cpu``, ``memory``, ``gpu``, ``gpu_type``, ``vm_types``, ``n_workers`` (0 by default), ``max_workers`` (20),
+        ``spot_policy`` (the cluster's) and ``resources`` (Dask's, by which tasks find them). `n_workers`, `max_workers` and what asks
+        for workers' machines here are about the other workers.
     worker_vm_types, scheduler_vm_types
         Instance types, in order of preference. By default ``m6i.xlarge`` (4 vCPUs, 16 GiB) and its siblings, unless something is asked:
     worker_cpu, scheduler_cpu
@@ -135,8 +140,9 @@ class Cluster(ProvisionedCluster):
 
     Notes
     -----
-    Resources created: an Auto Scaling group for the scheduler and one for each market of workers, their instances, volumes and network
-    interfaces, a secret, and objects in the workspace bucket. All carry the tags ``terradask:workspace`` and ``terradask:cluster``.
+    Resources created: an Auto Scaling group for the scheduler and one for each market of each group of workers, their instances, volumes
+    and network interfaces, a secret, and objects in the workspace bucket. All carry the tags ``terradask:workspace`` and
+    ``terradask:cluster``.
 
     Permissions needed: those of `Deployment`, and ``autoscaling:CreateAutoScalingGroup``, ``DeleteAutoScalingGroup``,
     ``CreateOrUpdateTags``, ``secretsmanager:CreateSecret``, ``DeleteSecret``, ``TagResource`` for making a new one.
@@ -161,6 +167,7 @@ class Cluster(ProvisionedCluster):
         worker_class: str | type | None = None,
         worker_options: dict[str, Any] | None = None,
         workers_per_host: int | None = None,
+        worker_groups: Mapping[str, Mapping[str, Any]] | None = None,
         worker_vm_types: list[str] | None = None,
         worker_cpu: int | list[int] | Literal["*"] | None = None,
         worker_memory: int | str | list[int] | list[str] | None = None,
@@ -294,10 +301,10 @@ class Cluster(ProvisionedCluster):
             return f"Cluster({name!r}, {self.status.name})"
         infos = list(self.scheduler_info["workers"].values())
         threads = sum(w["nthreads"] for w in infos)
-        return (
-            f"Cluster({name!r}, {self.zone}, workers={len(self.observed)}/{len(self.plan)}, threads={threads}, "
-            f"dashboard={self.dashboard_link!r})"
-        )
+        groups = self.worker_groups
+        each = ", ".join(f"{name}: {len(group.observed)}/{len(group.plan)}" for name, group in groups.items()) if len(groups) > 1 else ""
+        workers = f"workers={len(self.observed)}/{len(self.plan)}" + (f" ({each})" if each else "")
+        return f"Cluster({name!r}, {self.zone}, {workers}, threads={threads}, dashboard={self.dashboard_link!r})"
 
     # ---- not built yet --------------------------------------------------------------------------------------------
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from terradask._runtime.capacity import CapacityMemory
@@ -90,19 +91,19 @@ class Delivery:
         owing = frozenset(self._debts.names)
         return owing & (self._memory.exhausted(now) | self._debts.late(now, self._fallback_seconds))
 
-    async def look(self, groups: Sequence[Group]) -> None:
+    async def look(self, chains: Collection[Sequence[Group]]) -> None:
         """Take note of how the groups are, and ask AWS about one of those that lack instances, if there is one.
 
         Parameters
         ----------
-        groups
-            The groups of workers, in the order in which AWS is asked for instances.
+        chains
+            For each group of workers its Auto Scaling groups, in the order in which AWS is asked for instances.
         """
-        self._debts.look(groups, time.monotonic())
+        self._debts.look(itertools.chain(*chains), time.monotonic())
         self.calls = 0
         if self.owing and self._may_ask:
             await self._ask(self._next())
-        self.shortfall = self._shortfall(groups)
+        self.shortfall = self._shortfall(chains)
 
     def _next(self) -> str:
         """Return the group that owes and was asked about the longest time ago."""
@@ -125,12 +126,15 @@ class Delivery:
             if at >= self._started_at:
                 self._memory.note(name, problem, now - (here - at).total_seconds())
 
-    def _shortfall(self, groups: Sequence[Group]) -> Shortfall | None:
-        last, now = groups[-1].name, time.monotonic()
-        if last not in self._debts.late(now, _SETTLED_SECONDS) or not self._memory.problems(last, now):
+    def _shortfall(self, chains: Collection[Sequence[Group]]) -> Shortfall | None:
+        now = time.monotonic()
+        late = self._debts.late(now, _SETTLED_SECONDS)
+        # What is asked for last is asked of no other group any more.
+        short = [chain for chain in chains if chain[-1].name in late and self._memory.problems(chain[-1].name, now)]
+        if not short:
             return None
         return Shortfall(
-            wanted=sum(group.desired for group in groups),
-            there=sum(len(group.active_ids) for group in groups),
-            problems={group.name: found for group in groups if (found := self._memory.problems(group.name, now))},
+            wanted=sum(group.desired for chain in chains for group in chain),
+            there=sum(len(group.active_ids) if chain in short else group.desired for chain in chains for group in chain),
+            problems={group.name: found for chain in short for group in chain if (found := self._memory.problems(group.name, now))},
         )

@@ -20,16 +20,15 @@ from terradask._runtime.dask_config import portable_config
 from terradask._runtime.delivery import check_scheduler_launches
 from terradask._runtime.documents import Descriptor, HostReport, Run
 from terradask._runtime.groups import Groups
+from terradask._runtime.numbers_of_workers import check_workers, numbers_at_start
 from terradask._runtime.objects import CLOSING, DESCRIPTOR, RUN, SOFTWARE, ClusterObjects, write_secret
 from terradask._runtime.software import SoftwareLock, lock_software
 from terradask._runtime.status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
-from terradask.errors import ClusterNotFound, ClusterStopped, InvalidInput
-from terradask_modules.names import SCHEDULER_GROUP
+from terradask.errors import ClusterNotFound, ClusterStopped
+from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
-
-DEFAULT_WORKERS = 4
 
 #: Groups are looked at this often while they empty, which takes AWS a minute or so.
 _EMPTY_POLL_SECONDS = 0.5
@@ -139,6 +138,7 @@ class Deployment:
         environ: Mapping[str, str] | None = None,
         software: list[str] | None = None,
         send_dask_config: bool | None = None,
+        group_workers: Mapping[str, int] | None = None,
     ) -> Run:
         """Start the cluster: make keys, describe the run, raise the groups.
 
@@ -147,13 +147,16 @@ class Deployment:
         Parameters
         ----------
         n_workers
-            Workers to start with; as the cluster's settings say where left out, and 4 where they say nothing.
+            Workers to start with, of the group that every cluster has; as the cluster's settings say where left out, and 4 where they say
+            nothing.
         environ
             Environment variables for the scheduler and the workers; as in the settings where left out.
         software
             Packages for the hosts besides Dask; as in the settings where left out.
         send_dask_config
             Whether hosts get a frozen copy of the caller's Dask configuration; as in the settings where left out.
+        group_workers
+            Group of workers that has a name -> workers to start it with; as the settings say for those that are left out.
 
         Returns
         -------
@@ -169,8 +172,7 @@ class Deployment:
         """
         descriptor = self.descriptor
         settings = descriptor.settings
-        n = _first(n_workers, settings.get("n_workers"), min(DEFAULT_WORKERS, descriptor.max_workers))
-        self.check_workers(n)
+        numbers = numbers_at_start(descriptor, n_workers, group_workers or {})
         lock = lock_software(_first(software, settings["software"]))
         run = Run(
             run_id=_run_id(),
@@ -179,7 +181,7 @@ class Deployment:
             secret_version_id=str(uuid.uuid4()),
             python=lock.python,
             packages=dict(lock.packages),
-            n_workers=n,
+            n_workers=sum(numbers.values()),
             environ=dict(_first(environ, settings["environ"])),
             dask_config=portable_config() if _first(send_dask_config, settings["send_dask_config"]) else {},
         )
@@ -191,7 +193,8 @@ class Deployment:
         self._prepare(run, lock)
         self.groups.set_desired(SCHEDULER_GROUP, 1)
         # Where AWS can't deliver there, whoever is attached moves the rest on.
-        self.groups.set_desired(descriptor.worker_groups[0], n)
+        for name, n in numbers.items():
+            self.groups.set_desired(descriptor.worker_groups[name][0], n)
         return run
 
     @_explained
@@ -317,21 +320,22 @@ class Deployment:
             check_launches=lambda: check_scheduler_launches(self.groups, self.descriptor, run),
         )
 
-    def check_workers(self, n: int) -> None:
-        """Refuse a number of workers that the group may not have, before any call.
+    def check_workers(self, n: int, group: str = WORKER_GROUP) -> None:
+        """Refuse a number of workers that a group of workers may not have, before any call.
+
+        Parameters
+        ----------
+        n
+            How many.
+        group
+            The group. By default the one that every cluster has.
 
         Raises
         ------
         InvalidInput
-            Naming the setting to change.
+            Naming the setting to change, or the groups that there are.
         """
-        if not 0 <= n <= self.descriptor.max_workers:
-            raise InvalidInput(
-                f"Cluster {self.name!r} can't have {n} workers.",
-                given=n,
-                allowed=f"0 to {self.descriptor.max_workers}, its max_workers",
-                advice=f"ask for fewer, or raise max_workers in [cluster] and run: terradask apply {self.name}",
-            )
+        check_workers(self.descriptor, n, group)
 
     def _claim(self, run: Run) -> bool:
         if self.objects.claim(RUN, run.to_document()):

@@ -11,6 +11,7 @@ from typing import Any
 
 from terradask._runtime.shortage import Pool
 from terradask.errors import TerradaskError
+from terradask_modules.names import WORKER_GROUP
 
 FORMAT = 1
 
@@ -46,12 +47,13 @@ def check_format(document: Mapping[str, Any], what: str, advice: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupEntry:
-    """One group of a cluster, as ``cluster.json`` tells it."""
+    """One Auto Scaling group of a cluster, as ``cluster.json`` tells it."""
 
     autoscaling_group: str
     role: str
     max_size: int
     market: str = "on-demand"
+    worker_group: str = WORKER_GROUP
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> GroupEntry:
@@ -98,20 +100,41 @@ class Descriptor:
         return {key: group.autoscaling_group for key, group in self.groups.items()}
 
     @property
-    def worker_groups(self) -> tuple[str, ...]:
-        """The cluster's own names of the groups of its workers, in the order in which AWS is asked: spot before on demand."""
+    def worker_groups(self) -> dict[str, tuple[str, ...]]:
+        """Group of workers -> the cluster's own names of its Auto Scaling groups, in the order in which AWS is asked.
+
+        The group that every cluster has comes first; spot comes before on demand.
+        """
         workers = [(key, group) for key, group in self.groups.items() if group.role == "worker"]
-        return tuple(key for key, group in sorted(workers, key=lambda entry: entry[1].market != "spot"))
+        names = sorted({group.worker_group for _, group in workers}, key=lambda name: (name != WORKER_GROUP, name))
+        ordered = sorted(workers, key=lambda entry: entry[1].market != "spot")
+        return {name: tuple(key for key, group in ordered if group.worker_group == name) for name in names}
 
     @property
     def pools(self) -> dict[str, Pool]:
-        """What the hosts of each group may be."""
-        return {key: Pool(self.zone, group.market, tuple(self.lock[f"{group.role}_instance_types"])) for key, group in self.groups.items()}
+        """What the hosts of each Auto Scaling group may be."""
+        return {key: self._pool(group) for key, group in self.groups.items()}
+
+    def _pool(self, group: GroupEntry) -> Pool:
+        if group.role == "worker" and group.worker_group != WORKER_GROUP:
+            types, settings = self.lock["group_instance_types"][group.worker_group], f"worker_groups.{group.worker_group}."
+        else:
+            types, settings = self.lock[f"{group.role}_instance_types"], f"{group.role}_"
+        return Pool(self.zone, group.market, tuple(types), settings)
+
+    def most_workers(self, group: str) -> int:
+        """Return how many workers a group of workers may have: any one of its Auto Scaling groups may have to hold them all."""
+        return max(self.groups[key].max_size for key in self.worker_groups[group])
 
     @property
     def max_workers(self) -> int:
-        """Most workers that the cluster may have: any one of its groups may have to hold them all."""
-        return max(self.groups[key].max_size for key in self.worker_groups)
+        """Most workers that the cluster may have, of all groups together."""
+        return sum(map(self.most_workers, self.worker_groups))
+
+    def workers_at_start(self, group: str) -> int | None:
+        """Return how many workers of a group the settings want at the start; None where they say nothing."""
+        number: int | None = (self.settings if group == WORKER_GROUP else self.settings["worker_groups"][group]).get("n_workers")
+        return number
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ def hardware_of(lock: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     dict
         Group -> ``types`` in order, ``asked`` and ``reason``; the last two are empty where an older terradask chose.
     """
-    types = {WORKER_GROUP: lock["worker_instance_types"], SCHEDULER_GROUP: lock["scheduler_instance_types"]}
+    named = lock.get("group_instance_types") or {}
+    types = {WORKER_GROUP: lock["worker_instance_types"], SCHEDULER_GROUP: lock["scheduler_instance_types"], **named}
     asked, reasons = lock.get("asked") or {}, lock.get("reasons") or {}
     return {group: {"types": names, "asked": asked.get(group, {}), "reason": reasons.get(group, "")} for group, names in types.items()}

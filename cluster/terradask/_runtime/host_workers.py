@@ -73,7 +73,9 @@ async def idle_hosts(scheduler: Any) -> set[str]:
     return {host_of(w["name"]) for w in workers} - busy
 
 
-def counting_hosts(adaptive: type[Adaptive], workers_per_host: int, *, extra_worker: bool = False) -> type[Adaptive]:
+def counting_hosts(
+    adaptive: type[Adaptive], workers_per_host: int, *, extra_worker: bool = False, group: str | None = None
+) -> type[Adaptive]:
     """Return an adaptive class that counts hosts where the scheduler tells of workers.
 
     Parameters
@@ -84,18 +86,34 @@ def counting_hosts(adaptive: type[Adaptive], workers_per_host: int, *, extra_wor
         How many workers a host has.
     extra_worker
         Whether there is a worker beside the scheduler. With none, and one worker a host, there is nothing to translate.
+    group
+        The group of workers that is scaled, where there are others.
     """
-    if workers_per_host == 1 and not extra_worker:
+    if workers_per_host == 1 and not extra_worker and group is None:
         return adaptive
 
     class AdaptiveHosts(adaptive):  # type: ignore[misc]  # the base is the caller's
+        @property
+        def plan(self) -> set[str]:
+            return set(self._scaled().plan)
+
+        @property
+        def requested(self) -> set[str]:
+            return set(self._scaled().requested)
+
+        @property
+        def observed(self) -> set[str]:
+            return set(self._scaled().observed)
+
         async def target(self) -> int:
             workers = int(await super().target()) - sum(map(is_extra, self.cluster.worker_names()))
-            hosts = len(self.cluster.observed)
-            if workers >= hosts * workers_per_host:
-                return math.ceil(workers / workers_per_host)
+            own, joined = self.observed, len(self.cluster.observed)
+            if workers >= joined * workers_per_host:
+                # What the others do needs no more hosts here.
+                return max(math.ceil(workers / workers_per_host) - (joined - len(own)), 0)
             # The scheduler found workers to close; a host goes only when all of its workers may.
-            return hosts - len(await hosts_to_close(self.scheduler, workers_per_host))
+            closable = await hosts_to_close(self.scheduler, workers_per_host)
+            return len(own) - (len(closable) if group is None else len(own.intersection(closable)))
 
         async def workers_to_close(self, target: int) -> list[str]:
             closable: list[str] = await self.cluster.workers_to_close(target)
@@ -104,6 +122,9 @@ def counting_hosts(adaptive: type[Adaptive], workers_per_host: int, *, extra_wor
         async def scale_down(self, workers: Iterable[str]) -> None:
             # Retires all workers of these hosts first.
             await self.cluster.scale_down(workers)
+
+        def _scaled(self) -> Any:
+            return self.cluster if group is None else self.cluster.worker_groups[group]
 
     AdaptiveHosts.__name__, AdaptiveHosts.__qualname__ = adaptive.__name__, adaptive.__qualname__
     return AdaptiveHosts

@@ -26,6 +26,7 @@ from terradask._runtime.sigterm import terminated_in_order
 from terradask._runtime.undo import end_cluster
 from terradask._runtime.widget import shown_in_notebook
 from terradask.errors import InvalidInput
+from terradask_modules.names import WORKER_GROUP
 
 logger = logging.getLogger("terradask")
 
@@ -176,7 +177,7 @@ class ProvisionedCluster(GroupCluster):
                 self._adapt_by_default()
 
     def _adapt_by_default(self) -> None:
-        most = self._deployed.attachment.descriptor.max_workers
+        most = self._deployed.attachment.descriptor.most_workers(WORKER_GROUP)
         self.adapt(minimum=min(ADAPTIVE_MINIMUM, most), maximum=min(ADAPTIVE_MAXIMUM, most))
 
     @property

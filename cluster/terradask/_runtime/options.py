@@ -19,6 +19,7 @@ STRUCTURE = {
     "scheduler_cpu": "scheduler_cpu",
     "scheduler_memory": "scheduler_memory",
     "scheduler_gpu": "scheduler_gpu",
+    "worker_groups": "worker_groups",
     "worker_vm_types": "worker_vm_types",
     "worker_cpu": "worker_cpu",
     "worker_memory": "worker_memory",
@@ -145,6 +146,27 @@ def _as_setting(value: Any) -> Any:
         # As people write it, and as it stands in settings: distributed.Nanny.
         return f"{package}.{name}"
     return f"{value.__module__}.{value.__qualname__}"
+
+
+def structure_given(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a cluster's settings that structural arguments speak of; of groups of workers what their tables speak of.
+
+    Parameters
+    ----------
+    settings
+        Settings, complete.
+    given
+        The arguments. How many workers a group starts with is no structure.
+    """
+    found = {name: settings[name] for name in given if name in settings}
+    if "worker_groups" in found:
+        tables, groups = given["worker_groups"], found["worker_groups"]
+        found["worker_groups"] = {
+            name: {key: groups[name][key] for key in table if key in groups[name] and key != "n_workers"}
+            for name, table in tables.items()
+            if name in groups
+        }
+    return found
 
 
 def check_same_structure(cluster: str, wanted: Mapping[str, Any], deployed: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from terradask._progress import Message, Progress, phase
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.deployment import Deployment
 from terradask._runtime.documents import HostReport
-from terradask._runtime.options import check_same_structure
+from terradask._runtime.options import check_same_structure, structure_given
 from terradask._runtime.sigterm import terminated_in_order
 from terradask._runtime.software import lock_software
 from terradask._runtime.undo import Origin, note_left_behind, note_taken_back, take_back
@@ -133,10 +133,10 @@ class Provisioner:
             deployment = self._deployment = Deployment(workspace.aws, workspace.bucket, request.name)
         asked = workspace.settings.cluster_named(request.name).model_dump(mode="json")
         if deployment.exists:
-            wanted = {name: asked[name] for name in request.structure}
             # A descriptor of another version may lack settings: then they had their defaults.
             defaults = ClusterSettings().model_dump(mode="json")
-            check_same_structure(request.name, wanted, {**defaults, **deployment.descriptor.settings})
+            deployed = {**defaults, **deployment.descriptor.settings}
+            check_same_structure(request.name, *(structure_given(each, request.structure) for each in (asked, deployed)))
         elif request.attach_only:
             raise ClusterNotFound(
                 f"There is no cluster {request.name!r} in workspace {workspace.settings.workspace.name!r}.",
@@ -196,6 +196,11 @@ class Provisioner:
                 environ=settings["environ"],
                 software=settings["software"],
                 send_dask_config=settings["send_dask_config"],
+                group_workers={
+                    name: group["n_workers"]
+                    for name, group in self._request.structure.get("worker_groups", {}).items()
+                    if "n_workers" in group
+                },
             )
         if self._origin == "started" and run.run_id != deployment.started_run_id:
             # Somebody else was faster: the run is theirs, and not ours to stop.

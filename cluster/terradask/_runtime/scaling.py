@@ -123,9 +123,12 @@ class Roster:
         Instance ids that exist already.
     desired
         How many workers should exist; where it is more than `members`, the rest is pending.
+    label
+        What stands in the names of pending workers, where a cluster has several plans.
     """
 
-    def __init__(self, members: Iterable[str] = (), desired: int | None = None) -> None:
+    def __init__(self, members: Iterable[str] = (), desired: int | None = None, *, label: str = "") -> None:
+        self._prefix = f"{PENDING_PREFIX}{label}-" if label else PENDING_PREFIX
         self._names: dict[str, None] = dict.fromkeys(members)
         self._serial = 0
         if desired is not None:
@@ -156,7 +159,7 @@ class Roster:
         """Add pending workers until there are `n`."""
         while len(self._names) < n:
             self._serial += 1
-            self._names[f"{PENDING_PREFIX}{self._serial}"] = None
+            self._names[f"{self._prefix}{self._serial}"] = None
 
     def cancel_pending(self, n: int) -> int:
         """Drop at most `n` pending workers, the newest first, and return how many were dropped."""

@@ -25,11 +25,14 @@ class Pool:
         ``on-demand`` or ``spot``.
     instance_types
         The types that are tried.
+    settings
+        What the names of the settings begin with that ask for these hosts.
     """
 
     zone: str
     market: str
     instance_types: tuple[str, ...]
+    settings: str = "worker_"
 
     def __str__(self) -> str:
         more = len(self.instance_types) - _NAMED
@@ -46,7 +49,7 @@ class Shortfall:
     wanted
         How many instances the groups want.
     there
-        How many they have.
+        How many they have, or are still to get where nothing speaks against it.
     problems
         Name of a group -> why it has no more.
     """
@@ -98,7 +101,7 @@ def no_capacity(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool], *
         cluster=cluster,
         wanted=shortfall.wanted,
         problems={group: tuple(map(str, problems)) for group, problems in shortfall.problems.items()},
-        advice=_advice(shortfall, pools, role),
+        advice=_advice(shortfall, pools),
     )
 
 
@@ -106,7 +109,7 @@ def _lines(shortfall: Shortfall, pools: Mapping[str, Pool]) -> list[str]:
     return [f"  {group}: {pools[group]}: {problem}" for group, problems in shortfall.problems.items() for problem in problems]
 
 
-def _advice(shortfall: Shortfall, pools: Mapping[str, Pool], role: str) -> str:
+def _advice(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
     kinds = {problem.kind for problems in shortfall.problems.values() for problem in problems}
     markets = {pools[group].market for group in shortfall.problems}
     advice = []
@@ -116,7 +119,9 @@ def _advice(shortfall: Shortfall, pools: Mapping[str, Pool], role: str) -> str:
     if "addresses" in kinds:
         advice.append("give the zone a larger subnet (network.cidr, or network.subnets)")
     if kinds & {"capacity", "unsupported"}:
-        advice.append(f"allow more instance types ({role}_vm_types, or wider {role}_cpu and {role}_memory), or another zone (zone_name)")
+        asks = dict.fromkeys(pools[group].settings for group in shortfall.problems)
+        wider = "; ".join(f"{ask}vm_types, or wider {ask}cpu and {ask}memory" for ask in asks)
+        advice.append(f"allow more instance types ({wider}), or another zone (zone_name)")
         if markets == {"spot"}:
             advice.append('or let on demand stand in (spot_policy="spot_with_fallback")')
         advice.append("or try again in some minutes")

@@ -5,10 +5,7 @@ What to do is decided in `_scaling`; here it is done, in the order that loses no
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import math
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,22 +15,56 @@ from terradask._runtime.host_workers import host_of, hosts_to_close, idle_hosts
 from terradask._runtime.markets import dearest_first, grown, moved_on, without_missing
 from terradask._runtime.scaling import Group, Roster, cheapest_victims, removal
 from terradask.errors import ClusterError
+from terradask_modules.names import WORKER_GROUP
 
 logger = logging.getLogger("terradask")
 
-#: AWS counts calls of an account, not of a cluster.
-_SECONDS_A_CALL = 0.5
+#: What one call to AWS told, by the cluster's own names of its Auto Scaling groups.
+Described = Mapping[str, Group]
+
+
+class WorkerSet:
+    """The workers of one group, as this client sees them, whatever market their hosts are of.
+
+    Parameters
+    ----------
+    name
+        The group's.
+    names
+        Its Auto Scaling groups, in the order in which AWS is asked for instances.
+    """
+
+    def __init__(self, name: str, names: Sequence[str]) -> None:
+        self._names = tuple(names)
+        self.roster = Roster(label="" if name == WORKER_GROUP else name)
+        self.members: tuple[str, ...] = ()
+
+    def chain(self, described: Described) -> list[Group]:
+        """Return the Auto Scaling groups, in the order in which AWS is asked."""
+        return [described[name] for name in self._names]
+
+    def see(self, described: Described) -> None:
+        """Take note of the members; the plan stays."""
+        self.members = tuple(instance_id for group in self.chain(described) for instance_id in group.active_ids)
+
+    def mirror(self, described: Described) -> None:
+        """Make the plan what the groups say."""
+        self.roster.mirror(self.members, sum(group.desired for group in self.chain(described)))
+
+    def mirror_members(self, described: Described) -> None:
+        """As `mirror`, where AWS may not have come after what it was told."""
+        self.roster.mirror(self.members, sum(max(group.desired, len(group.active_ids)) for group in self.chain(described)))
 
 
 class Workers:
-    """The workers of one cluster, as this client sees them: one set, whatever groups their hosts are in.
+    """The workers of one cluster, as this client sees them.
 
     Parameters
     ----------
     groups
         The cluster's groups at AWS.
-    names
-        Which of them have workers, in the order in which AWS is asked for instances.
+    worker_groups
+        Group of workers -> its Auto Scaling groups, in the order in which AWS is asked for instances.
     delivery
         What AWS owes these groups.
     call
@@ -45,68 +76,77 @@ class Workers:
     def __init__(
         self,
         groups: Groups,
-        names: Sequence[str],
+        worker_groups: Mapping[str, Sequence[str]],
         delivery: Delivery,
         call: Callable[..., Awaitable[Any]],
         workers_per_host: int = 1,
     ) -> None:
         self._groups = groups
-        self._names = tuple(names)
         self._workers_per_host = workers_per_host
         self._call = call
         self.delivery = delivery
-        self.roster = Roster()
-        self.members: tuple[str, ...] = ()
+        self.sets = {name: WorkerSet(name, names) for name, names in worker_groups.items()}
+        self._names = frozenset(name for names in worker_groups.values() for name in names)
+
+    @property
+    def plan(self) -> set[str]:
+        """Names of the workers that should exist, of all groups."""
+        return {name for each in self.sets.values() for name in each.roster.names}
+
+    @property
+    def members(self) -> set[str]:
+        """Instance ids of all groups' members."""
+        return {instance_id for each in self.sets.values() for instance_id in each.members}
 
     async def mirror(self) -> None:
         """Make the plan what the groups say, whoever changed them: their own healing, another client, a host that left."""
         self._mirror(await self._read())
 
     async def watch(self) -> None:
-        """As `mirror`; and look after what AWS owes: why, and whether another group delivers it."""
-        groups = await self._read()
-        await self.delivery.look(groups)
-        lowered, raised = moved_on(groups, self.delivery.stuck)
+        """As `mirror`; and look after what AWS owes: why, and whether another market delivers it."""
+        described = await self._read()
+        chains = [each.chain(described) for each in self.sets.values()]
+        await self.delivery.look(chains)
+        lowered: dict[str, int] = {}
+        raised: dict[str, int] = {}
+        for chain in chains:
+            less, more = moved_on(chain, self.delivery.stuck)
+            lowered |= less
+            raised |= more
         if raised:
             logger.info("no instances in %s; they are asked for in %s", ", ".join(lowered), ", ".join(raised))
             # Cut off in between, too few run, and not too many.
             await self._set(lowered)
             await self._set(raised)
-            groups = await self._read()
-        self._mirror(groups)
+            described = await self._read()
+        self._mirror(described)
 
-    async def resize(self, n: int, scheduler: Any, joined: Iterable[str]) -> None:
-        """Bring the groups to `n` instances together.
+    async def resize(self, numbers: Mapping[str, int], scheduler: Any, joined: Iterable[str]) -> None:
+        """Bring groups of workers to their numbers of hosts; those that are not named stay as they are.
 
         Parameters
         ----------
-        n
-            How many.
+        numbers
+            Group of workers -> how many.
         scheduler
             RPC to the Dask scheduler, which says whom to move cheaply and moves what they hold.
         joined
             Names of the Dask workers that the scheduler knows.
         """
-        groups = await self._read()
-        self._mirror(groups)
-        if n >= len(self.roster):
-            await self._set(grown(groups, n, avoided=self.delivery.exhausted))
-            self.roster.grow_to(n)
-            await self._read_members_into_plan()
-            return
-        excess = len(self.roster) - n
-        cancelled = self.roster.cancel_pending(excess)
-        if cancelled:
-            # AWS may end a booting host instead of a launch that has not happened: the groups are read again before anyone is chosen.
-            await self._set(without_missing(groups, len(self.roster)))
-            groups = await self._read()
-            self.roster.mirror(_ids(groups), len(self.roster))
-        excess = len(self.roster.instance_ids) - n
-        if excess > 0:
-            by_cost = await self._by_cost(scheduler, excess, groups)
-            known = {host_of(name) for name in joined}
-            victims = cheapest_victims(self.roster.instance_ids, excess, joined=known, by_cost=by_cost)
+        described = await self._read()
+        self._mirror(described)
+        shrinking = {name: n for name, n in numbers.items() if n < len(self.sets[name].roster)}
+        growing = {name: n for name, n in numbers.items() if name not in shrinking}
+        for name, n in growing.items():
+            each = self.sets[name]
+            await self._set(grown(each.chain(described), n, avoided=self.delivery.exhausted))
+            each.roster.grow_to(n)
+        described = await self._cancel_pending(shrinking, described)
+        victims = await self._victims(shrinking, scheduler, set(joined), described)
+        if victims:
             await self.remove(victims, scheduler, joined)
+        elif growing:
+            await self._read_members_into_plan()
 
     async def remove(self, victims: Iterable[str], scheduler: Any, joined: Iterable[str]) -> None:
         """End exactly these hosts, with what their workers hold moved first.
@@ -124,83 +164,70 @@ class Workers:
         names = [name for name in joined if host_of(name) in chosen]
         if names:
             await scheduler.retire_workers(names=names, remove=True, close_workers=True)
-        for group in await self._read():
-            if not chosen.isdisjoint(group.active_ids):
-                how = removal(group.active_ids, chosen, booting=group.booting_ids)
-                await self._call(self._groups.remove, group.name, how)
-        self.roster.drop(chosen)
+        described = await self._read()
+        for each in self.sets.values():
+            for group in each.chain(described):
+                if not chosen.isdisjoint(group.active_ids):
+                    how = removal(group.active_ids, chosen, booting=group.booting_ids)
+                    await self._call(self._groups.remove, group.name, how)
+            each.roster.drop(chosen)
         await self._read_members_into_plan()
+
+    async def _cancel_pending(self, shrinking: Mapping[str, int], described: Described) -> Described:
+        """Take back what has not been launched, and return how the groups are."""
+        cancelled = []
+        for name, n in shrinking.items():
+            each = self.sets[name]
+            if each.roster.cancel_pending(len(each.roster) - n):
+                await self._set(without_missing(each.chain(described), len(each.roster)))
+                cancelled.append(each)
+        if cancelled:
+            # AWS may end a booting host instead of a launch that has not happened: the groups are read again before anyone is chosen.
+            described = await self._read()
+            for each in cancelled:
+                each.roster.mirror(each.members, len(each.roster))
+        return described
+
+    async def _victims(self, shrinking: Mapping[str, int], scheduler: Any, joined: set[str], described: Described) -> set[str]:
+        """Choose the hosts that leave, in each group those that are cheapest to do without."""
+        known = {host_of(name) for name in joined}
+        victims: set[str] = set()
+        for name, n in shrinking.items():
+            candidates = self.sets[name].roster.instance_ids
+            excess = len(candidates) - n
+            if excess > 0:
+                by_cost = await self._by_cost(scheduler, excess, self.sets[name].chain(described), described)
+                victims.update(cheapest_victims(candidates, excess, joined=known, by_cost=by_cost))
+        return victims
+
+    async def _by_cost(self, scheduler: Any, n: int, chain: Sequence[Group], described: Described) -> list[str]:
+        """Return hosts, the cheapest to do without first: by what has to be moved, and with nothing to move by their price."""
+        busy = [described[name] for name in self._names if described[name].active_ids]
+        # The scheduler knows no groups: where there are several, it has to tell of all hosts.
+        hosts = await hosts_to_close(scheduler, self._workers_per_host, n=n if len(busy) <= 1 else len(self.members))
+        mixed = sum(bool(group.active_ids) for group in chain) > 1
+        return dearest_first(hosts, await idle_hosts(scheduler), chain) if mixed else hosts
 
     async def _set(self, numbers: Mapping[str, int]) -> None:
         for name, number in numbers.items():
             await self._call(self._groups.set_desired, name, number)
 
-    async def _read(self) -> list[Group]:
-        described = await self._call(self._groups.describe)
-        if not described.keys() >= set(self._names):
+    async def _read(self) -> Described:
+        described: Described = await self._call(self._groups.describe)
+        if not described.keys() >= self._names:
             raise ClusterError(
                 "The cluster's worker group is gone: somebody destroyed the cluster.",
                 advice="make the cluster again; `terradask list` shows those there are",
             )
-        groups: list[Group] = [described[name] for name in self._names]
-        self.members = _ids(groups)
-        return groups
+        for each in self.sets.values():
+            each.see(described)
+        return described
 
-    def _mirror(self, groups: Iterable[Group]) -> None:
-        groups = list(groups)
-        self.roster.mirror(_ids(groups), sum(group.desired for group in groups))
+    def _mirror(self, described: Described) -> None:
+        for each in self.sets.values():
+            each.mirror(described)
 
     async def _read_members_into_plan(self) -> None:
-        groups = await self._read()
-        self.roster.mirror(_ids(groups), sum(max(group.desired, len(group.active_ids)) for group in groups))
-
-    async def _by_cost(self, scheduler: Any, n: int, groups: Sequence[Group]) -> list[str]:
-        """Return the hosts that are cheapest to do without: by what has to be moved, and with nothing to move by their price."""
-        mixed = sum(bool(group.active_ids) for group in groups) > 1
-        hosts = await hosts_to_close(scheduler, self._workers_per_host, n=len(self.roster.instance_ids) if mixed else n)
-        return dearest_first(hosts, await idle_hosts(scheduler), groups) if mixed else hosts
-
-
-def _ids(groups: Iterable[Group]) -> tuple[str, ...]:
-    return tuple(instance_id for group in groups for instance_id in group.active_ids)
-
-
-class Pace:
-    """How long to wait between looks at AWS: short while something is on its way, longer and longer otherwise.
-
-    Two calls a second at most, whatever is on its way.
-    """
-
-    def __init__(self, shortest_seconds: float = 0.25, longest_seconds: float = 15.0) -> None:
-        self._shortest = shortest_seconds
-        self._longest = longest_seconds
-        self._next = shortest_seconds
-        self._wake = asyncio.Event()
-        self._looked_at = -math.inf
-
-    def hurry(self) -> None:
-        """Look again soon, and often from then on."""
-        self._wake.set()
-
-    async def wait(self, *, calls: int = 1, longest_seconds: float | None = None) -> None:
-        """Wait for the next look: at least the shortest time, however often somebody is in a hurry.
-
-        Parameters
-        ----------
-        calls
-            How many calls the last look took.
-        longest_seconds
-            Longest wait, where something is awaited.
-        """
-        longest = self._longest if longest_seconds is None else longest_seconds
-        earliest = self._looked_at + calls * _SECONDS_A_CALL
-        try:
-            await asyncio.wait_for(self._wake.wait(), min(self._next, longest))
-        except TimeoutError:
-            self._next = min(self._next * 2, longest)
-        else:
-            self._wake.clear()
-            self._next = self._shortest
-            await asyncio.sleep(self._shortest)
-        await asyncio.sleep(max(earliest - time.monotonic(), 0))
-        self._looked_at = time.monotonic()
+        described = await self._read()
+        for each in self.sets.values():
+            each.mirror_members(described)

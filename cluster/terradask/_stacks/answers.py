@@ -124,7 +124,7 @@ def cluster_answers(
     check_egress(network)
     check_reachable(network, settings.cluster)
     check_own_templates(settings.workspace, network, settings.cluster)
-    check_capacity(network, None, settings.cluster.max_workers)
+    check_capacity(network, None, settings.cluster.most_hosts)
     earlier = _earlier(loaded, name, deployed)
     place = Place(baseline.account, aws.partition, frozenset(baseline.zones))
     return ClusterAnswers(settings, _resolved(loaded, aws, name, place, earlier, refresh=refresh, progress=progress))
@@ -145,7 +145,7 @@ def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: Ne
     check_reachable(settings.network, settings.cluster)
     check_own_templates(settings.workspace, settings.network, settings.cluster)
     if settings.network.vpc_id is None:
-        check_capacity(settings.network, network, settings.cluster.max_workers)
+        check_capacity(settings.network, network, settings.cluster.most_hosts)
     place = Place(network.account, network.partition, frozenset(network.zones))
     earlier = read_lock(loaded.lock_path).clusters.get(name)
     return ClusterAnswers(settings, _resolved(loaded, aws, name, place, earlier, refresh=False, progress=progress))

@@ -16,7 +16,7 @@ from terradask.hardware.choice import Choice, choose, choose_scheduler
 from terradask.hardware.default import choose_default
 from terradask.hardware.zones import rank_zones
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
-from terradask_stacks.groups import MARKETS_OF_POLICY
+from terradask_stacks.groups import worker_groups_of
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def find_hardware(
         If a named type doesn't exist, isn't offered where it has to be, or isn't for x86-64.
     """
     asks = cluster.hardware_asks()
-    markets = frozenset(MARKETS_OF_POLICY[cluster.spot_policy])
+    markets = {group.name: frozenset(group.markets) for group in worker_groups_of(cluster)}
     if not with_catalog and all(ask.is_by_name for ask in asks.values()):
         catalog = _catalog_of_names(asks, zones, aws)
         if catalog is not None:
@@ -112,7 +112,7 @@ def _catalog_of_names(asks: Asks, zones: Sequence[str], aws: Aws) -> Catalog | N
     named = {name for ask in asks.values() for name in ask.vm_types}
     default = set(DEFAULT_INSTANCE_TYPES) if any(ask.is_silent for ask in asks.values()) else set()
     catalog = named_catalog(aws, named, default, zones)
-    if _follows_workers(asks[SCHEDULER_GROUP]) and any(catalog.types[name].gpus for name in named):
+    if _follows_workers(asks[SCHEDULER_GROUP]) and any(catalog.types[name].gpus for name in asks[WORKER_GROUP].vm_types):
         return None
     if default and not any(default & offered for offered in catalog.zones.values()):
         return None
@@ -136,8 +136,8 @@ class _Chooser:
     asks: Asks
     catalog: Catalog
     prices: Mapping[str, Decimal]
-    #: Where workers have to be for sale. Schedulers are on demand.
-    markets: frozenset[Market]
+    #: Group of workers -> where its types have to be for sale. Schedulers are on demand.
+    markets: Mapping[str, frozenset[Market]]
 
     def best(self, zones: Sequence[str], preferred: str | None) -> ClusterHardware:
         """Return the choice in the best zone."""
@@ -157,8 +157,8 @@ class _Chooser:
         raise _in_no_zone(everywhere, catalog)
 
     def _choices(self, zones: Sequence[str]) -> dict[str, Choice]:
-        """Choose for the workers first: the scheduler follows them."""
-        choices = {group: self._choice(ask, zones, self.markets) for group, ask in self.asks.items() if group != SCHEDULER_GROUP}
+        """Choose for the workers first: the scheduler follows those that have no group with a name."""
+        choices = {group: self._choice(ask, zones, self.markets[group]) for group, ask in self.asks.items() if group != SCHEDULER_GROUP}
         scheduler, workers = self.asks[SCHEDULER_GROUP], choices[WORKER_GROUP]
         if scheduler.is_silent and not (workers.has_gpus and _follows_workers(scheduler)):
             choices[SCHEDULER_GROUP] = self._choice(scheduler, zones, frozenset({"on-demand"}))

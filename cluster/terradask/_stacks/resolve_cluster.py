@@ -13,6 +13,7 @@ from terradask._stacks.cluster_hardware import find_hardware
 from terradask._stacks.resolve_network import ARCHITECTURE
 from terradask.errors import UnknownZone
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
+from terradask_stacks.groups import worker_groups_of
 from terradask_stacks.lock import ClusterLock
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ def resolve_cluster(
         architecture=ARCHITECTURE,
         scheduler_instance_types=types[SCHEDULER_GROUP],
         worker_instance_types=types[WORKER_GROUP],
+        group_instance_types={name: types[name] for name in sorted(cluster.worker_groups)},
         asked=asked_of(cluster),
         reasons=reasons,
     )
@@ -125,7 +127,7 @@ def zones_for(cluster: ClusterSettings, place: Place) -> list[str]:
 
 def types_in(lock: ClusterLock) -> dict[str, list[str]]:
     """Return each group's types, as they are locked."""
-    return {WORKER_GROUP: lock.worker_instance_types, SCHEDULER_GROUP: lock.scheduler_instance_types}
+    return {WORKER_GROUP: lock.worker_instance_types, SCHEDULER_GROUP: lock.scheduler_instance_types, **lock.group_instance_types}
 
 
 def still_holds(lock: ClusterLock, cluster: ClusterSettings, place: Place) -> bool:
@@ -145,6 +147,7 @@ def asked_of(cluster: ClusterSettings) -> dict[str, dict[str, Any]]:
     """Return what settings ask of each group's machines, as it is locked."""
     asked = {group: ask.parameters() for group, ask in cluster.hardware_asks().items()}
     # Not every type is for sale on every market.
-    if cluster.spot_policy != "on-demand":
-        asked[WORKER_GROUP]["spot_policy"] = cluster.spot_policy
+    for group in worker_groups_of(cluster):
+        if group.spot_policy != "on-demand":
+            asked[group.name]["spot_policy"] = group.spot_policy
     return asked

@@ -107,7 +107,11 @@ def _story(status: DeploymentStatus) -> str:
 
 @click.command(short_help="Start a deployed cluster, without Terraform")
 @NAME
-@click.option("--workers", type=click.IntRange(min=0), help="Workers to start with; by default what the settings say.")
+@click.option(
+    "--workers",
+    type=click.IntRange(min=0),
+    help="Workers to start with, beside those of groups with names; by default what the settings say.",
+)
 @click.option("--no-wait", is_flag=True, help="Return as soon as the hosts are asked for.")
 @json_option
 def start(name: str, workers: int | None, no_wait: bool, as_json: bool) -> None:

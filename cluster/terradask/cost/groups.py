@@ -11,6 +11,7 @@ from terradask.cost.component import Component
 from terradask.cost.estimate import Market
 from terradask.cost.plan_resources import PlannedResource, PlannedStack
 from terradask.cost.prices import PriceKey
+from terradask_modules.names import WORKER_GROUP
 
 _MARKETS: tuple[Market, ...] = ("on-demand", "spot")
 
@@ -144,7 +145,7 @@ def _types(group: PlannedResource, launch: HostLaunch) -> tuple[str, ...]:
 
 def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
     """Return the number that starting the cluster raises the group to, and the most that it may have."""
-    from terradask._runtime.deployment import DEFAULT_WORKERS
+    from terradask._runtime.numbers_of_workers import DEFAULT_WORKERS
 
     maximum = int(group.values.get("max_size") or 0)
     groups = stack.descriptor.get("groups") or {}
@@ -154,12 +155,18 @@ def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
     if role == "scheduler":
         desired = 1
     elif role == "worker":
-        # All workers start in the group that is asked first: spot before on demand.
-        workers = [listed for listed, entry in entries.items() if entry.get("role") == "worker"]
+        # All workers of a group start on the market that is asked first: spot before on demand.
+        mine = entries[name].get("worker_group", WORKER_GROUP)
+        workers = [
+            listed for listed, entry in entries.items() if entry.get("role") == "worker" and entry.get("worker_group", WORKER_GROUP) == mine
+        ]
         first = min(workers, key=lambda listed: entries[listed].get("market") != "spot")
         settings = stack.descriptor.get("settings") or {}
-        n_workers = settings.get("n_workers")
-        desired = 0 if name != first else DEFAULT_WORKERS if n_workers is None else int(n_workers)
+        if mine == WORKER_GROUP:
+            n_workers, default = settings.get("n_workers"), DEFAULT_WORKERS
+        else:
+            n_workers, default = (settings.get("worker_groups") or {}).get(mine, {}).get("n_workers"), 0
+        desired = 0 if name != first else default if n_workers is None else int(n_workers)
     else:
         desired = int(group.values.get("desired_capacity") or group.values.get("min_size") or 0)
     return _Sizes(min(desired, maximum), maximum)

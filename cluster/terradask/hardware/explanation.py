@@ -16,7 +16,7 @@ def explain(choice: Choice) -> str:
     tolerance = f" (within 10 %: {memory_text(ask.memory.within_a_tenth())})" if ask.memory is not None and not ask.memory.is_any else ""
     count = len(choice.types)
     lines = [
-        f"{ask.role}: {ask.describe()}{tolerance}, {choice.architecture}, in {choice.where}",
+        f"{ask.whose}: {ask.describe()}{tolerance}, {choice.architecture}, in {choice.where}",
         f"rule: {choice.rule}",
         "1 type:" if count == 1 else f"{count} types, in the order in which they are tried:",
         *_table(choice.types),

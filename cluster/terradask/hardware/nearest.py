@@ -130,7 +130,8 @@ def _elsewhere(ask: HardwareAsk, supply: Supply) -> Iterator[Alternative]:
     if "spot" in supply.markets:
         types = select(ask, replace(supply, markets=frozenset({"on-demand"}))).types
         if types:
-            yield Alternative({"spot_policy": "on-demand"}, types, supply.prices.get(types[0].name))
+            setting = f"{ask.prefix}spot_policy" if "." in ask.prefix else "spot_policy"
+            yield Alternative({setting: "on-demand"}, types, supply.prices.get(types[0].name))
     if not supply.zones:
         return
     anywhere = replace(supply, zones=(), offered=None)

@@ -112,6 +112,11 @@ class HardwareAsk:
         return name if name == "arm" else f"{self.prefix}{name}"
 
     @property
+    def whose(self) -> str:
+        """Whose machines these are, for people: a role's, or those of the table in which the parameters stand."""
+        return self.prefix.removesuffix(".") if self.prefix.endswith(".") else self.role
+
+    @property
     def gpus_wanted(self) -> int:
         """How many GPUs a chosen machine has to have."""
         return self.gpu if self.gpu is not None else int(self.gpu_type is not None)

@@ -18,6 +18,7 @@ from terradask_stacks.settings.cluster import ClusterSettings
 from terradask_stacks.settings.network import IngressRule, NetworkSettings
 from terradask_stacks.settings.policy import PolicySettings, Waiver
 from terradask_stacks.settings.state import StateSettings
+from terradask_stacks.settings.worker_groups import WorkerGroupSettings
 from terradask_stacks.settings.workspace import WorkspaceSettings
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Settings",
     "StateSettings",
     "Waiver",
+    "WorkerGroupSettings",
     "WorkspaceSettings",
     "check_capacity",
     "check_egress",

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from terradask_stacks.hardware.ask import HardwareAsk
 from terradask_stacks.rules import (
     check_dotted,
     check_environ,
@@ -18,6 +19,7 @@ from terradask_stacks.settings.base import Port, Tags
 from terradask_stacks.settings.capacity import CapacitySettings
 from terradask_stacks.settings.disks import DiskSettings
 from terradask_stacks.settings.hardware import HardwareSettings
+from terradask_stacks.settings.worker_groups import MOST_GROUPS, GroupName, WorkerGroupSettings
 
 SchedulerOptions = Annotated[dict[str, Any], AfterValidator(check_scheduler_options)]
 WorkerOptions = Annotated[dict[str, Any], AfterValidator(check_worker_options)]
@@ -47,6 +49,12 @@ class ClusterSettings(HardwareSettings, DiskSettings, CapacitySettings):
         description="Most workers that the cluster may ever have; shown and priced in the plan.",
     )
     n_workers: int | None = Field(default=None, ge=0, description="Workers to start with. Unset: 4, where nothing else says how many.")
+    worker_groups: dict[GroupName, WorkerGroupSettings] = Field(
+        default={},
+        max_length=MOST_GROUPS,
+        description="Groups of workers with machines of their own, by name, beside those of worker_cpu and its like, which n_workers, "
+        "max_workers and scale(n) are about.",
+    )
     zone_name: str | None = Field(
         default=None,
         description="Availability zone of the whole cluster. Unset: chosen once, from the network's zones, and locked.",
@@ -97,6 +105,15 @@ class ClusterSettings(HardwareSettings, DiskSettings, CapacitySettings):
         default=True,
         description="Clients reach the scheduler at its public address; false: at its private one.",
     )
+
+    @property
+    def most_hosts(self) -> int:
+        """Most workers' hosts that the cluster may have, of all groups together."""
+        return self.max_workers + sum(group.max_workers for group in self.worker_groups.values())
+
+    def hardware_asks(self) -> dict[str, HardwareAsk]:
+        """Return what is asked of the machines of each group, those with names included."""
+        return {**super().hardware_asks(), **{name: group.hardware_ask(name) for name, group in sorted(self.worker_groups.items())}}
 
     @model_validator(mode="after")
     def _within_limits(self) -> ClusterSettings:

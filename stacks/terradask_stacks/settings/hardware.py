@@ -17,11 +17,19 @@ DEFAULT_INSTANCE_TYPES = ("m6i.xlarge", "m5.xlarge", "m6a.xlarge", "m5a.xlarge")
 
 _SIZES = ("cpu", "memory")
 
+
+def _excluded_by(prefix: str) -> dict[str, tuple[str, ...]]:
+    return {
+        f"{prefix}vm_types": tuple(f"{prefix}{size}" for size in _SIZES),
+        **{f"{prefix}{size}": (f"{prefix}vm_types",) for size in _SIZES},
+    }
+
+
 #: Settings that exclude each other: who says one takes back the other where it was said before.
-EXCLUDED_BY = {
-    **{f"{role}_vm_types": tuple(f"{role}_{size}" for size in _SIZES) for role in ("worker", "scheduler")},
-    **{f"{role}_{size}": (f"{role}_vm_types",) for role in ("worker", "scheduler") for size in _SIZES},
-}
+EXCLUDED_BY = _excluded_by("worker_") | _excluded_by("scheduler_")
+
+#: The same in the table of a group of workers.
+EXCLUDED_BY_IN_GROUP = _excluded_by("")
 
 
 def _canonical(value: Any, info: ValidationInfo) -> Any:
@@ -30,16 +38,17 @@ def _canonical(value: Any, info: ValidationInfo) -> Any:
         return None
     name = str(info.field_name)
     role: Role = "scheduler" if name.startswith("scheduler_") else "worker"
+    prefix = f"{role}_" if name.startswith(f"{role}_") else ""
     try:
-        return HardwareAsk.of(role, **{name.removeprefix(f"{role}_"): value}).parameters()[name]
+        return HardwareAsk.of(role, prefix=prefix, **{name.removeprefix(prefix): value}).parameters()[name]
     except InvalidInput as error:
         raise refuse(error.problem, allowed=str(error.allowed), advice=error.advice) from error
 
 
-_Cores = Annotated[int | list[int] | Literal["*"] | None, BeforeValidator(_canonical)]
-_Memory = Annotated[str | list[str] | None, BeforeValidator(_canonical)]
-_Gpus = Annotated[int | None, BeforeValidator(_canonical)]
-_GpuType = Annotated[str | None, BeforeValidator(_canonical)]
+Cores = Annotated[int | list[int] | Literal["*"] | None, BeforeValidator(_canonical)]
+Memory = Annotated[str | list[str] | None, BeforeValidator(_canonical)]
+Gpus = Annotated[int | None, BeforeValidator(_canonical)]
+GpuType = Annotated[str | None, BeforeValidator(_canonical)]
 
 
 class HardwareSettings(Section):
@@ -50,22 +59,22 @@ class HardwareSettings(Section):
         description="Instance types for workers, in order of preference. Unset: chosen by what is asked below; with nothing asked, "
         f"those of {', '.join(DEFAULT_INSTANCE_TYPES)} that the zone has.",
     )
-    worker_cpu: _Cores = Field(default=None, description="Cores (AWS's vCPUs) of a worker's instance: 4, a range [2, 8], or '*' for any.")
-    worker_memory: _Memory = Field(
+    worker_cpu: Cores = Field(default=None, description="Cores (AWS's vCPUs) of a worker's instance: 4, a range [2, 8], or '*' for any.")
+    worker_memory: Memory = Field(
         default=None,
         description="Memory of a worker's instance, within 10 %: '16 GiB', a range ['16 GiB', '32 GiB'], or '*' for any. Without a unit: "
         "bytes.",
     )
-    worker_gpu: _Gpus = Field(default=None, description="GPUs of a worker's instance; true is 1.")
-    worker_gpu_type: _GpuType = Field(
+    worker_gpu: Gpus = Field(default=None, description="GPUs of a worker's instance; true is 1.")
+    worker_gpu_type: GpuType = Field(
         default=None, description="Model of the workers' GPUs, such as 'A10G'; means one GPU where worker_gpu is unset. Unset: T4."
     )
     scheduler_vm_types: InstanceTypes | None = Field(
         default=None, description="Instance types for the scheduler, in order of preference. Unset: as for workers."
     )
-    scheduler_cpu: _Cores = Field(default=None, description="Cores of the scheduler's instance, as worker_cpu.")
-    scheduler_memory: _Memory = Field(default=None, description="Memory of the scheduler's instance, as worker_memory.")
-    scheduler_gpu: _Gpus = Field(
+    scheduler_cpu: Cores = Field(default=None, description="Cores of the scheduler's instance, as worker_cpu.")
+    scheduler_memory: Memory = Field(default=None, description="Memory of the scheduler's instance, as worker_memory.")
+    scheduler_gpu: Gpus = Field(
         default=None,
         description="GPUs of the scheduler's instance. Unset: one where workers have some, if there is such a type; 0 or false: none.",
     )

@@ -1,0 +1,88 @@
+"""Tables ``[cluster.worker_groups.NAME]``: groups of workers with machines of their own, beside those of the cluster."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from terradask_modules.errors import InvalidInput
+from terradask_modules.names import WORKER_GROUP_PATTERN, WORKER_GROUPS_RESERVED
+from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.rules import refuse
+from terradask_stacks.settings.base import InstanceTypes, Section
+from terradask_stacks.settings.hardware import Cores, Gpus, GpuType, Memory
+
+_RESOURCE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+
+#: The role of an isolated cluster's scheduler names every Auto Scaling group, and AWS limits its policy's length.
+MOST_GROUPS = 8
+
+
+def _group_name(name: str) -> str:
+    if not re.fullmatch(WORKER_GROUP_PATTERN, name) or name in WORKER_GROUPS_RESERVED:
+        raise refuse(
+            f"no group of workers can be named {name!r}",
+            allowed="a lower-case letter, then up to 15 lower-case letters and digits; not " + ", ".join(WORKER_GROUPS_RESERVED),
+            advice="the name becomes part of names in AWS, where hyphens stand between the parts",
+        )
+    return name
+
+
+def _resource_name(name: str) -> str:
+    if not _RESOURCE.fullmatch(name):
+        raise refuse(
+            f"{name!r} is no name of a resource", allowed="up to 64 letters, digits and _ . -, with a letter or _ in front, such as GPU"
+        )
+    return name
+
+
+GroupName = Annotated[str, AfterValidator(_group_name)]
+Resources = dict[Annotated[str, AfterValidator(_resource_name)], Annotated[float, Field(gt=0, allow_inf_nan=False)]]
+
+
+class WorkerGroupSettings(Section):
+    """A group of workers with machines of its own, whatever the cluster asks of its other workers' machines."""
+
+    cpu: Cores = Field(default=None, description="Cores of an instance, as worker_cpu.")
+    memory: Memory = Field(default=None, description="Memory of an instance, as worker_memory.")
+    gpu: Gpus = Field(default=None, description="GPUs of an instance, as worker_gpu.")
+    gpu_type: GpuType = Field(default=None, description="Model of the GPUs, as worker_gpu_type.")
+    vm_types: InstanceTypes | None = Field(default=None, description="Instance types in order of preference, as worker_vm_types.")
+    n_workers: int = Field(default=0, ge=0, description="Workers of the group to start with.")
+    max_workers: int = Field(
+        default=20, ge=1, le=10_000, description="Most workers that the group may ever have; shown and priced in the plan."
+    )
+    spot_policy: Literal["on-demand", "spot", "spot_with_fallback"] | None = Field(
+        default=None, description="Market of the group's workers. Unset: the cluster's spot_policy."
+    )
+    resources: Resources = Field(
+        default={},
+        description="What tasks can ask for and find here alone, such as { GPU = 1 }: Dask's resources, of each Dask worker of the group.",
+    )
+
+    def hardware_ask(self, name: str) -> HardwareAsk:
+        """Return what is asked of the group's machines.
+
+        Parameters
+        ----------
+        name
+            The group's name, by which messages speak of its settings.
+        """
+        said = {key: getattr(self, key) for key in ("cpu", "memory", "gpu", "gpu_type", "vm_types")}
+        return HardwareAsk.of("worker", prefix=f"worker_groups.{name}." if name else "", **said)
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> WorkerGroupSettings:
+        try:
+            self.hardware_ask("")
+        except InvalidInput as error:
+            raise refuse(f"{error.problem} ({error.given})", allowed=str(error.allowed), advice=error.advice) from error
+        if self.n_workers > self.max_workers:
+            raise refuse(
+                f"n_workers is {self.n_workers}, more than max_workers, {self.max_workers}",
+                allowed=f"0 to {self.max_workers}",
+                advice="raise the group's max_workers: it is its limit in the plan",
+            )
+        return self

@@ -1,0 +1,50 @@
+"""A cluster with a group of workers of its own: scaled by its name, and the only place for work that asks for what it has."""
+
+from __future__ import annotations
+
+import pytest
+from distributed import get_worker
+
+from terradask import Cluster
+from terradask_simulator import Simulator
+
+from .conftest import eventually
+
+pytestmark = pytest.mark.simulator
+
+
+def numbers(cluster: Cluster) -> dict[str, int]:
+    return {name: len(group.observed) for name, group in cluster.worker_groups.items()}
+
+
+def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(sim: Simulator, sim_environ: dict[str, str]) -> None:
+    def where(_: int = 0) -> str:
+        name: str = get_worker().name
+        return name
+
+    groups = {"gpu": {"n_workers": 1, "max_workers": 2, "resources": {"GPU": 1}}}
+    with (
+        Cluster("mixed", n_workers=1, max_workers=2, worker_groups=groups, wait_for_workers=True) as cluster,
+        cluster.get_client() as client,
+    ):
+        (of_gpu,) = cluster.worker_groups["gpu"].observed
+        assert numbers(cluster) == {"workers": 1, "gpu": 1}
+        assert "workers=2/2 (workers: 1/1, gpu: 1/1)" in repr(cluster)
+        assert {client.submit(where, n, resources={"GPU": 1}, pure=False).result() for n in range(4)} == {of_gpu}
+
+        with Cluster("mixed", worker_groups={"gpu": {"max_workers": 2}}) as second:
+            assert (second.origin, second.worker_groups["gpu"].requested) == ("attached", {of_gpu})
+
+        cluster.scale(0)
+        eventually(lambda: numbers(cluster) == {"workers": 0, "gpu": 1} and cluster.plan == cluster.observed == {of_gpu})
+        waits = client.submit(where, resources={"CPU": 1})
+        cluster.scale({"workers": 1, "gpu": 2})
+        cluster.wait_for_workers(timeout=60)
+        assert numbers(cluster) == {"workers": 1, "gpu": 2}
+        # Nobody has what it asks for.
+        assert waits.status == "pending"
+        waits.cancel()
+        cluster.scale(0, group="gpu")
+        eventually(lambda: numbers(cluster) == {"workers": 1, "gpu": 0})
+        assert cluster._deployment.status().max_workers == 4
+    assert sim.left_running() == []
