@@ -21,10 +21,11 @@ from terradask._runtime.deployment import Deployment
 from terradask._runtime.documents import Run
 from terradask._runtime.host_workers import counting_hosts, host_of, hosts_to_close, is_extra, whole_hosts
 from terradask._runtime.joining import check_joining
+from terradask._runtime.missing import MissingHosts
 from terradask._runtime.options import unsupported
 from terradask._runtime.shortage import Shortfall, describe, no_capacity
 from terradask._runtime.workers import Pace, Workers
-from terradask.errors import InvalidInput
+from terradask.errors import InvalidInput, WorkersMissing
 
 logger = logging.getLogger("terradask")
 
@@ -38,7 +39,7 @@ _JOIN_POLL_SECONDS = 0.05
 #: While instances are on their way the groups are looked at this often, at least.
 _AWAITED_SECONDS = 2.0
 
-#: Reports are looked at this often while waiting for workers: they cost a listing and a read per host.
+#: Reports are looked at this often while waiting for workers.
 _REPORT_SECONDS = 5.0
 
 
@@ -373,6 +374,7 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
     async def _wait_for_workers(self, n_workers: int | None = None, timeout: float | None = None, takes_fewer: bool = False) -> None:
         started = time.monotonic()
         next_report = started + _REPORT_SECONDS
+        missing = MissingHosts(self._deployment.objects, self._run_id)
         while len(self._joined_hosts()) < (n := self._wanted() if n_workers is None else n_workers):
             now = time.monotonic()
             if self.status != Status.running:
@@ -385,7 +387,7 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
                     return
             late = timeout is not None and now > started + timeout
             if late or now > next_report:
-                await self._call(self._check_joining, n, now - started, late)
+                await self._call(self._check_joining, missing, n, now - started, late)
                 next_report = time.monotonic() + _REPORT_SECONDS
             await asyncio.sleep(_JOIN_POLL_SECONDS)
 
@@ -396,8 +398,16 @@ class GroupCluster(SpecCluster):  # type: ignore[misc]
     def _wanted(self) -> int:
         return self._target if self._target is not None else len(self.plan)
 
-    def _check_joining(self, n: int, waited_seconds: float, late: bool) -> None:
-        run_id = self._run_id
-        reports = [r for r in self._deployment.reports() if r.run_id == run_id]
-        joined = self._joined_hosts()
-        check_joining(self._deployment.name, n, reports, joined=joined, plan=self.plan, waited_seconds=waited_seconds, late=late)
+    def _check_joining(self, missing: MissingHosts, n: int, waited_seconds: float, late: bool) -> None:
+        name, joined, plan = self._deployment.name, self._joined_hosts(), self.plan
+
+        def check(*, everything: bool) -> None:
+            reports = missing.look(joined, everything=everything)
+            check_joining(name, n, reports, joined=joined, plan=plan, waited_seconds=waited_seconds, late=late)
+
+        try:
+            check(everything=late)
+        except WorkersMissing:
+            # It tells of all hosts, also of those whose turn had not come.
+            check(everything=True)
+            raise
