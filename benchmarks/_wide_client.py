@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import sys
+import threading
 import time
 import urllib.request
 from collections import Counter
@@ -29,29 +30,28 @@ _PATIENCE_SECONDS = 400.0
 
 
 class Calls:
-    """Calls of the client in a block, as the embedded AWS counted them."""
+    """Calls of the client, as the embedded AWS counted them."""
 
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.seconds = 0.0
+    def __init__(self, counts: Counter[str] | None = None) -> None:
+        self.counts = counts or Counter()
 
     @property
-    def writing(self) -> int:
-        """How many change something."""
-        return sum(count for action, count in self.counts.items() if not action.partition(":")[2].startswith(_READING))
+    def total(self) -> int:
+        """How many there were."""
+        return self.counts.total()
 
     @property
     def reading(self) -> int:
         """How many only look."""
-        return self.counts.total() - self.writing
+        return sum(count for action, count in self.counts.items() if action.partition(":")[2].startswith(_READING))
 
     @property
-    def a_second(self) -> float:
-        """How many looks a second."""
-        return self.reading / self.seconds
+    def writing(self) -> int:
+        """How many change something."""
+        return self.total - self.reading
 
 
-def _counted() -> Counter[str]:
+def _now() -> Counter[str]:
     # Hosts call with their roles' credentials; what has none is this client's.
     with urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/terradask-sim/calls?by=role") as answer:
         return Counter(json.load(answer).get("", {}))
@@ -59,11 +59,43 @@ def _counted() -> Counter[str]:
 
 @contextlib.contextmanager
 def counting() -> Iterator[Calls]:
-    """Count the calls of a block, and its seconds."""
-    calls, before, started = Calls(), _counted(), time.perf_counter()
+    """Count the calls of a block."""
+    calls, before = Calls(), _now()
     yield calls
-    calls.seconds = time.perf_counter() - started
-    calls.counts = _counted() - before
+    calls.counts = _now() - before
+
+
+class Pulse:
+    """How often the client looks: sampled every second, on a thread, for the length of a ``with`` block."""
+
+    def __init__(self) -> None:
+        self._samples: list[tuple[float, int]] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+
+    def __enter__(self) -> Pulse:
+        """Begin."""
+        self._take()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        self._over.set()
+        self._thread.join()
+
+    def _take(self) -> None:
+        self._samples.append((time.perf_counter(), Calls(_now()).reading))
+
+    def _sample(self) -> None:
+        while not self._over.wait(1.0):
+            self._take()
+
+    @property
+    def most(self) -> float:
+        """Looks a second in the busiest five seconds."""
+        ends = zip(self._samples, self._samples[5:], strict=False)
+        return max((later - sooner) / (end - begin) for (begin, sooner), (end, later) in ends)
 
 
 def _until(condition: Callable[[], bool], what: str) -> float:
@@ -90,15 +122,13 @@ def _grow(cluster: Cluster, n: int, *, join: bool) -> dict[str, Any]:
         if join:
             cluster.wait_for_workers(n, timeout=_PATIENCE_SECONDS)
             joined = time.perf_counter() - started
-    figures = {"scale_ms": scale_ms, "requested_seconds": requested, "writing": calls.writing, "calls": calls.counts.total()}
+    figures = {"scale_ms": scale_ms, "requested_seconds": requested, "writing": calls.writing, "calls": calls.total}
     if not join:
         return figures
-    with counting() as idle:
-        with cluster.get_client() as client:
-            assert client.gather(client.map(lambda i: i + 1, range(2 * n), pure=False)) == list(range(1, 2 * n + 1))
-        time.sleep(_IDLE_SECONDS)
-    memory_mib = psutil.Process().memory_info().rss / 2**20
-    return {**figures, "joined_seconds": joined, "looks_a_second": max(calls.a_second, idle.a_second), "memory_mib": memory_mib}
+    with cluster.get_client() as client:
+        assert client.gather(client.map(lambda i: i + 1, range(2 * n), pure=False)) == list(range(1, 2 * n + 1))
+    time.sleep(_IDLE_SECONDS)
+    return {**figures, "joined_seconds": joined, "memory_mib": psutil.Process().memory_info().rss / 2**20}
 
 
 def _remove(cluster: Cluster, k: int) -> dict[str, int]:
@@ -123,7 +153,10 @@ def main(arguments: list[str]) -> None:
     join = "--requested" not in arguments
     with Cluster(NAME, n_workers=0, max_workers=MOST, wait_for_workers=False, show_widget=False) as cluster:
         for n in (int(size) for size in arguments if size.isdigit()):
-            grown = _grow(cluster, n, join=join)
+            with Pulse() as pulse:
+                grown = _grow(cluster, n, join=join)
+            if join:
+                grown["looks_a_second"] = pulse.most
             removed = [_remove(cluster, k) for k in _REMOVED.get(n, ()) if join]
             print(json.dumps({"n": n, "grown": grown, "removed": removed, "emptied": _empty(cluster)}), flush=True)
 
