@@ -32,20 +32,20 @@ def test_a_look_reads_a_few_and_in_time_all() -> None:
     objects = Objects(1000)
     hosts = MissingHosts(objects, "r1")  # type: ignore[arg-type]
     joined = {f"i-{number}" for number in range(10, 1000)}
-    assert [len(hosts.look(joined, everything=False)) for _ in range(3)] == [6, 10, 10]
+    assert [len(hosts.look(joined, everything=False)) for _ in range(3)] == [4, 8, 10]
     assert sorted(objects.read) == [f"i-{number}" for number in range(10)]
 
 
 def test_what_has_changed_is_read_again_after_what_is_new() -> None:
-    objects = Objects(6)
+    objects = Objects(4)
     hosts = MissingHosts(objects, "r1")  # type: ignore[arg-type]
     hosts.look(set(), everything=False)
     objects.read.clear()
-    objects.states |= {"i-0": "failed", "i-6": "booting", "i-7": "booting"}
-    objects.run_ids |= {"i-6": "r1", "i-7": "r0"}
+    objects.states |= {"i-0": "failed", "i-4": "booting", "i-5": "booting"}
+    objects.run_ids |= {"i-4": "r1", "i-5": "r0"}
     states = {report.instance_id: report.state for report in hosts.look(set(), everything=False)}
-    assert objects.read == ["i-6", "i-7", "i-0"]
-    assert states == {f"i-{number}": "booting" for number in range(1, 7)} | {"i-0": "failed"}
+    assert objects.read == ["i-4", "i-5", "i-0"]
+    assert states == {f"i-{number}": "booting" for number in range(1, 5)} | {"i-0": "failed"}
     del objects.states["i-1"]
     assert "i-1" not in {report.instance_id for report in hosts.look(set(), everything=False)}
 
