@@ -114,21 +114,35 @@ def _timed_ms(act: Callable[[], Any]) -> float:
     return 1000 * (time.perf_counter() - started)
 
 
-def _grow(cluster: Cluster, n: int, *, join: bool) -> dict[str, Any]:
+def _request(cluster: Cluster, n: int) -> dict[str, Any]:
     started = time.perf_counter()
     with counting() as calls:
         scale_ms = _timed_ms(lambda: cluster.scale(n))
         requested = _until(lambda: len(cluster.requested) == n, f"{n} instances") - started
-        if join:
+    return {"scale_ms": scale_ms, "requested_seconds": requested, "calls": calls.total}
+
+
+def _grow(cluster: Cluster, n: int) -> dict[str, Any]:
+    started, before = time.perf_counter(), _now()
+    with counting() as calls:
+        scale_ms = _timed_ms(lambda: cluster.scale(n))
+        # The number, and a look before and after it, are scaling's own: what follows is polling.
+        _until(lambda: (own := Calls(_now() - before)).writing > 0 and own.reading > 1, "AWS has the number")
+        pulse = Pulse()
+        with pulse:
             cluster.wait_for_workers(n, timeout=_PATIENCE_SECONDS)
             joined = time.perf_counter() - started
-    figures = {"scale_ms": scale_ms, "requested_seconds": requested, "writing": calls.writing, "calls": calls.total}
-    if not join:
-        return figures
-    with cluster.get_client() as client:
-        assert client.gather(client.map(lambda i: i + 1, range(2 * n), pure=False)) == list(range(1, 2 * n + 1))
-    time.sleep(_IDLE_SECONDS)
-    return {**figures, "joined_seconds": joined, "memory_mib": psutil.Process().memory_info().rss / 2**20}
+            with cluster.get_client() as client:
+                assert client.gather(client.map(lambda i: i + 1, range(2 * n), pure=False)) == list(range(1, 2 * n + 1))
+            time.sleep(_IDLE_SECONDS)
+    return {
+        "scale_ms": scale_ms,
+        "joined_seconds": joined,
+        "writing": calls.writing,
+        "calls": calls.total,
+        "looks_a_second": pulse.most,
+        "memory_mib": psutil.Process().memory_info().rss / 2**20,
+    }
 
 
 def _remove(cluster: Cluster, k: int) -> dict[str, int]:
@@ -153,10 +167,7 @@ def main(arguments: list[str]) -> None:
     join = "--requested" not in arguments
     with Cluster(NAME, n_workers=0, max_workers=MOST, wait_for_workers=False, show_widget=False) as cluster:
         for n in (int(size) for size in arguments if size.isdigit()):
-            with Pulse() as pulse:
-                grown = _grow(cluster, n, join=join)
-            if join:
-                grown["looks_a_second"] = pulse.most
+            grown = _grow(cluster, n) if join else _request(cluster, n)
             removed = [_remove(cluster, k) for k in _REMOVED.get(n, ()) if join]
             print(json.dumps({"n": n, "grown": grown, "removed": removed, "emptied": _empty(cluster)}), flush=True)
 

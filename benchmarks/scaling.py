@@ -49,7 +49,7 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
         n, grown = one["n"], one["grown"]
         rows += [
             Row(f"0 -> {n:,} workers, until all have joined", [grown["joined_seconds"]]),
-            Row(f"0 -> {n:,} workers, AWS calls until then", [grown["calls"]], "calls"),
+            Row(f"0 -> {n:,} workers, AWS calls until 10 s later", [grown["calls"]], "calls"),
             Row(f"scale({n}) itself", [grown["scale_ms"]], "ms"),
             Row(f"the client's memory with {n:,} workers", [grown["memory_mib"]], "MiB"),
         ]
@@ -66,7 +66,7 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
         Verdict("writing calls to zero, the most", max(one["emptied"]["writing"] for one in sizes), 3),
         Verdict("calls that remove k of N, with two looks, beyond min(k, 2 ceil((N-k)/50) + 1) + 2", max(removals), 0),
         Verdict(
-            "looks a second, in the busiest 5 s until 10 s after they joined",
+            "looks a second, in the busiest 5 s, scaling's own two left out",
             max(one["grown"]["looks_a_second"] for one in sizes),
             2,
         ),
