@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
-from benchmarks import choice, creation, declared, imports, scaling, synthesis
-from benchmarks._measure import machine, table
+from benchmarks import choice, creation, declared, imports, peer, scaling, synthesis
+from benchmarks._measure import NotMeasured, machine, table
 
 _PARTS = {
     "imports": imports,
@@ -17,42 +19,53 @@ _PARTS = {
     "creation": creation,
     "declared": declared,
     "scaling": scaling,
+    "peer": peer,
 }
 _PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 _HEAD = """# Benchmarks
 
-Made by `make bench` on {machine}, {date}; {runs} counted runs of each candidate after a warm-up,
-all candidates of a part in turn (A B C A B C …), so that drift of the
-machine's speed hits them alike. Seconds are wall-clock. On the embedded AWS: the provider's own waits are real, AWS's are not.
+Made by `make bench`: {runs} counted runs of each candidate after a warm-up, all candidates of a part in turn (A B C A B C …), so that drift
+of the machine's speed hits them alike. Seconds are wall-clock. On the embedded AWS: the provider's own waits are real, AWS's are not.
+`python -m benchmarks PART` measures a part alone, and puts it into this page.
 """
 
 
 def main() -> int:
-    """Run the parts that are asked for; write the page when all were."""
+    """Run the parts that are asked for, and put them into the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], help="parts to run; all where left out")
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each candidate (default 5)")
     arguments = parser.parse_args()
-    chosen = arguments.parts or list(_PARTS)
-    sections, kept = [], True
-    for name in chosen:
-        module = _PARTS[name]
+    sections = _sections(_PAGE.read_text(encoding="utf-8"))
+    kept = True
+    for name in arguments.parts or list(_PARTS):
         print(f"{name} …", file=sys.stderr, flush=True)
-        rows, verdicts = module.measure(arguments.runs)
-        kept = kept and all(verdict.kept for verdict in verdicts)
-        sections.append(
-            f"## {name.capitalize()}\n\n{(module.__doc__ or '').strip()}\n\n"
-            + table(["what", "median", "min", "max", "runs"], [row.cells() for row in rows])
-            + "\n\n"
-            + table(["line", "measured", "wanted", "kept"], [verdict.cells() for verdict in verdicts])
-        )
-    head = _HEAD.format(machine=machine(), date=datetime.date.today().isoformat(), runs=arguments.runs)
-    page = "\n".join([head, *(section + "\n" for section in sections)])
-    print(page)
-    if chosen == list(_PARTS):
-        _PAGE.write_text(page, encoding="utf-8")
+        sections[name], held = _section(name, _PARTS[name], arguments.runs)
+        print(sections[name])
+        kept = kept and held
+    head = _HEAD.format(runs=arguments.runs)
+    _PAGE.write_text("\n".join([head, *(sections[name] for name in _PARTS if name in sections)]), encoding="utf-8")
     return 0 if kept else 1
+
+
+def _section(name: str, module: ModuleType, runs: int) -> tuple[str, bool]:
+    """Measure a part; return its section of the page, and whether its lines are held."""
+    made = f"`python -m benchmarks {name}` on {machine()}, {datetime.date.today().isoformat()}."
+    head = f"## {name.capitalize()}\n\n{(module.__doc__ or '').strip()}\n\n{made}\n\n"
+    try:
+        rows, verdicts = module.measure(runs)
+    except NotMeasured as reason:
+        return f"{head}Not measured: {reason}\n", True
+    figures = table(["what", "median", "min", "max", "runs"], [row.cells() for row in rows])
+    lines = table(["line", "measured", "wanted", "kept"], [verdict.cells() for verdict in verdicts])
+    return f"{head}{figures}\n\n{lines}\n", all(verdict.kept for verdict in verdicts)
+
+
+def _sections(page: str) -> dict[str, str]:
+    """Return the page's sections by the names of their parts."""
+    found = re.split(r"^## (\w+)$", page, flags=re.MULTILINE)[1:]
+    return {title.lower(): f"## {title}{text.rstrip()}\n" for title, text in zip(found[::2], found[1::2], strict=True)}
 
 
 if __name__ == "__main__":

@@ -13,6 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
+class NotMeasured(Exception):
+    """What a part needs can't be had here; its text says what."""
+
+
 @dataclass
 class Row:
     """One figure: seconds (or a count) of each run."""

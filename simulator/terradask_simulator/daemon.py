@@ -73,9 +73,9 @@ class Daemon:
         self._network = LoopbackNetwork(keys)
         self._gate = Gate() if enforce_iam else None
         throttle = Throttle()
-        self._switchboard = Switchboard(throttle)
         self._endpoint = Endpoint(server, self._recorder, self._control, self._gate, throttle)
         self._hosts = Hosts(state_dir / "hosts", self.endpoint_url, keys, self._network) if boot_hosts else None
+        self._switchboard = Switchboard(throttle, self._hosts)
         self._loop = ReconcileLoop(self._hosts)
         self._reaper: subprocess.Popen[bytes] | None = None
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from .cloud_config import BootFailed
 from .credentials import RoleKeys
+from .hollow.crews import HollowHosts
 from .host_wheel import WheelStore
 from .instances import InstanceView, end_instance
 from .machine import GRACE_SECONDS, Machine
@@ -44,6 +45,9 @@ class Hosts:
         self._keys = keys
         self._network = network
         self._wheels = WheelStore(folder.parent / "wheels", endpoint_url)
+        self._hollow = HollowHosts(folder, endpoint_url, keys)
+        #: Whether workers' instances that begin from now on get hollow hosts instead of machines.
+        self.are_hollow = False
         self._machines: dict[str, Machine] = {}
         self._seen: set[str] = set()
         # Booting is disk and Python start-up: as many at once as there are processors, and one that waits.
@@ -60,7 +64,8 @@ class Hosts:
         running
             The running instances that are hosts.
         """
-        alive = {instance.instance_id: instance for instance in running}
+        self._hollow.reconcile([instance for instance in running if self._is_hollow(instance)])
+        alive = {instance.instance_id: instance for instance in running if instance.instance_id not in self._hollow}
         for instance_id, machine in list(self._machines.items()):
             if instance_id not in alive:
                 self._end(machine)
@@ -75,6 +80,10 @@ class Hosts:
             if instance_id not in self._seen and len(self._machines) < MAX_MACHINES:
                 self._seen.add(instance_id)
                 self._begin(instance)
+
+    def _is_hollow(self, instance: InstanceView) -> bool:
+        new = instance.instance_id not in self._seen
+        return instance.instance_id in self._hollow or (new and self.are_hollow and instance.tags.get("terradask:role") == "worker")
 
     def _begin(self, instance: InstanceView) -> None:
         folder = self._folder / instance.instance_id
@@ -151,7 +160,7 @@ class Hosts:
         """
         machine = self._machines.get(instance_id)
         if machine is None:
-            return False
+            return self._hollow.kill(instance_id)
         machine.end(grace_seconds=0)
         end_instance(instance_id, vanished=True)
         self._end(machine, 0)
@@ -159,7 +168,7 @@ class Hosts:
 
     def table(self) -> list[dict[str, Any]]:
         """Return a row for each machine, for the daemon's control interface."""
-        return [
+        return self._hollow.table() + [
             {
                 "instance_id": instance_id,
                 "instance_type": machine.instance.instance_type,
@@ -184,6 +193,7 @@ class Hosts:
             From SIGTERM to SIGKILL.
         """
         self._booting.shutdown(wait=False, cancel_futures=True)
+        self._hollow.stop()
         for machine in list(self._machines.values()):
             self._end(machine, grace_seconds)
         self._booting.shutdown(wait=True)

@@ -17,6 +17,7 @@ from .fidelity.pricing_spot import CHANGES, PriceChange
 from .fidelity.quotas import applied_quotas, set_quota
 from .fidelity.throttling import Throttle
 from .fidelity.vcpu_limits import Enforcement
+from .hosts import Hosts
 
 __all__ = ["Switchboard"]
 
@@ -31,10 +32,13 @@ class Switchboard:
     ----------
     throttle
         The door's.
+    hosts
+        What boots machines; None where nothing does.
     """
 
-    def __init__(self, throttle: Throttle) -> None:
+    def __init__(self, throttle: Throttle, hosts: Hosts | None) -> None:
         self._throttle = throttle
+        self._hosts = hosts
         self._switches: Mapping[str, Callable[..., Undo]] = {
             "no_capacity": self._no_capacity,
             "allow_capacity": self._allow_capacity,
@@ -46,6 +50,7 @@ class Switchboard:
             "recommend_rebalance": self._recommend_rebalance,
             "throttle": self._throttle_calls,
             "delay_launches": self._delay_launches,
+            "hollow_hosts": self._hollow_hosts,
         }
 
     def switch(self, name: str, arguments: Mapping[str, Any]) -> Undo:
@@ -92,6 +97,7 @@ class Switchboard:
                 ],
                 "throttle": self._throttle.factor,
                 "delay_launches": {"factor": delays.factor, "seed": delays.seed},
+                "hollow_hosts": self._hosts is not None and self._hosts.are_hollow,
             }
 
     def _no_capacity(self, instance_type: str, zone: str, market: str, beyond: int) -> Undo:
@@ -138,3 +144,9 @@ class Switchboard:
     def _delay_launches(self, factor: float, seed: int) -> Undo:
         before = set_delays(Delays(float(factor), int(seed)))
         return "delay_launches", {"factor": before.factor, "seed": before.seed}
+
+    def _hollow_hosts(self, on: bool) -> Undo:
+        if self._hosts is None:
+            raise SimulatorError("Nothing boots on this simulator, neither machines nor hollow hosts", advice="Simulator.start()")
+        before, self._hosts.are_hollow = self._hosts.are_hollow, on
+        return "hollow_hosts", {"on": before}

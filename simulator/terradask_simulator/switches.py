@@ -1,4 +1,4 @@
-"""What AWS does now and then, let happen on demand: lack of capacity, quotas, interruptions, prices, throttling, delays."""
+"""What AWS does now and then, on demand: lack of capacity, quotas, interruptions, prices, throttling, delays; and hollow hosts."""
 
 from __future__ import annotations
 
@@ -176,6 +176,21 @@ class Switches:
             The same seed draws the same times in the same order.
         """
         return self._switched("delay_launches", {"factor": factor, "seed": seed})
+
+    def hollow_hosts(self, on: bool = True) -> Switched:
+        """Give workers' instances from now on hollow hosts: Dask workers that join as their instances, a hundred in a process.
+
+        Parameters
+        ----------
+        on
+            False gives machines again. Those that have begun stay what they are.
+
+        Raises
+        ------
+        SimulatorError
+            Nothing boots on this simulator.
+        """
+        return self._switched("hollow_hosts", {"on": on})
 
     def switches(self) -> dict[str, Any]:
         """Return how the switches stand, by name."""

@@ -11,12 +11,13 @@ from distributed.core import Status
 from terradask._runtime.host_workers import whole_hosts
 from terradask._runtime.joining import check_joining
 from terradask._runtime.mirrored_cluster import MirroredCluster
+from terradask._runtime.missing import MissingHosts
 from terradask._runtime.shortage import no_capacity
-from terradask.errors import InvalidInput
+from terradask.errors import InvalidInput, WorkersMissing
 
 _JOIN_POLL_SECONDS = 0.05
 
-#: Reports are looked at this often while waiting for workers: they cost a listing and a read per host.
+#: Reports are looked at this often while waiting for workers.
 _REPORT_SECONDS = 5.0
 
 
@@ -52,6 +53,7 @@ class AwaitedCluster(MirroredCluster):
     async def _wait_for_workers(self, n_workers: int | None = None, timeout: float | None = None, takes_fewer: bool = False) -> None:
         started = time.monotonic()
         next_report = started + _REPORT_SECONDS
+        missing = MissingHosts(self._deployment.objects, self._run_id)
         while len(self._joined_hosts()) < (n := self._wanted() if n_workers is None else n_workers):
             now = time.monotonic()
             if self.status != Status.running:
@@ -64,7 +66,7 @@ class AwaitedCluster(MirroredCluster):
                     return
             late = timeout is not None and now > started + timeout
             if late or now > next_report:
-                await self._call(self._check_joining, n, now - started, late)
+                await self._call(self._check_joining, missing, n, now - started, late)
                 next_report = time.monotonic() + _REPORT_SECONDS
             await asyncio.sleep(_JOIN_POLL_SECONDS)
 
@@ -77,8 +79,16 @@ class AwaitedCluster(MirroredCluster):
         sets = self._workers.sets if self._workers is not None else {}
         return sum(self._targets.get(name, len(each.roster)) for name, each in sets.items())
 
-    def _check_joining(self, n: int, waited_seconds: float, late: bool) -> None:
-        run_id = self._run_id
-        reports = [r for r in self._deployment.reports() if r.run_id == run_id]
-        joined = self._joined_hosts()
-        check_joining(self._deployment.name, n, reports, joined=joined, plan=self.plan, waited_seconds=waited_seconds, late=late)
+    def _check_joining(self, missing: MissingHosts, n: int, waited_seconds: float, late: bool) -> None:
+        name, joined, plan = self._deployment.name, self._joined_hosts(), self.plan
+
+        def check(*, everything: bool) -> None:
+            reports = missing.look(joined, everything=everything)
+            check_joining(name, n, reports, joined=joined, plan=plan, waited_seconds=waited_seconds, late=late)
+
+        try:
+            check(everything=late)
+        except WorkersMissing:
+            # It tells of all hosts, also of those whose turn had not come.
+            check(everything=True)
+            raise

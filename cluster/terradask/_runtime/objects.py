@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -105,11 +105,20 @@ class ClusterObjects:
 
     def hosts(self) -> list[dict[str, Any]]:
         """Read the report of every host, in the order of their instance ids."""
-        names = self.names(HOSTS)
+        return [report for report in self.read_all(self.names(HOSTS)) if report is not None]
+
+    def host_versions(self) -> dict[str, str]:
+        """List the reports of hosts: the ETag of each by its host's instance id."""
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.prefix + HOSTS)
+        listed = ((entry["Key"].rpartition("/")[2], entry["ETag"]) for page in pages for entry in page.get("Contents", ()))
+        return {name.removesuffix(".json"): etag for name, etag in listed}
+
+    def read_all(self, names: Sequence[str]) -> list[dict[str, Any] | None]:
+        """Read several JSON objects at a time, in their order; None for those that don't exist."""
         if not names:
             return []
         with ThreadPoolExecutor(min(_PARALLEL_READS, len(names))) as pool:
-            return [report for report in pool.map(self.read, names) if report is not None]
+            return list(pool.map(self.read, names))
 
     def _put(self, name: str, body: bytes, content_type: str, **conditions: str) -> None:
         self._client.put_object(Bucket=self.bucket, Key=self.prefix + name, Body=body, ContentType=content_type, **conditions)

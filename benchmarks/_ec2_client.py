@@ -1,0 +1,51 @@
+"""Grows an EC2Cluster to each size of its arguments and prints JSON; run by dask-cloudprovider's own Python."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+import urllib.request
+from typing import Any
+
+from dask_cloudprovider.aws import EC2Cluster
+from dask_cloudprovider.aws.ec2 import EC2Scheduler
+from distributed import Scheduler
+
+
+class StandIn(EC2Scheduler):
+    """Asks AWS for the scheduler's instance as ever, then runs a scheduler at its address: no machine boots there."""
+
+    async def create_vm(self) -> Any:
+        """Return what EC2Cluster's own returns."""
+        addresses = await super().create_vm()
+        listed = [one for one in (addresses if isinstance(addresses, tuple | list) else [addresses]) if one]
+        self.local = await Scheduler(host=listed, port=8786, protocol="tcp", dashboard=False)
+        return addresses
+
+
+def _counted() -> int:
+    with urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/terradask-sim/calls") as answer:
+        return sum(json.load(answer).values())
+
+
+async def main(given: dict[str, Any], sizes: list[int]) -> None:
+    """Grow and shrink, and print the figures of each growth."""
+    cluster = EC2Cluster(asynchronous=True, security=False, n_workers=0, **given)
+    cluster.scheduler_class = StandIn
+    async with cluster:
+        for n in sizes:
+            before, started = _counted(), time.perf_counter()
+            cluster.scale(n)
+            await cluster
+            seconds = time.perf_counter() - started
+            assert len(cluster.workers) == n
+            print(json.dumps({"n": n, "calls": _counted() - before, "requested_seconds": seconds}), flush=True)
+            cluster.scale(0)
+            await cluster
+
+
+if __name__ == "__main__":
+    asyncio.run(main(json.loads(sys.argv[1]), [int(size) for size in sys.argv[2:]]))

@@ -1,0 +1,176 @@
+"""The client whose scaling is measured: takes the cluster ``wide`` to each size of its arguments and back to zero, and prints JSON.
+
+A process of its own, so that its memory is the client's alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psutil
+
+from terradask import Cluster
+
+NAME, MOST = "wide", 1000
+
+#: How many of how many are taken out by name, one after the other.
+_REMOVED = {10: (3,), 100: (3, 47), 1000: (10, 490)}
+_READING = ("Describe", "Get", "List", "Head")
+_IDLE_SECONDS = 10.0
+_PATIENCE_SECONDS = 400.0
+
+
+class Calls:
+    """Calls of the client, as the embedded AWS counted them."""
+
+    def __init__(self, counts: Counter[str] | None = None) -> None:
+        self.counts = counts or Counter()
+
+    @property
+    def total(self) -> int:
+        """How many there were."""
+        return self.counts.total()
+
+    @property
+    def reading(self) -> int:
+        """How many only look."""
+        return sum(count for action, count in self.counts.items() if action.partition(":")[2].startswith(_READING))
+
+    @property
+    def writing(self) -> int:
+        """How many change something."""
+        return self.total - self.reading
+
+
+def _now() -> Counter[str]:
+    # Hosts call with their roles' credentials; what has none is this client's.
+    with urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/terradask-sim/calls?by=role") as answer:
+        return Counter(json.load(answer).get("", {}))
+
+
+@contextlib.contextmanager
+def counting() -> Iterator[Calls]:
+    """Count the calls of a block."""
+    calls, before = Calls(), _now()
+    yield calls
+    calls.counts = _now() - before
+
+
+class Pulse:
+    """How often the client looks: sampled every second, on a thread, for the length of a ``with`` block."""
+
+    def __init__(self) -> None:
+        self._samples: list[tuple[float, int]] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+
+    def __enter__(self) -> Pulse:
+        """Begin."""
+        self._take()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        self._over.set()
+        self._thread.join()
+
+    def _take(self) -> None:
+        self._samples.append((time.perf_counter(), Calls(_now()).reading))
+
+    def _sample(self) -> None:
+        while not self._over.wait(1.0):
+            self._take()
+
+    @property
+    def most(self) -> float:
+        """Looks a second in the busiest five seconds."""
+        ends = zip(self._samples, self._samples[5:], strict=False)
+        return max((later - sooner) / (end - begin) for (begin, sooner), (end, later) in ends)
+
+
+def _until(condition: Callable[[], bool], what: str) -> float:
+    """Wait, and return when it came true, on `time.perf_counter`."""
+    end = time.perf_counter() + _PATIENCE_SECONDS
+    while not condition():
+        if time.perf_counter() > end:
+            raise SystemExit(f"not within {_PATIENCE_SECONDS:.0f} s: {what}")
+        time.sleep(0.02)
+    return time.perf_counter()
+
+
+def _timed_ms(act: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    act()
+    return 1000 * (time.perf_counter() - started)
+
+
+def _request(cluster: Cluster, n: int) -> dict[str, Any]:
+    started = time.perf_counter()
+    with counting() as calls:
+        scale_ms = _timed_ms(lambda: cluster.scale(n))
+        requested = _until(lambda: len(cluster.requested) == n, f"{n} instances") - started
+    return {"scale_ms": scale_ms, "requested_seconds": requested, "calls": calls.total}
+
+
+def _grow(cluster: Cluster, n: int) -> dict[str, Any]:
+    started, before = time.perf_counter(), _now()
+    with counting() as calls:
+        scale_ms = _timed_ms(lambda: cluster.scale(n))
+        # The number, and a look before and after it, are scaling's own: what follows is polling.
+        _until(lambda: (own := Calls(_now() - before)).writing > 0 and own.reading > 1, "AWS has the number")
+        pulse = Pulse()
+        with pulse:
+            cluster.wait_for_workers(n, timeout=_PATIENCE_SECONDS)
+            joined = time.perf_counter() - started
+            with cluster.get_client() as client:
+                assert client.gather(client.map(lambda i: i + 1, range(2 * n), pure=False)) == list(range(1, 2 * n + 1))
+            time.sleep(_IDLE_SECONDS)
+    return {
+        "scale_ms": scale_ms,
+        "joined_seconds": joined,
+        "writing": calls.writing,
+        "calls": calls.total,
+        "looks_a_second": pulse.most,
+        "memory_mib": psutil.Process().memory_info().rss / 2**20,
+    }
+
+
+def _remove(cluster: Cluster, k: int) -> dict[str, int]:
+    chosen, n = sorted(cluster.observed)[:k], len(cluster.observed)
+    with counting() as calls:
+        cluster.sync(cluster.scale_down, chosen)
+    _until(lambda: len(cluster.requested) == n - k == len(cluster.observed), f"{n - k} workers are left")
+    assert not cluster.observed & set(chosen)
+    return {"k": k, "n": n, "writing": calls.writing, "reading": calls.reading}
+
+
+def _empty(cluster: Cluster) -> dict[str, Any]:
+    n = len(cluster.requested)
+    with counting() as calls:
+        scale_ms = _timed_ms(lambda: cluster.scale(0))
+        _until(lambda: not cluster.requested and not cluster.observed, "no workers are left")
+    return {"n": n, "scale_ms": scale_ms, "writing": calls.writing}
+
+
+def main(arguments: list[str]) -> None:
+    """Scale to each size; with ``--requested``, no further than until all instances are there."""
+    join = "--requested" not in arguments
+    with Cluster(NAME, n_workers=0, max_workers=MOST, wait_for_workers=False, show_widget=False) as cluster:
+        for n in (int(size) for size in arguments if size.isdigit()):
+            grown = _grow(cluster, n) if join else _request(cluster, n)
+            removed = [_remove(cluster, k) for k in _REMOVED.get(n, ()) if join]
+            print(json.dumps({"n": n, "grown": grown, "removed": removed, "emptied": _empty(cluster)}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,53 @@
+"""Hollow hosts: many workers in one process that join a real scheduler as their instances, and leave with them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from terradask import Cluster
+from terradask_simulator import Simulator
+
+from .conftest import eventually
+
+pytestmark = [pytest.mark.simulator]
+
+N = 20
+
+
+@pytest.fixture
+def cluster(sim: Simulator, sim_environ: dict[str, str]) -> Iterator[Cluster]:
+    with sim.hollow_hosts(), Cluster("hollow", n_workers=N, max_workers=N, wait_for_workers=True) as cluster:
+        yield cluster
+
+
+def test_they_join_work_report_heal_and_leave(sim: Simulator, cluster: Cluster) -> None:
+    hosts = [host for host in sim.hosts() if host.cluster == "hollow" and host.role == "worker"]
+    assert {host.instance_id for host in hosts} == cluster.observed == cluster.requested
+    assert len({host.pid for host in hosts}) == 1
+    workers = cluster.scheduler_info["workers"]
+    assert {address.rpartition(":")[0] for address in workers} == {f"tls://{host.private_address}" for host in hosts}
+    assert {worker["nthreads"] for worker in workers.values()} == {1}
+    with cluster.get_client() as client:
+        assert client.gather(client.map(lambda i: i + 1, range(3 * N))) == list(range(1, 3 * N + 1))
+        states = {report.instance_id: report.state for report in cluster._deployment.reports() if report.role == "worker"}
+        assert states == dict.fromkeys(cluster.observed, "running")
+
+        gone = sorted(cluster.observed)[0]
+        sim.kill_host(gone)
+        eventually(lambda: gone not in cluster.observed and len(cluster.observed) == N == len(cluster.requested))
+
+        kept = client.map(lambda i: i * i, range(3 * N))
+        client.gather(kept)
+        leaving = sorted(cluster.observed)[:5]
+        cluster.sync(cluster.scale_down, leaving)
+        eventually(lambda: len(cluster.observed) == N - 5 == len(cluster.requested))
+        assert cluster.observed.isdisjoint(leaving)
+        assert client.gather(kept) == [i * i for i in range(3 * N)]
+    started = time.monotonic()
+    cluster.scale(0)
+    eventually(lambda: not cluster.observed and not cluster.requested)
+    assert time.monotonic() - started < 5
+    eventually(lambda: not [host for host in sim.hosts() if host.cluster == "hollow" and host.role == "worker"])
