@@ -53,7 +53,7 @@ class AwaitedCluster(MirroredCluster):
     async def _wait_for_workers(self, n_workers: int | None = None, timeout: float | None = None, takes_fewer: bool = False) -> None:
         started = time.monotonic()
         next_report = started + _REPORT_SECONDS
-        missing = MissingHosts(self._deployment.objects, self._run_id)
+        missing: MissingHosts | None = None
         while len(self._joined_hosts()) < (n := self._wanted() if n_workers is None else n_workers):
             now = time.monotonic()
             if self.status != Status.running:
@@ -66,6 +66,7 @@ class AwaitedCluster(MirroredCluster):
                     return
             late = timeout is not None and now > started + timeout
             if late or now > next_report:
+                missing = missing or MissingHosts(self._deployment.objects, self._run_id)
                 await self._call(self._check_joining, missing, n, now - started, late)
                 next_report = time.monotonic() + _REPORT_SECONDS
             await asyncio.sleep(_JOIN_POLL_SECONDS)
