@@ -4,8 +4,9 @@ Workers are real (mutual TLS, the instance's own address and name), a hundred in
 scheduler, workers, AWS and client share this machine: the seconds say what they cost together, not how fast EC2 is. Calls are the
 client's, as the embedded AWS counted them. One run; the client is one process, which goes from zero to each size and back.
 
-Looks: the watch of the groups keeps to two calls a second, and who waits for workers reads reports besides, five calls every five seconds. They
-don't know of each other: where AWS still owes instances when reports are read, the busiest five seconds may have up to three calls a second.
+Looks: the watch of the groups keeps to two calls a second, and who waits for workers reads reports besides, five calls every five
+seconds. They don't know of each other: where AWS still owes instances when reports are read, the busiest five seconds may have up to
+three calls a second.
 """
 
 from __future__ import annotations
