@@ -85,7 +85,8 @@ class Pulse:
         self._thread.join()
 
     def _take(self) -> None:
-        self._samples.append((time.perf_counter(), Calls(_now()).reading))
+        reading = Calls(_now()).reading
+        self._samples.append((time.perf_counter(), reading))
 
     def _sample(self) -> None:
         while not self._over.wait(1.0):

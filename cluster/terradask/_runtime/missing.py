@@ -7,7 +7,7 @@ from collections.abc import Set
 from terradask._runtime.documents import HostReport
 from terradask._runtime.objects import HOSTS, ClusterObjects
 
-#: With the listing, and looks at the groups beside it, less than two calls a second at a look every five seconds.
+#: With the listing, a call a second at a look every five seconds.
 _READS_A_LOOK = 4
 
 
