@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from terradask_modules.names import ROLES, boundary_name, clusters_role_path, ro
 from terradask_modules.policies import (
     MAX_POLICY_CHARACTERS,
     PolicyScope,
+    characters,
     host_statements,
     scheduler_policy,
     trust_policy,
@@ -139,7 +141,7 @@ class Boundary(Construct):
     def __init__(self, scope: Construct, *, where: PolicyScope, rules: RoleRules, tags: Mapping[str, str]) -> None:
         super().__init__(scope, "boundary")
         document = scheduler_policy(where)
-        length = len("".join(document.split()))
+        length = characters(json.loads(document))
         if length > MAX_POLICY_CHARACTERS:
             raise InvalidInput(
                 "the policy that bounds the roles of isolated clusters is too long",

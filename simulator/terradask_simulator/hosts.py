@@ -168,21 +168,9 @@ class Hosts:
 
     def table(self) -> list[dict[str, Any]]:
         """Return a row for each machine, for the daemon's control interface."""
-        return self._hollow.table() + [
-            {
-                "instance_id": instance_id,
-                "instance_type": machine.instance.instance_type,
-                "role": machine.instance.tags.get("terradask:role", ""),
-                "cluster": machine.instance.tags.get("terradask:cluster", ""),
-                "group": machine.instance.tags.get("terradask:group", ""),
-                "state": machine.state,
-                "pid": machine.pid,
-                "private_address": machine.instance.private_address,
-                "public_address": machine.instance.public_address,
-                "log_path": str(machine.log_path),
-            }
-            for instance_id, machine in list(self._machines.items())
-        ]
+        machines = list(self._machines.values())
+        rows = [machine.instance.host_row(state=machine.state, pid=machine.pid, log_path=machine.log_path) for machine in machines]
+        return self._hollow.table() + rows
 
     def stop(self, grace_seconds: float) -> None:
         """End every machine.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import ipaddress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from .backend import ACCOUNT, STATE_LOCK, ec2_backends
@@ -42,6 +43,21 @@ class InstanceView:
     user_data: bytes = field(repr=False)
     ports: tuple[int, ...] = ()
     tags: dict[str, str] = field(default_factory=dict)
+
+    def host_row(self, *, state: str, pid: int | None, log_path: Path) -> dict[str, Any]:
+        """Return a row of the table of hosts: the instance, and the process that stands for it."""
+        return {
+            "instance_id": self.instance_id,
+            "instance_type": self.instance_type,
+            "role": self.tags.get("terradask:role", ""),
+            "cluster": self.tags.get("terradask:cluster", ""),
+            "group": self.tags.get("terradask:group", ""),
+            "state": state,
+            "pid": pid,
+            "private_address": self.private_address,
+            "public_address": self.public_address,
+            "log_path": str(log_path),
+        }
 
 
 def view_of(instance: Any) -> InstanceView:

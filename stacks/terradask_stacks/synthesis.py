@@ -241,7 +241,13 @@ def _texts(jobs: Mapping[str, _Job], wheel: _Wheel, cache_dir: Path | None) -> d
     distinct = {key: nameless[name] for name, key in keys.items()}
     texts = _kept(distinct, cache_dir)
     missing = {key: job for key, job in distinct.items() if key not in texts}
-    for key, text in _rendered(missing).items():
+    try:
+        rendered = _rendered(missing)
+    except SynthesisError as error:
+        # By the names that somebody gave, not those under which they are synthesised.
+        error.given = ", ".join(name for name, key in keys.items() if key in missing)
+        raise
+    for key, text in rendered.items():
         texts[key] = text
         if cache_dir is not None:
             _write(_kept_file(cache_dir, key), f"{_digest(text)}\n{text}".encode())

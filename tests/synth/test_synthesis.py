@@ -218,3 +218,13 @@ def test_clusters_that_differ_in_their_names_alone_are_synthesised_once(tmp_path
     # What shortens a name can't have it put in.
     run(Settings.model_validate({"workspace": {"isolation": "cluster"}}), "three")
     assert rendered[2:] == ["a", "b", "c", "d"]
+
+
+def test_what_cannot_be_synthesised_is_told_by_the_names_that_were_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(stacks: Any) -> dict[str, str]:
+        raise SynthesisError("the stacks can't be synthesised", given=", ".join(stacks))
+
+    monkeypatch.setattr("terradask_stacks.app.render", failing)
+    with pytest.raises(SynthesisError) as error:
+        synthesize(Settings(), LOCK, out_dir=tmp_path, clusters=CLUSTERS)
+    assert error.value.given == "network, etl"

@@ -72,8 +72,9 @@ def findings_on(
 def refuse_forbidden(workspace: PlanningWorkspace, plan: Plan) -> None:
     """Refuse a plan that policy forbids. Destroying is never forbidden.
 
-    The built-in checks need no more than the configuration that the plan was made from, unless it takes from elsewhere what hosts are: an
-    isolated cluster's does. That, a team's own rules and its limit of cost are about the plan, which Terraform then shows first.
+    The built-in checks need no more than the configuration that the plan was made from, unless it takes from elsewhere what hosts are, as
+    that of a cluster with launch templates of its own does. That, a team's own rules and its limit of cost are about the plan, which
+    Terraform then shows first.
 
     Raises
     ------
@@ -91,8 +92,8 @@ def refuse_forbidden(workspace: PlanningWorkspace, plan: Plan) -> None:
         except FileNotFoundError:
             # The plan is refused for that a moment later.
             return
-        isolated = plan.stack != NETWORK_STACK and "aws_launch_template" in configuration.get("resource", {})
-        findings = _on_plan(workspace, plan) if isolated else findings_on(workspace, plan.stack, configuration)
+        own_templates = plan.stack != NETWORK_STACK and "aws_launch_template" in configuration.get("resource", {})
+        findings = _on_plan(workspace, plan) if own_templates else findings_on(workspace, plan.stack, configuration)
     stopping = blocking(findings)
     if stopping:
         raise PolicyViolation(stopping, stack=plan.stack)

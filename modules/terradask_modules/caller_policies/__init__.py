@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Any, Literal, get_args
 
 from terradask_modules.caller_policies._clusters import change_clusters, lock_states, read_keys, see_clusters, use_key
-from terradask_modules.caller_policies._documents import characters, documents
+from terradask_modules.caller_policies._documents import documents
 from terradask_modules.caller_policies._network_changes import change_network
 from terradask_modules.caller_policies._network_reading import read_network, see_prices, see_service_roles, see_zones
 from terradask_modules.caller_policies._quotas import see_quotas
@@ -29,7 +29,7 @@ from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope,
 from terradask_modules.caller_policies._state import keep_network_state, read_network_state
 from terradask_modules.caller_policies._trust import GitHubActions, parse_trust
 from terradask_modules.names import resource_name
-from terradask_modules.policies import MAX_POLICY_CHARACTERS
+from terradask_modules.policies import MAX_POLICY_CHARACTERS, characters
 
 __all__ = [
     "CALLERS",

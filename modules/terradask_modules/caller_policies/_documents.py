@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from terradask_modules.caller_policies._scope import Statement
-from terradask_modules.policies import MAX_POLICY_CHARACTERS
-
-
-def characters(document: dict[str, Any]) -> int:
-    """Count a policy document's characters as AWS does."""
-    return len("".join(json.dumps(document, separators=(",", ":")).split()))
+from terradask_modules.policies import MAX_POLICY_CHARACTERS, characters
 
 
 def documents(name: str, statements: Sequence[Statement]) -> dict[str, dict[str, Any]]:

@@ -222,20 +222,9 @@ class HollowHosts:
     def table(self) -> list[dict[str, Any]]:
         """Return a row for each host, as `Hosts.table` does."""
         return [
-            {
-                "instance_id": instance_id,
-                "instance_type": instance.instance_type,
-                "role": instance.tags.get("terradask:role", ""),
-                "cluster": instance.tags.get("terradask:cluster", ""),
-                "group": instance.tags.get("terradask:group", ""),
-                "state": "running",
-                "pid": crew.pid,
-                "private_address": instance.private_address,
-                "public_address": instance.public_address,
-                "log_path": str(crew.log_path),
-            }
+            instance.host_row(state="running", pid=crew.pid, log_path=crew.log_path)
             for crew in list(self._crews)
-            for instance_id, instance in list(crew.members.items())
+            for instance in list(crew.members.values())
         ]
 
     def stop(self) -> None:
