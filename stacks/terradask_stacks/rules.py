@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import CLUSTER_PATTERN, NETWORK_STACK, WORKSPACE_PATTERN
 from terradask_stacks.hardware.ask import MAX_TYPES, TYPE_NAME
+from terradask_stacks.numbers import NWorkers
 
 #: What CloudWatch accepts as days of retention.
 _RETENTION = "1 3 5 7 14 30 60 90 120 150 180 365 400 545 731 1096 1827 2192 2557 2922 3288 3653"
@@ -206,6 +207,25 @@ def check_bucket_path(path: str) -> str:
     return path.rstrip("/")
 
 
+def check_n_workers(value: Any) -> NWorkers:
+    """Return `value` as settings have it: a number, a list of two, or None.
+
+    Raises
+    ------
+    PydanticCustomError
+        For anything else.
+    """
+    allowed = "a whole number from 0, or [minimum, maximum], two of them in this order"
+    if value is None or _is_count(value):
+        return None if value is None else int(value)
+    if not isinstance(value, (list, tuple)):
+        raise refuse(f"n_workers is {value!r}", allowed=allowed)
+    bounds = list(value)
+    if len(bounds) != 2 or not all(map(_is_count, bounds)) or bounds[0] > bounds[1]:
+        raise refuse(f"n_workers is {bounds!r}", allowed=allowed)
+    return bounds
+
+
 def check_dotted(path: str) -> str:
     """Return the dotted path of a class."""
     if not _DOTTED.fullmatch(path):
@@ -269,3 +289,7 @@ def unique(values: Sequence[str]) -> list[str]:
     if twice:
         raise refuse(f"{', '.join(twice)} stands there twice", allowed="each value once")
     return list(values)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -41,7 +41,7 @@ def test_every_parameter_of_the_seeds_is_there():
 def test_every_parameter_is_built_or_refused():
     elsewhere = {
         "self", "name", "asynchronous", "shutdown_on_close", "backend_options", "show_widget", "region", "settings", "progress",
-        "loop", "_attach_only", "compute_purchase_option",
+        "loop", "create", "attach", "compute_purchase_option",
     }  # fmt: skip
     parameters = set(inspect.signature(Cluster.__init__).parameters)
     assert parameters == elsewhere | set(STRUCTURE) | set(RUN) | set(UNBUILT)
@@ -72,11 +72,6 @@ def test_defaults_ask_for_nothing():
 def test_unknown_backend_options_are_refused(backend_options):
     with pytest.raises(UnsupportedOption, match="backend_options"):
         Cluster(backend_options=backend_options)
-
-
-def test_a_range_of_workers_is_refused():
-    with pytest.raises(UnsupportedOption, match="n_workers"):
-        Cluster(n_workers=[1, 3])
 
 
 @pytest.mark.parametrize("name", ["Etl", "9lives", "a_b", "", "x" * 40, "network", "é"])

@@ -1,11 +1,13 @@
 """Client and cluster of different versions are an error that lists both."""
 
 import importlib.metadata
+import time
 from types import SimpleNamespace
 
 import pytest
 
 from terradask._progress import silent
+from terradask._runtime import race
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.documents import Descriptor, DocumentFormat, Run, SchedulerAddress
 from terradask._runtime.keys import Bundle, KeySet
@@ -86,7 +88,52 @@ def test_a_cluster_that_somebody_else_is_making_is_not_ours_to_destroy(error, or
 
     settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
     workspace = SimpleNamespace(settings=settings, plan_cluster=lambda name: None, apply=apply)
+    nothing = SimpleNamespace(name="etl", exists=False, objects=SimpleNamespace(names=lambda under: []))
     provisioner = Provisioner(Request("etl"), silent)
     with pytest.raises(error):
-        provisioner._deploy(workspace)
+        provisioner._deploy(workspace, nothing, wait_seconds=0)
     assert provisioner._origin == origin
+
+
+class DeployedMeanwhile:
+    """A deployment that somebody else makes after a few looks, and starts after a few more."""
+
+    name = "etl"
+
+    def __init__(self, *, looks):
+        self.looks = looks
+        self.objects = SimpleNamespace(names=lambda under: [under])
+
+    @property
+    def exists(self):
+        self.looks -= 1
+        return self.looks < 0
+
+    def current_run(self):
+        return "theirs" if self.looks < 0 else None
+
+
+@pytest.mark.parametrize("looks", [0, 3])
+def test_a_cluster_that_somebody_else_has_made_meanwhile_is_used(looks, monkeypatch):
+    applied = []
+
+    def apply(plan):
+        applied.append(plan)
+        raise StalePlan("the state has changed")
+
+    monkeypatch.setattr(race, "_POLL_SECONDS", 0.001)
+    settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
+    workspace = SimpleNamespace(settings=settings, plan_cluster=lambda name: "plan", apply=apply)
+    provisioner = Provisioner(Request("etl"), silent)
+    assert provisioner._deploy(workspace, DeployedMeanwhile(looks=looks), wait_seconds=10) is False
+    assert provisioner._origin == "attached"
+    assert applied == ([] if looks == 0 else ["plan"])
+
+
+def test_nobody_waits_long_where_nobody_is_at_it(monkeypatch):
+    monkeypatch.setattr(race, "_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(race, "_BETWEEN_SECONDS", 0.01)
+    nothing = SimpleNamespace(exists=False, objects=SimpleNamespace(names=lambda under: []))
+    started = time.monotonic()
+    assert not race.wait_for_deployment(nothing, seconds=60, check_cancelled=lambda: None)
+    assert time.monotonic() - started < 5

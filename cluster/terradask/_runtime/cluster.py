@@ -5,7 +5,7 @@ How it starts and ends is in `_lifecycle`; how it scales, in `_group_cluster`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from terradask._runtime.lifecycle import ProvisionedCluster
 from terradask._runtime.options import RUN, STRUCTURE, given, parse_name, purchase_option, refuse_unbuilt, unsupported
 from terradask._runtime.provision import Request
 from terradask._runtime.undo import Origin
+from terradask._runtime.ways import check_ways
 
 __all__ = ["Cluster"]
 
@@ -35,7 +36,8 @@ class Cluster(ProvisionedCluster):
     software
         Packages for the hosts besides Dask, as requirements (``["pandas==3.1.1", "s3fs"]``); they get the versions that are installed here.
     n_workers
-        Number of workers. Where left out, the cluster starts with 4 and scales itself between 4 and 20.
+        Number of workers; or ``[minimum, maximum]``: the cluster starts with the minimum and scales itself between them, as by `adapt`.
+        Where left out, it starts with 4 and scales itself between 4 and 20.
     worker_class
         Class of the workers, or its dotted path, which hosts import it by. By default ``distributed.Nanny``.
     worker_options
@@ -106,6 +108,10 @@ class Cluster(ProvisionedCluster):
         Folder or ``terradask.toml`` to load settings from. By default the nearest one upwards from the working directory.
     progress
         Function that is called with each progress event, in the thread that does the work.
+    create
+        True: the cluster must be new. False: nothing is deployed. By default it is deployed where there is none of its name.
+    attach
+        True: the cluster must run. False: it must not. By default it is attached to where it runs.
     container, cloud, account, idle_timeout, use_dashboard_https
         Not built yet: anything but their default raises `UnsupportedOption`.
     credentials, credentials_duration_seconds, custom_widget, configure_logging, package_sync, package_sync_strict
@@ -125,6 +131,8 @@ class Cluster(ProvisionedCluster):
         For an argument that is not built yet.
     InvalidInput
         For a value that can't be used.
+    ClusterExists, ClusterNotFound, ClusterStopped
+        When `create` or `attach` rules out what would have to be done.
     NoMatchingType
         When no instance type is as asked for; with the nearest asks that find something.
     TerraformError
@@ -163,7 +171,7 @@ class Cluster(ProvisionedCluster):
         *,
         software: list[str] | None = None,
         container: str | None = None,
-        n_workers: int | None = None,
+        n_workers: int | Sequence[int] | None = None,
         worker_class: str | type | None = None,
         worker_options: dict[str, Any] | None = None,
         workers_per_host: int | None = None,
@@ -221,11 +229,13 @@ class Cluster(ProvisionedCluster):
         settings: str | Path | None = None,
         progress: Progress | None = None,
         loop: Any = None,
-        _attach_only: bool = False,
+        create: bool | None = None,
+        attach: bool | None = None,
     ) -> None:
         arguments = {k: v for k, v in locals().items() if k not in {"self", "__class__"}}
         # `__del__` asks for it, also when the arguments are refused.
         self.status = Status.closed
+        check_ways(create, attach)
         refuse_unbuilt(arguments)
         backend = dict(backend_options or {})
         region = region or backend.get("region_name")
@@ -238,7 +248,8 @@ class Cluster(ProvisionedCluster):
                 run=given(arguments, RUN),
                 workspace={"region": region} if region else {},
                 path=None if settings is None else Path(settings),
-                attach_only=_attach_only,
+                create=create,
+                attach=attach,
             ),
             asynchronous=asynchronous,
             loop=loop,
@@ -264,8 +275,12 @@ class Cluster(ProvisionedCluster):
             When there is no such cluster.
         ClusterStopped
             When it is stopped.
+
+        See Also
+        --------
+        Cluster : with ``attach=True`` it is the same.
         """
-        return cls(name, _attach_only=True, **kwargs)
+        return cls(name, **{"attach": True, **kwargs})
 
     # ---- looks ----------------------------------------------------------------------------------------------------
 

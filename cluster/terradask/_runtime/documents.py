@@ -12,6 +12,7 @@ from typing import Any
 from terradask._runtime.shortage import Pool
 from terradask.errors import TerradaskError
 from terradask_modules.names import WORKER_GROUP
+from terradask_stacks.numbers import first_of
 
 FORMAT = 1
 
@@ -133,8 +134,8 @@ class Descriptor:
 
     def workers_at_start(self, group: str) -> int | None:
         """Return how many workers of a group the settings want at the start; None where they say nothing."""
-        number: int | None = (self.settings if group == WORKER_GROUP else self.settings["worker_groups"][group]).get("n_workers")
-        return number
+        settings = self.settings if group == WORKER_GROUP else self.settings["worker_groups"][group]
+        return first_of(settings.get("n_workers"))
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,8 @@ class GroupCluster(AwaitedCluster):
 
         Raises
         ------
+        ClusterClosed
+            When this object has left the cluster.
         InvalidInput
             When a number is no whole number, negative or more than the group's ``max_workers``, or there is no such group; before any call.
         ArgumentCombination
@@ -50,6 +52,7 @@ class GroupCluster(AwaitedCluster):
         UnsupportedOption
             For `memory` and `cores`.
         """
+        self._check_usable()
         for name, value in (("memory", memory), ("cores", cores)):
             if value is not None:
                 raise unsupported(f"scale({name}=)", value, "scale to a number of workers")
@@ -164,6 +167,7 @@ class GroupCluster(AwaitedCluster):
         InvalidInput
             When the bounds make no sense, or `maximum` is more than ``max_workers``.
         """
+        self._check_usable()
         descriptor = self._deployment.descriptor
         most = descriptor.most_workers(WORKER_GROUP)
         maximum = min(DEFAULT_ADAPTIVE_MAXIMUM, most) if maximum is None else maximum

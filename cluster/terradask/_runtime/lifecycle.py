@@ -6,9 +6,12 @@ import asyncio
 import atexit
 import contextlib
 import logging
+import os
 import weakref
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 from distributed.core import Status, rpc
@@ -17,16 +20,18 @@ from distributed.deploy.cluster import Cluster as DaskCluster
 from terradask._progress import Progress, ProgressEvent, silent
 from terradask._runtime.dashboard import DashboardForward
 from terradask._runtime.deployment import Deployment
+from terradask._runtime.dial import reach
 from terradask._runtime.documents import Run
 from terradask._runtime.group_cluster import GroupCluster
-from terradask._runtime.provision import Provisioned, Provisioner, Request
+from terradask._runtime.provision import Provisioned, Provisioner, Request, addresses_let_in
 from terradask._runtime.remote import RemoteScheduler, RemoteWorker
 from terradask._runtime.scaling import workers_to_wait_for
 from terradask._runtime.sigterm import terminated_in_order
 from terradask._runtime.undo import end_cluster
 from terradask._runtime.widget import shown_in_notebook
-from terradask.errors import InvalidInput
+from terradask.errors import ClusterClosed, InvalidInput
 from terradask_modules.names import WORKER_GROUP
+from terradask_stacks.numbers import NWorkers, bounds_of
 
 logger = logging.getLogger("terradask")
 
@@ -46,6 +51,7 @@ class ProvisionedCluster(GroupCluster):
     """
 
     _open: ClassVar[weakref.WeakSet[ProvisionedCluster]] = weakref.WeakSet()
+    _is_of_parent = False
 
     def __init__(
         self,
@@ -156,10 +162,19 @@ class ProvisionedCluster(GroupCluster):
     # ---- attaching ------------------------------------------------------------------------------------------------
 
     async def _attach(self, provisioned: Provisioned) -> None:
-        attachment, settings = provisioned.attachment, provisioned.settings
+        settings = provisioned.settings
         if self._wants_shutdown_on_close is None:
             self.shutdown_on_close = provisioned.origin != "attached"
-        self.security = attachment.keys.client_security()
+        self.security = provisioned.attachment.keys.client_security()
+        attachment = await reach(
+            provisioned.attachment,
+            provisioned.deployment.objects,
+            self.security,
+            self._call,
+            public=settings["use_scheduler_public_ip"],
+            let_in=partial(addresses_let_in, provisioned.workspace),
+        )
+        provisioned = self._provisioned = replace(provisioned, attachment=attachment)
         connection = self.security.get_connection_args("client")
         address = attachment.address(public=settings["use_scheduler_public_ip"])
         self.scheduler = RemoteScheduler(address)
@@ -173,12 +188,14 @@ class ProvisionedCluster(GroupCluster):
         if provisioned.origin != "attached":
             n = workers_to_wait_for(len(self.plan), settings["wait_for_workers"])
             await self._wait_for_workers(n, timeout=settings["worker_timeout_seconds"], takes_fewer=True)
-            if settings.get("n_workers") is None:
-                self._adapt_by_default()
+            self._adapt_as_asked(settings.get("n_workers"))
 
-    def _adapt_by_default(self) -> None:
-        most = self._deployed.attachment.descriptor.most_workers(WORKER_GROUP)
-        self.adapt(minimum=min(ADAPTIVE_MINIMUM, most), maximum=min(ADAPTIVE_MAXIMUM, most))
+    def _adapt_as_asked(self, n_workers: NWorkers) -> None:
+        """Scale between the bounds that were given, and between the usual ones where nothing was; leave a number alone."""
+        bounds = (ADAPTIVE_MINIMUM, ADAPTIVE_MAXIMUM) if n_workers is None else bounds_of(n_workers)
+        if bounds is not None:
+            most = self._deployed.attachment.descriptor.most_workers(WORKER_GROUP)
+            self.adapt(minimum=min(bounds[0], most), maximum=min(bounds[1], most))
 
     @property
     def _deployed(self) -> Provisioned:
@@ -258,6 +275,17 @@ class ProvisionedCluster(GroupCluster):
         else:
             provisioned.deployment.stop()
 
+    def _check_usable(self) -> None:
+        name = self._request.name
+        if self._is_of_parent:
+            raise ClusterClosed(
+                f"This Cluster object of {name!r} belongs to the process that forked this one.",
+                cluster=name,
+                advice=f"attach from here: Cluster.from_name({name!r})",
+            )
+        if self.status in (Status.closing, Status.closed, Status.failed):
+            raise ClusterClosed(f"This Cluster object of {name!r} is closed.", cluster=name, advice=f"make another: Cluster(name={name!r})")
+
     # ---- telling --------------------------------------------------------------------------------------------------
 
     def _tell(self, event: ProgressEvent, /) -> None:
@@ -265,6 +293,18 @@ class ProvisionedCluster(GroupCluster):
         self._show(event)
         if self._progress_to is not None:
             self._progress_to(event)
+
+
+def _disown_in_child() -> None:
+    """Let a forked process know that the clusters are its parent's: it has no loop that could talk to them, and must not end them."""
+    for cluster in list(ProvisionedCluster._open):
+        cluster._is_of_parent = True
+        cluster.status = Status.closed
+    ProvisionedCluster._open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_disown_in_child)
 
 
 @atexit.register

@@ -96,6 +96,9 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
     def _has_extra_worker(self) -> bool:
         return bool(self._deployment.descriptor.settings.get("extra_worker_on_scheduler"))
 
+    def _check_usable(self) -> None:
+        """Raise where this object has nothing to do with a cluster any more; a subclass knows."""
+
     async def _start_watching(self) -> None:
         """Read the groups for the first time, and mirror them from then on."""
         groups, descriptor = self._deployment.groups, self._deployment.descriptor

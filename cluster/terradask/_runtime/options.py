@@ -90,9 +90,6 @@ def refuse_unbuilt(arguments: Mapping[str, Any]) -> None:
         value = arguments.get(name, nothing[0])
         if not any(value is n or value == n for n in nothing):
             raise unsupported(name, value, instead)
-    n_workers = arguments.get("n_workers")
-    if isinstance(n_workers, (list, tuple)):
-        raise unsupported("n_workers=[minimum, maximum]", n_workers, "pass a number, then call cluster.adapt(...)")
     for name in arguments.get("backend_options") or {}:
         if name not in _BACKEND_OPTIONS:
             raise unsupported(

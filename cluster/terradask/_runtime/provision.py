@@ -16,11 +16,14 @@ from terradask._runtime.attachment import Attachment
 from terradask._runtime.deployment import Deployment
 from terradask._runtime.documents import HostReport
 from terradask._runtime.options import check_same_structure, structure_given
+from terradask._runtime.race import wait_for_deployment, wait_for_start
 from terradask._runtime.sigterm import terminated_in_order
 from terradask._runtime.software import lock_software
 from terradask._runtime.undo import Origin, note_left_behind, note_taken_back, take_back
 from terradask._runtime.versions import check_versions
-from terradask.errors import ClusterNotFound, ClusterStopped, FolderBusy, NoIngress, PlanChanged, StalePlan, StateLocked
+from terradask._runtime.ways import Found, Way, way_to
+from terradask.errors import FolderBusy, NoIngress, PlanChanged, StalePlan, StateLocked
+from terradask_stacks.numbers import first_of
 
 if TYPE_CHECKING:
     from terradask._workspace import Workspace
@@ -35,7 +38,8 @@ class Request:
     run: Mapping[str, Any] = field(default_factory=dict)
     workspace: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
-    attach_only: bool = False
+    create: bool | None = None
+    attach: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -132,21 +136,18 @@ class Provisioner:
                 workspace.destroy_cluster(request.name)
             deployment = self._deployment = Deployment(workspace.aws, workspace.bucket, request.name)
         asked = workspace.settings.cluster_named(request.name).model_dump(mode="json")
-        if deployment.exists:
+        way = self._way(deployment)
+        if way == "deploy" and not self._deploy(workspace, deployment, wait_seconds=asked["create_timeout_seconds"]):
+            # Made by somebody else meanwhile: as if it had been there.
+            way = self._way(deployment)
+        if self._origin != "created":
             # A descriptor of another version may lack settings: then they had their defaults.
             defaults = ClusterSettings().model_dump(mode="json")
             deployed = {**defaults, **deployment.descriptor.settings}
             check_same_structure(request.name, *(structure_given(each, request.structure) for each in (asked, deployed)))
-        elif request.attach_only:
-            raise ClusterNotFound(
-                f"There is no cluster {request.name!r} in workspace {workspace.settings.workspace.name!r}.",
-                cluster=request.name,
-                advice="terradask list shows those there are",
-            )
-        else:
-            self._deploy(workspace)
         settings = {**deployment.descriptor.settings, **{name: asked[name] for name in request.run}}
-        self._start(deployment, settings, workspace)
+        if way != "attach":
+            self._start(deployment, settings, workspace)
         attachment = self._attach(deployment, settings)
         if self._origin == "created" and request.name in workspace.settings.clusters:
             # Whoever declares a cluster keeps it: closing stops it.
@@ -162,37 +163,42 @@ class Provisioner:
             overrides["cluster"] = cluster
         return overrides
 
-    def _deploy(self, workspace: Workspace) -> None:
+    def _way(self, deployment: Deployment) -> Way:
+        found: Found = "nothing"
+        if deployment.exists:
+            found = "stopped" if deployment.current_run() is None else "running"
+        return way_to(deployment.name, found, create=self._request.create, attach=self._request.attach)
+
+    def _deploy(self, workspace: Workspace, deployment: Deployment, *, wait_seconds: float) -> bool:
+        """Deploy the cluster, or wait for somebody else who does; tell whether it was deployed here."""
         # What start would refuse is refused before anything is made.
         lock_software(workspace.settings.cluster_named(self._request.name).software)
         self._check_ingress(workspace)
-        plan = workspace.plan_cluster(self._request.name)
-        self._check_cancelled()
-        # From here on something may exist, however far Terraform comes.
-        self._origin = "created"
         try:
-            workspace.apply(plan)
+            plan = workspace.plan_cluster(self._request.name)
+            self._check_cancelled()
+            if not deployment.exists:
+                # From here on something may exist, however far Terraform comes.
+                self._origin = "created"
+                workspace.apply(plan)
+                return True
         except (FolderBusy, PlanChanged, StalePlan, StateLocked):
             # Refused before Terraform made anything: a cluster of this name is somebody else's, and not ours to destroy.
             self._origin = "attached"
-            raise
+            self._progress(Message(f"{deployment.name}: somebody else is making it; waiting"))
+            if not wait_for_deployment(deployment, seconds=wait_seconds, check_cancelled=self._check_cancelled):
+                raise
+        wait_for_start(deployment, check_cancelled=self._check_cancelled)
+        return False
 
     def _start(self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace) -> None:
         self._check_cancelled()
-        if self._origin != "created" and deployment.current_run() is not None:
-            return
-        if self._request.attach_only:
-            raise ClusterStopped(
-                f"Cluster {deployment.name!r} is stopped.",
-                cluster=deployment.name,
-                advice=f"terradask start {deployment.name}, or Cluster(name={deployment.name!r})",
-            )
         self._check_ingress(workspace)
         if self._origin != "created":
             self._origin = "started"
         with phase(self._progress, "start", deployment.name):
             run = deployment.start(
-                n_workers=settings.get("n_workers"),
+                n_workers=first_of(settings.get("n_workers")),
                 environ=settings["environ"],
                 software=settings["software"],
                 send_dask_config=settings["send_dask_config"],
@@ -235,3 +241,8 @@ class Provisioner:
         for report in reports:
             if report.role == "scheduler":
                 self._progress(Message(f"scheduler: {report.describe()}"))
+
+
+def addresses_let_in(workspace: Workspace) -> list[str]:
+    """Return what the network lets reach its schedulers, for a message: blocks and ports."""
+    return [f"{rule.cidr} on {', '.join(map(str, rule.ports))}" for rule in workspace.baseline().ingress]

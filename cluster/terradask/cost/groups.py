@@ -12,6 +12,7 @@ from terradask.cost.estimate import Market
 from terradask.cost.plan_resources import PlannedResource, PlannedStack
 from terradask.cost.prices import PriceKey
 from terradask_modules.names import WORKER_GROUP
+from terradask_stacks.numbers import first_of
 
 _MARKETS: tuple[Market, ...] = ("on-demand", "spot")
 
@@ -166,7 +167,8 @@ def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
             n_workers, default = settings.get("n_workers"), DEFAULT_WORKERS
         else:
             n_workers, default = (settings.get("worker_groups") or {}).get(mine, {}).get("n_workers"), 0
-        desired = 0 if name != first else default if n_workers is None else int(n_workers)
+        at_start = first_of(n_workers)
+        desired = 0 if name != first else default if at_start is None else at_start
     else:
         desired = int(group.values.get("desired_capacity") or group.values.get("min_size") or 0)
     return _Sizes(min(desired, maximum), maximum)

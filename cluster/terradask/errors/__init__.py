@@ -46,8 +46,11 @@
     │   └── BaselineInUse                5   deployments exist on it
     └── ClusterError                     1
         ├── ClusterNotFound              6
+        ├── ClusterExists                6   a name that must be new, or must not run
         ├── ClusterStopped               6
+        ├── ClusterClosed                    this object has left its cluster
         ├── SchedulerReplaced
+        ├── SchedulerUnreachable             also a ConnectionError
         ├── HostFailed
         ├── SchedulerMissing             7   also a TimeoutError
         ├── WorkersMissing               7   also a TimeoutError
@@ -77,13 +80,16 @@ from terradask.errors._baseline import (
     NoBaseline,
 )
 from terradask.errors._cluster import (
+    ClusterClosed,
     ClusterError,
+    ClusterExists,
     ClusterNotFound,
     ClusterStopped,
     HostFailed,
     NoCapacity,
     SchedulerMissing,
     SchedulerReplaced,
+    SchedulerUnreachable,
     VersionMismatch,
     WorkersMissing,
 )
@@ -133,7 +139,9 @@ __all__ = [
     "BaselineFormat",
     "BaselineInUse",
     "BucketTaken",
+    "ClusterClosed",
     "ClusterError",
+    "ClusterExists",
     "ClusterNotFound",
     "ClusterStopped",
     "EndpointUnreachable",
@@ -160,6 +168,7 @@ __all__ = [
     "RuleError",
     "SchedulerMissing",
     "SchedulerReplaced",
+    "SchedulerUnreachable",
     "ServiceRoleMissing",
     "SettingsError",
     "SetupError",

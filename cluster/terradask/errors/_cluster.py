@@ -38,6 +38,16 @@ class ClusterNotFound(ClusterError, LookupError):
     exit_code = 6
 
 
+class ClusterExists(ClusterError):
+    """There is such a cluster, or it runs, where it must not."""
+
+    exit_code = 6
+
+
+class ClusterClosed(ClusterError):
+    """The object has left its cluster, which may run on."""
+
+
 class ClusterStopped(ClusterError):
     """The cluster is deployed, and stopped."""
 
@@ -86,6 +96,28 @@ class SchedulerMissing(ClusterError, TimeoutError):
     """The scheduler wasn't up, or didn't answer, in time."""
 
     exit_code = 7
+
+
+class SchedulerUnreachable(ClusterError, ConnectionError):
+    """The scheduler has said where it is, and doesn't answer there.
+
+    Parameters
+    ----------
+    address
+        What was dialled.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        address: str,
+        cluster: str | None = None,
+        given: Any = None,
+        advice: str | None = None,
+    ) -> None:
+        super().__init__(problem, cluster=cluster, given=given, advice=advice)
+        self.address = address
 
 
 class WorkersMissing(ClusterError, TimeoutError):

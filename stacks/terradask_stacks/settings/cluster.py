@@ -7,9 +7,11 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.numbers import NWorkers, most_of
 from terradask_stacks.rules import (
     check_dotted,
     check_environ,
+    check_n_workers,
     check_requirements,
     check_scheduler_options,
     check_worker_options,
@@ -48,7 +50,11 @@ class ClusterSettings(HardwareSettings, DiskSettings, CapacitySettings):
         le=10_000,
         description="Most workers that the cluster may ever have; shown and priced in the plan.",
     )
-    n_workers: int | None = Field(default=None, ge=0, description="Workers to start with. Unset: 4, where nothing else says how many.")
+    n_workers: Annotated[NWorkers, BeforeValidator(check_n_workers)] = Field(
+        default=None,
+        description="Workers: so many, or [minimum, maximum], between which a Cluster object scales with the work; it starts with the "
+        "minimum. Unset: 4, and a Cluster object scales between 4 and 20.",
+    )
     worker_groups: dict[GroupName, WorkerGroupSettings] = Field(
         default={},
         max_length=MOST_GROUPS,
@@ -117,7 +123,7 @@ class ClusterSettings(HardwareSettings, DiskSettings, CapacitySettings):
 
     @model_validator(mode="after")
     def _within_limits(self) -> ClusterSettings:
-        if self.n_workers is not None and self.n_workers > self.max_workers:
+        if most_of(self.n_workers) > self.max_workers:
             raise refuse(
                 f"cluster.n_workers is {self.n_workers}, more than cluster.max_workers, {self.max_workers}",
                 allowed=f"0 to {self.max_workers}",
