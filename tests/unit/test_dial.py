@@ -12,7 +12,7 @@ from terradask._runtime import dial
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.dial import reach
 from terradask._runtime.documents import Descriptor, Run, SchedulerAddress
-from terradask.errors import SchedulerUnreachable
+from terradask.errors import ClusterStopped, SchedulerUnreachable
 
 
 def scheduler_at(port, boot=1, run_id="r1"):
@@ -42,11 +42,32 @@ def _impatient(monkeypatch):
     monkeypatch.setattr(dial, "_TRY_SECONDS", 0.2)
 
 
+class Objects:
+    """What the bucket says of the run."""
+
+    def __init__(self, run_id="r1"):
+        self.run_id = run_id
+
+    def read(self, name):
+        return {"run_id": self.run_id} if self.run_id else None
+
+
+@pytest.mark.parametrize("run_id", [None, "r2"])
+def test_a_run_that_is_over_is_not_waited_for(silent_port, run_id):
+    async def main():
+        await reach(attachment(silent_port), Objects(run_id), Security(), call, public=False, let_in=list, seconds=30)
+
+    with pytest.raises(ClusterStopped, match="etl"):
+        asyncio.run(main())
+
+
 def test_the_error_names_the_address_the_rules_and_the_command(silent_port, monkeypatch):
     monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(silent_port))
 
     async def main():
-        await reach(attachment(silent_port), None, Security(), call, public=False, let_in=lambda: ["203.0.113.0/24 on 8786"], seconds=0.2)
+        await reach(
+            attachment(silent_port), Objects(), Security(), call, public=False, let_in=lambda: ["203.0.113.0/24 on 8786"], seconds=0.2
+        )
 
     with pytest.raises(SchedulerUnreachable, match="terradask status etl") as caught:
         asyncio.run(main())
@@ -71,6 +92,6 @@ def test_a_replacement_is_dialled(silent_port, monkeypatch):
         async with Server({}) as server:
             await server.listen("tcp://127.0.0.1:0")
             monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(server.port, boot=2))
-            return await reach(attachment(silent_port), None, Security(), call, public=False, let_in=list, seconds=5)
+            return await reach(attachment(silent_port), Objects(), Security(), call, public=False, let_in=list, seconds=5)
 
     assert asyncio.run(main()).scheduler.boot == 2

@@ -11,8 +11,8 @@ from distributed.comm import connect
 from distributed.security import Security
 
 from terradask._runtime.attachment import Attachment, read_scheduler
-from terradask._runtime.objects import ClusterObjects
-from terradask.errors import SchedulerUnreachable
+from terradask._runtime.objects import RUN, ClusterObjects
+from terradask.errors import ClusterStopped, SchedulerUnreachable
 
 #: A scheduler that has said where it is, and doesn't answer for so long, is not reachable, or gone with its host.
 REACH_SECONDS = 60.0
@@ -57,6 +57,8 @@ async def reach(
     ------
     SchedulerUnreachable
         When none has answered in time.
+    ClusterStopped
+        When the run is over.
     """
     connection = security.get_connection_args("client")
     loop = asyncio.get_running_loop()
@@ -72,9 +74,19 @@ async def reach(
             await comm.close()
             return attachment
         await asyncio.sleep(_PAUSE_SECONDS)
+        await call(_check_goes_on, attachment, objects)
         newer = await call(read_scheduler, objects)
         if newer is not None and newer.run_id == attachment.run.run_id:
             attachment = replace(attachment, scheduler=newer)
+
+
+def _check_goes_on(attachment: Attachment, objects: ClusterObjects) -> None:
+    run = objects.read(RUN)
+    if run is None or run.get("run_id") != attachment.run.run_id:
+        name = attachment.descriptor.cluster
+        raise ClusterStopped(
+            f"Cluster {name!r} was stopped while it was attached to.", cluster=name, advice=f"Cluster(name={name!r}) starts it"
+        )
 
 
 def unreachable(attachment: Attachment, address: str, *, public: bool, let_in: Sequence[str]) -> SchedulerUnreachable:

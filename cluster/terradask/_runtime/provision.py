@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from terradask._workspace import Workspace
 
 
+#: A cluster that others make and take back again is tried to be made so often.
+_ROUNDS = 3
+
+
 @dataclass(frozen=True)
 class Request:
     """What a caller of ``Cluster`` wants."""
@@ -136,10 +140,12 @@ class Provisioner:
                 workspace.destroy_cluster(request.name)
             deployment = self._deployment = Deployment(workspace.aws, workspace.bucket, request.name)
         asked = workspace.settings.cluster_named(request.name).model_dump(mode="json")
-        way = self._way(deployment)
-        if way == "deploy" and not self._deploy(workspace, deployment, wait_seconds=asked["create_timeout_seconds"]):
-            # Made by somebody else meanwhile: as if it had been there.
-            way = self._way(deployment)
+        rounds = 0
+        while (way := self._way(deployment)) == "deploy":
+            rounds += 1
+            # Made by somebody else meanwhile, it is as if it had been there; taken back by him, it is to be made again.
+            if self._deploy(workspace, deployment, wait_seconds=asked["create_timeout_seconds"], is_last=rounds == _ROUNDS):
+                break
         if self._origin != "created":
             # A descriptor of another version may lack settings: then they had their defaults.
             defaults = ClusterSettings().model_dump(mode="json")
@@ -169,7 +175,7 @@ class Provisioner:
             found = "stopped" if deployment.current_run() is None else "running"
         return way_to(deployment.name, found, create=self._request.create, attach=self._request.attach)
 
-    def _deploy(self, workspace: Workspace, deployment: Deployment, *, wait_seconds: float) -> bool:
+    def _deploy(self, workspace: Workspace, deployment: Deployment, *, wait_seconds: float, is_last: bool = True) -> bool:
         """Deploy the cluster, or wait for somebody else who does; tell whether it was deployed here."""
         # What start would refuse is refused before anything is made.
         lock_software(workspace.settings.cluster_named(self._request.name).software)
@@ -187,7 +193,9 @@ class Provisioner:
             self._origin = "attached"
             self._progress(Message(f"{deployment.name}: somebody else is making it; waiting"))
             if not wait_for_deployment(deployment, seconds=wait_seconds, check_cancelled=self._check_cancelled):
-                raise
+                if is_last:
+                    raise
+                return False
         wait_for_start(deployment, check_cancelled=self._check_cancelled)
         return False
 
