@@ -74,13 +74,20 @@ async def reach(
             await comm.close()
             return attachment
         await asyncio.sleep(_PAUSE_SECONDS)
-        await call(_check_goes_on, attachment, objects)
+        await call(check_goes_on, attachment, objects)
         newer = await call(read_scheduler, objects)
         if newer is not None and newer.run_id == attachment.run.run_id:
             attachment = replace(attachment, scheduler=newer)
 
 
-def _check_goes_on(attachment: Attachment, objects: ClusterObjects) -> None:
+def check_goes_on(attachment: Attachment, objects: ClusterObjects) -> None:
+    """Refuse to go on with a run that is over.
+
+    Raises
+    ------
+    ClusterStopped
+        When it was stopped, or another one was started.
+    """
     run = objects.read(RUN)
     if run is None or run.get("run_id") != attachment.run.run_id:
         name = attachment.descriptor.cluster

@@ -20,7 +20,7 @@ from distributed.deploy.cluster import Cluster as DaskCluster
 from terradask._progress import Progress, ProgressEvent, silent
 from terradask._runtime.dashboard import DashboardForward
 from terradask._runtime.deployment import Deployment
-from terradask._runtime.dial import reach
+from terradask._runtime.dial import check_goes_on, reach, unreachable
 from terradask._runtime.documents import Run
 from terradask._runtime.group_cluster import GroupCluster
 from terradask._runtime.provision import Provisioned, Provisioner, Request, addresses_let_in
@@ -179,7 +179,13 @@ class ProvisionedCluster(GroupCluster):
         address = attachment.address(public=settings["use_scheduler_public_ip"])
         self.scheduler = RemoteScheduler(address)
         self.scheduler_comm = rpc(address, connection_args=connection)
-        await DaskCluster._start(self)
+        try:
+            await DaskCluster._start(self)
+        except OSError as error:
+            # It answered a moment ago.
+            await self._call(check_goes_on, attachment, provisioned.deployment.objects)
+            let_in = await self._call(addresses_let_in, provisioned.workspace)
+            raise unreachable(attachment, address, public=settings["use_scheduler_public_ip"], let_in=let_in) from error
         self._open.add(self)
         host = address.partition("://")[2].rpartition(":")[0]
         self._dashboard = DashboardForward(host, attachment.scheduler.dashboard_port, connection["ssl_context"])
