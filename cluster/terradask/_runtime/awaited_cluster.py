@@ -10,9 +10,9 @@ from distributed.core import Status
 
 from terradask._runtime.host_workers import whole_hosts
 from terradask._runtime.joining import check_joining
-from terradask._runtime.mirrored_cluster import MirroredCluster
 from terradask._runtime.missing import MissingHosts
 from terradask._runtime.shortage import no_capacity
+from terradask._runtime.watched_cluster import WatchedCluster
 from terradask.errors import InvalidInput, WorkersMissing
 
 _JOIN_POLL_SECONDS = 0.05
@@ -21,8 +21,8 @@ _JOIN_POLL_SECONDS = 0.05
 _REPORT_SECONDS = 5.0
 
 
-class AwaitedCluster(MirroredCluster):
-    """A `MirroredCluster` whose workers can be waited for."""
+class AwaitedCluster(WatchedCluster):
+    """A `WatchedCluster` whose workers can be waited for."""
 
     def wait_for_workers(self, n_workers: int | None = None, timeout: float | None = None) -> Any:
         """Wait until workers have joined.
@@ -59,6 +59,7 @@ class AwaitedCluster(MirroredCluster):
             now = time.monotonic()
             if self.status != Status.running:
                 raise InterruptedError(f"cluster {self._deployment.name!r} was closed")
+            self._check_usable()
             shortfall = self._shortfall
             if shortfall is not None and shortfall.certain:
                 if not shortfall.there:

@@ -18,9 +18,10 @@ from distributed.core import Status, rpc
 from distributed.deploy.cluster import Cluster as DaskCluster
 
 from terradask._progress import Progress, ProgressEvent, silent
+from terradask._runtime.attachment import Attachment
 from terradask._runtime.dashboard import DashboardForward
 from terradask._runtime.deployment import Deployment
-from terradask._runtime.dial import check_goes_on, reach, unreachable
+from terradask._runtime.dial import REACH_SECONDS, check_goes_on, reach, unreachable
 from terradask._runtime.documents import Run
 from terradask._runtime.group_cluster import GroupCluster
 from terradask._runtime.provision import Provisioned, Provisioner, Request, addresses_let_in
@@ -166,15 +167,8 @@ class ProvisionedCluster(GroupCluster):
         if self._wants_shutdown_on_close is None:
             self.shutdown_on_close = provisioned.origin != "attached"
         self.security = provisioned.attachment.keys.client_security()
-        attachment = await reach(
-            provisioned.attachment,
-            provisioned.deployment.objects,
-            self.security,
-            self._call,
-            public=settings["use_scheduler_public_ip"],
-            let_in=partial(addresses_let_in, provisioned.workspace),
-        )
-        provisioned = self._provisioned = replace(provisioned, attachment=attachment)
+        attachment = await self._reach_again(REACH_SECONDS)
+        self._provisioned = replace(provisioned, attachment=attachment)
         connection = self.security.get_connection_args("client")
         address = attachment.address(public=settings["use_scheduler_public_ip"])
         self.scheduler = RemoteScheduler(address)
@@ -195,6 +189,22 @@ class ProvisionedCluster(GroupCluster):
             n = workers_to_wait_for(len(self.plan), settings["wait_for_workers"])
             await self._wait_for_workers(n, timeout=settings["worker_timeout_seconds"], takes_fewer=True)
             self._adapt_as_asked(settings.get("n_workers"))
+
+    async def _reach_again(self, seconds: float) -> Attachment:
+        provisioned = self._deployed
+        return await reach(
+            provisioned.attachment,
+            provisioned.deployment.objects,
+            self.security,
+            self._call,
+            public=provisioned.settings["use_scheduler_public_ip"],
+            let_in=partial(addresses_let_in, provisioned.workspace),
+            seconds=seconds,
+        )
+
+    @property
+    def _boot(self) -> int:
+        return self._deployed.attachment.scheduler.boot
 
     def _adapt_as_asked(self, n_workers: NWorkers) -> None:
         """Scale between the bounds that were given, and between the usual ones where nothing was; leave a number alone."""
