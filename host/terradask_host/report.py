@@ -24,12 +24,21 @@ def now_text() -> str:
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+#: Reasons of earlier states are kept to this length: a report is read often.
+REASON_CHARACTERS = 300
+
+
+def shorten(reason: str | None) -> str | None:
+    """Return a reason of at most `REASON_CHARACTERS`."""
+    return reason if reason is None or len(reason) <= REASON_CHARACTERS else reason[: REASON_CHARACTERS - 1] + "…"
+
+
 def build_report(
     identity: Identity,
     *,
     run_id: str | None,
     history: Sequence[tuple[str, str]],
-    reason: str | None,
+    reasons: Sequence[str | None],
     log_tail: Sequence[str],
 ) -> dict[str, Any]:
     """Return the document of ``hosts/<instance id>.json``.
@@ -42,8 +51,8 @@ def build_report(
         The run; None before it is known.
     history
         States and when they began; the last is the present one.
-    reason
-        Why the host is in this state, where that needs saying.
+    reasons
+        Why it came to each of them, where that needs saying.
     log_tail
         The last log lines; only told with a failure.
     """
@@ -55,9 +64,10 @@ def build_report(
         "role": identity.role,
         "group": identity.group,
         "state": state,
-        "reason": reason,
+        "reason": reasons[-1],
         "at": at,
         "history": [list(entry) for entry in history],
+        "reasons": [shorten(reason) for reason in reasons],
         "private_address": identity.private_address,
         "log_tail": list(log_tail)[-TAIL_LINES:] if state == states.FAILED else [],
     }
@@ -93,6 +103,7 @@ class Reporter:
         self._tail = tail
         self._complain = complain
         self._history: list[tuple[str, str]] = []
+        self._reasons: list[str | None] = []
         self._changed = threading.Condition()
         self._newest: dict[str, Any] | None = None
         self._closing = False
@@ -117,7 +128,8 @@ class Reporter:
             return
         states.check_transition(self.state, state)
         self._history.append((state, now_text()))
-        report = build_report(self._identity, run_id=self.run_id, history=self._history, reason=reason, log_tail=self._tail())
+        self._reasons.append(reason)
+        report = build_report(self._identity, run_id=self.run_id, history=self._history, reasons=self._reasons, log_tail=self._tail())
         with self._changed:
             self._newest = report
             self._changed.notify()

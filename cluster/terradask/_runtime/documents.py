@@ -175,6 +175,7 @@ class SchedulerAddress:
     dashboard_port: int
     python: str
     packages: Mapping[str, str]
+    started_at: str | None = None
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> SchedulerAddress:
@@ -196,6 +197,8 @@ class HostReport:
     run_id: str
     private_address: str | None = None
     history: tuple[tuple[str, str], ...] = ()
+    #: Why the host came to each state of its history; hosts of earlier versions tell the last one's alone.
+    reasons: tuple[str | None, ...] = ()
     log_tail: tuple[str, ...] = ()
 
     @classmethod
@@ -203,6 +206,7 @@ class HostReport:
         """Read ``hosts/<instance id>.json``."""
         known = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
         known["history"] = tuple((s, at) for s, at in known.get("history", ()))
+        known["reasons"] = tuple(known.get("reasons", ()))
         known["log_tail"] = tuple(known.get("log_tail", ()))
         return cls(**known)
 
