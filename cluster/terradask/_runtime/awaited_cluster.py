@@ -43,6 +43,8 @@ class AwaitedCluster(MirroredCluster):
             When AWS launches none at all, and says why.
         InvalidInput
             When `n_workers` is no whole number, or negative.
+        ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
         InterruptedError
             When the cluster is closed meanwhile.
         """
@@ -56,6 +58,7 @@ class AwaitedCluster(MirroredCluster):
         missing: MissingHosts | None = None
         while len(self._joined_hosts()) < (n := self._wanted() if n_workers is None else n_workers):
             now = time.monotonic()
+            self._check_usable()
             if self.status != Status.running:
                 raise InterruptedError(f"cluster {self._deployment.name!r} was closed")
             shortfall = self._shortfall

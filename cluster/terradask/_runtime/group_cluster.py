@@ -49,7 +49,10 @@ class GroupCluster(AwaitedCluster):
             When there are both a table and a group.
         UnsupportedOption
             For `memory` and `cores`.
+        ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
         """
+        self._check_usable()
         for name, value in (("memory", memory), ("cores", cores)):
             if value is not None:
                 raise unsupported(f"scale({name}=)", value, "scale to a number of workers")
@@ -163,7 +166,10 @@ class GroupCluster(AwaitedCluster):
         ------
         InvalidInput
             When the bounds make no sense, or `maximum` is more than ``max_workers``.
+        ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
         """
+        self._check_usable()
         descriptor = self._deployment.descriptor
         most = descriptor.most_workers(WORKER_GROUP)
         maximum = min(DEFAULT_ADAPTIVE_MAXIMUM, most) if maximum is None else maximum

@@ -230,7 +230,7 @@ class ProvisionedCluster(GroupCluster):
         provisioned = self._provisioned
         self.status = Status.closing
         try:
-            if ends and provisioned is not None:
+            if ends and provisioned is not None and await self._call(self._is_ours_to_end):
                 await self._call(end_cluster, provisioned.workspace, provisioned.deployment, provisioned.origin)
         finally:
             try:
@@ -238,6 +238,11 @@ class ProvisionedCluster(GroupCluster):
             finally:
                 self.status = Status.closed
                 self._pool.shutdown(wait=False)
+
+    def _is_ours_to_end(self) -> bool:
+        """Whether nobody has started the cluster anew after the run of this client was over."""
+        current = self._deployment.current_run()
+        return current is None or current.run_id == self._run_id
 
     async def _disconnect(self) -> None:
         await self._stop_watching()
@@ -251,7 +256,7 @@ class ProvisionedCluster(GroupCluster):
     def _end_at_exit(self) -> None:
         """Bring a cluster of this process to zero in the seconds that are left; the next command finishes."""
         provisioned = self._provisioned
-        if provisioned is None or not self.shutdown_on_close or self.status == Status.closed:
+        if provisioned is None or not self.shutdown_on_close or self.status == Status.closed or not self._is_ours_to_end():
             return
         if provisioned.origin == "created":
             provisioned.deployment.mark_closing()

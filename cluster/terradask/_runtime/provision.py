@@ -15,12 +15,13 @@ from terradask._progress import Message, Progress, phase
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.deployment import Deployment
 from terradask._runtime.documents import HostReport
+from terradask._runtime.life import Life
 from terradask._runtime.options import check_same_structure, structure_given
 from terradask._runtime.sigterm import terminated_in_order
 from terradask._runtime.software import lock_software
 from terradask._runtime.undo import Origin, note_left_behind, note_taken_back, take_back
 from terradask._runtime.versions import check_versions
-from terradask.errors import ClusterNotFound, ClusterStopped, FolderBusy, NoIngress, PlanChanged, StalePlan, StateLocked
+from terradask.errors import ClusterNotFound, FolderBusy, NoIngress, PlanChanged, StalePlan, StateLocked
 
 if TYPE_CHECKING:
     from terradask._workspace import Workspace
@@ -36,6 +37,8 @@ class Request:
     workspace: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
     attach_only: bool = False
+    #: Whether it ends when its `Cluster` object closes; None: where it was made or started by that.
+    shutdown_on_close: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -182,11 +185,7 @@ class Provisioner:
         if self._origin != "created" and deployment.current_run() is not None:
             return
         if self._request.attach_only:
-            raise ClusterStopped(
-                f"Cluster {deployment.name!r} is stopped.",
-                cluster=deployment.name,
-                advice=f"terradask start {deployment.name}, or Cluster(name={deployment.name!r})",
-            )
+            raise deployment.why_stopped()
         self._check_ingress(workspace)
         if self._origin != "created":
             self._origin = "started"
@@ -201,10 +200,16 @@ class Provisioner:
                     for name, group in self._request.structure.get("worker_groups", {}).items()
                     if "n_workers" in group
                 },
+                life=self._life(settings, workspace),
             )
         if self._origin == "started" and run.run_id != deployment.started_run_id:
             # Somebody else was faster: the run is theirs, and not ours to stop.
             self._origin = "attached"
+
+    def _life(self, settings: Mapping[str, Any], workspace: Workspace) -> Life:
+        closes = self._request.shutdown_on_close is not False
+        declared = self._request.name in workspace.settings.clusters
+        return Life.of_settings(settings, closes_with_client=closes, destroyed_after=closes and self._origin == "created" and not declared)
 
     def _attach(self, deployment: Deployment, settings: Mapping[str, Any]) -> Attachment:
         with phase(self._progress, "attach", deployment.name):

@@ -47,6 +47,7 @@
     └── ClusterError                     1
         ├── ClusterNotFound              6
         ├── ClusterStopped               6
+        │   └── ClusterEnded                 by itself: idle, without a client, too old
         ├── SchedulerReplaced
         ├── HostFailed
         ├── SchedulerMissing             7   also a TimeoutError
@@ -77,6 +78,7 @@ from terradask.errors._baseline import (
     NoBaseline,
 )
 from terradask.errors._cluster import (
+    ClusterEnded,
     ClusterError,
     ClusterNotFound,
     ClusterStopped,
@@ -133,6 +135,7 @@ __all__ = [
     "BaselineFormat",
     "BaselineInUse",
     "BucketTaken",
+    "ClusterEnded",
     "ClusterError",
     "ClusterNotFound",
     "ClusterStopped",

@@ -47,11 +47,12 @@ class LifeWatch:
         self._trouble: str | None = None
         scheduler.handlers[KEEPALIVE_OPERATION] = self.set_keepalive
 
-    def set_keepalive(self, seconds: float | None) -> None:
-        """Say how long the cluster goes on without a client; None: for ever."""
+    def set_keepalive(self, seconds: float | None) -> bool:
+        """Take how long the cluster goes on without a client; None: for ever. Returns True, which an older host would not."""
         self._limits = replace(self._limits, no_client_seconds=seconds)
         # So that it holds for the scheduler's next process too.
         self._tell("keepalive", seconds=seconds)
+        return True
 
     async def run(self) -> None:
         """Return when the host program was told that it is over."""
