@@ -65,6 +65,7 @@ EXAMPLES: list[TerradaskError] = [
     errors.ClusterError("a", cluster="etl"),
     errors.ClusterNotFound("a", cluster="etl"),
     errors.ClusterStopped("a", cluster="etl"),
+    errors.ClusterEnded("a", cluster="etl", reason="idle for 20 minutes", at="2026-11-20T14:02:00Z"),
     errors.SchedulerReplaced("a", cluster="etl"),
     errors.HostFailed("a", instance_id="i-1", reason="r", log_tail=["x"]),
     errors.SchedulerMissing("a", cluster="etl"),

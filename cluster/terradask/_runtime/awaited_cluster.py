@@ -48,6 +48,7 @@ class AwaitedCluster(MirroredCluster):
         InterruptedError
             When the cluster is closed meanwhile.
         """
+        self._check_usable()
         if n_workers is not None and (isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 0):
             raise InvalidInput("A number of workers to wait for is a whole number.", given=n_workers, allowed="0 or more")
         return self.sync(self._wait_for_workers, n_workers, timeout=timeout)

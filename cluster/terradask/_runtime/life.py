@@ -98,8 +98,8 @@ def parse_duration(name: str, value: Duration | None) -> float | Literal[False] 
     if value is None or value is False:
         return None if value is None else False
     seconds = math.nan
-    if not isinstance(value, bool):
-        with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError):
+    if isinstance(value, str | int | float | datetime.timedelta) and not isinstance(value, bool) and value != "":
+        with contextlib.suppress(KeyError, ValueError, OverflowError):
             seconds = float(parse_timedelta(value))
     if not math.isfinite(seconds) or seconds <= 0:
         raise InvalidInput(
