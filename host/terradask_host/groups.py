@@ -81,22 +81,21 @@ class ClusterGroups:
                 done = False
         return done
 
-    def move_dead_man(self, ahead_seconds: float) -> bool:
-        """Put each group's scheduled action "desired 0" so far ahead; minimum and maximum stay.
+    def move_dead_man(self, at: datetime.datetime) -> bool:
+        """Put each group's scheduled action "desired 0" to a time; minimum and maximum stay.
 
         Returns
         -------
         bool
             Whether all groups took it.
         """
-        start = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=ahead_seconds)
         done = True
         for name in self.names:
             try:
                 self._aws.client("autoscaling").put_scheduled_update_group_action(
                     AutoScalingGroupName=name,
                     ScheduledActionName=dead_man_action_name(name),
-                    StartTime=start,
+                    StartTime=at,
                     DesiredCapacity=0,
                 )
             except Exception as error:  # noqa: BLE001 - the other groups still need their switch

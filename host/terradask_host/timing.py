@@ -57,6 +57,10 @@ class Timing:
     join_failures: int = 10
     #: How often the scheduler's host compares its groups with the workers that have joined.
     join_look_seconds: float = 60.0
+    #: How often the scheduler looks whether its cluster is idle, or without a client.
+    life_look_seconds: float = 1.0
+    #: How long a scheduler whose cluster is over may take to close, before its groups go to zero.
+    scheduler_close_seconds: float = 20.0
     #: Log lines are shipped in batches at most this far apart.
     log_flush_seconds: float = 5.0
 

@@ -52,6 +52,8 @@ _EXAMPLES: dict[str, str] = {
     "cluster.scheduler_gpu": "0",
     "cluster.n_workers": "4",
     "cluster.worker_groups": "{ gpu = { gpu = 1, n_workers = 2, resources = { GPU = 1 } } }",
+    "cluster.idle_timeout_seconds": "3600",
+    "cluster.no_client_timeout_seconds": "300",
     "cluster.zone_name": '"us-east-1a"',
     "cluster.worker_options": "{ nthreads = 4 }",
     "cluster.scheduler_options": "{ idle_timeout = '1 hour' }",
@@ -205,7 +207,7 @@ def _type_words(annotation: Any) -> str:
     if annotation in _WORDS:
         words = _WORDS[annotation]
     elif origin is Literal:
-        words = ", ".join(f"`{value}`" for value in arguments)
+        words = ", ".join(f"`{value if isinstance(value, str) else json.dumps(value)}`" for value in arguments)
     elif origin is list:
         words = f"list of {_type_words(arguments[0])}"
     elif origin is dict:

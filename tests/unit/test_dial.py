@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import pickle
 import socket
+from types import SimpleNamespace
 
 import pytest
 from distributed.security import Security
@@ -42,20 +43,27 @@ def _impatient(monkeypatch):
     monkeypatch.setattr(dial, "_TRY_SECONDS", 0.2)
 
 
-class Objects:
+class Deployment:
     """What the bucket says of the run."""
+
+    objects = None
 
     def __init__(self, run_id="r1"):
         self.run_id = run_id
 
-    def read(self, name):
-        return {"run_id": self.run_id} if self.run_id else None
+    def run(self):
+        return SimpleNamespace(run_id=self.run_id) if self.run_id else None
+
+    def why_stopped(self, run_id):
+        return ClusterStopped(f"etl of {run_id} is stopped", cluster="etl")
 
 
 @pytest.mark.parametrize("run_id", [None, "r2"])
-def test_a_run_that_is_over_is_not_waited_for(silent_port, run_id):
+def test_a_run_that_is_over_is_not_waited_for(silent_port, run_id, monkeypatch):
+    monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(silent_port))
+
     async def main():
-        await reach(attachment(silent_port), Objects(run_id), Security(), call, public=False, let_in=list, seconds=30)
+        await reach(attachment(silent_port), Deployment(run_id), Security(), call, public=False, let_in=list, seconds=30)
 
     with pytest.raises(ClusterStopped, match="etl"):
         asyncio.run(main())
@@ -66,7 +74,7 @@ def test_the_error_names_the_address_the_rules_and_the_command(silent_port, monk
 
     async def main():
         await reach(
-            attachment(silent_port), Objects(), Security(), call, public=False, let_in=lambda: ["203.0.113.0/24 on 8786"], seconds=0.2
+            attachment(silent_port), Deployment(), Security(), call, public=False, let_in=lambda: ["203.0.113.0/24 on 8786"], seconds=0.2
         )
 
     with pytest.raises(SchedulerUnreachable, match="terradask status etl") as caught:
@@ -92,6 +100,6 @@ def test_a_replacement_is_dialled(silent_port, monkeypatch):
         async with Server({}) as server:
             await server.listen("tcp://127.0.0.1:0")
             monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(server.port, boot=2))
-            return await reach(attachment(silent_port), Objects(), Security(), call, public=False, let_in=list, seconds=5)
+            return await reach(attachment(silent_port), Deployment(), Security(), call, public=False, let_in=list, seconds=5)
 
     assert asyncio.run(main()).scheduler.boot == 2

@@ -67,6 +67,7 @@ EXAMPLES: list[TerradaskError] = [
     errors.ClusterStopped("a", cluster="etl"),
     errors.ClusterExists("a", cluster="etl"),
     errors.ClusterClosed("a", cluster="etl"),
+    errors.ClusterEnded("a", cluster="etl", reason="idle for 20 minutes", at="2026-11-20T14:02:00Z"),
     errors.SchedulerReplaced("a", cluster="etl"),
     errors.SchedulerUnreachable("a", cluster="etl", address="tls://10.0.0.1:8786"),
     errors.HostFailed("a", instance_id="i-1", reason="r", log_tail=["x"]),

@@ -1,10 +1,11 @@
 """The state of a cluster, told from what AWS, the bucket and the hosts say."""
 
+import dataclasses
 import datetime
 
 import pytest
 
-from terradask._runtime.documents import HostReport, Run, SchedulerAddress
+from terradask._runtime.documents import Ended, HostReport, Run, SchedulerAddress
 from terradask._runtime.scaling import Group, Member
 from terradask._runtime.status import derive_state, dial_address
 
@@ -15,6 +16,7 @@ def run(age):
 
 
 SCHEDULER = SchedulerAddress("r1", "i-1", 1, "tls://10.0.0.1:8786", "tls://3.0.0.1:8786", 8787, "3.11", {})
+OVER = dataclasses.replace(SCHEDULER, ended=Ended("2026-11-20T05:15:00Z", "idle for 20 minutes"))
 UP = {"scheduler": Group("scheduler", 1, 1, (Member("i-1", "InService"),)), "workers": Group("workers", 2, 9)}
 GOING = {"scheduler": Group("scheduler", 0, 1, (Member("i-1", "Terminating"),)), "workers": Group("workers", 0, 9)}
 ZERO = {"scheduler": Group("scheduler", 0, 1), "workers": Group("workers", 0, 9)}
@@ -30,7 +32,10 @@ def host(role, state):
     [
         (ZERO, None, None, (), False, "stopped"),
         (ZERO, NOW, None, (), False, "starting"),
-        (ZERO, HOUR, None, (), False, "stopped"),
+        (ZERO, HOUR, None, (), False, "ended"),
+        (ZERO, HOUR, SCHEDULER, (), False, "ended"),
+        (ZERO, NOW, OVER, (), False, "ended"),
+        (UP, NOW, OVER, (), False, "stopping"),
         (UP, NOW, None, (), False, "starting"),
         (UP, HOUR, SCHEDULER, (), False, "running"),
         (GOING, HOUR, SCHEDULER, (), False, "stopping"),

@@ -119,7 +119,7 @@ def test_a_cut_connection_is_made_again_and_shows_who_joined_meanwhile():
     async def main():
         async with watching() as (cluster, relay, scheduler):
             relay.cut()
-            await until(lambda: cluster._lost is not None)
+            await until(lambda: cluster._unreachable is not None)
             with pytest.raises(SchedulerUnreachable):
                 cluster._check_usable()
             async with Worker(scheduler.address, name="i-1"):
@@ -139,7 +139,7 @@ def test_a_scheduler_that_was_replaced_is_told_as_such():
             cluster.found = cluster.attached(boot=2)
             relay.cut()
             relay.mend()
-            await until(lambda: cluster._lost is not None)
+            await until(lambda: cluster._over is not None)
             with pytest.raises(SchedulerReplaced, match="i-2, boot 2"):
                 cluster._check_usable()
 
@@ -152,8 +152,8 @@ def test_another_process_at_the_same_address_is_a_replacement_too():
             relay.target = other.address
             relay.cut()
             relay.mend()
-            await until(lambda: cluster._lost is not None)
-            assert isinstance(cluster._lost, SchedulerReplaced)
+            await until(lambda: cluster._over is not None)
+            assert isinstance(cluster._over, SchedulerReplaced)
 
     asyncio.run(main())
 
@@ -163,7 +163,7 @@ def test_a_run_that_is_over_is_told_as_such():
         async with watching() as (cluster, relay, _):
             cluster.found = ClusterStopped("it was stopped", cluster="etl")
             relay.cut()
-            await until(lambda: cluster._lost is not None)
+            await until(lambda: cluster._over is not None)
             with pytest.raises(ClusterStopped):
                 cluster._check_usable()
 
@@ -174,7 +174,7 @@ def test_a_cluster_that_is_closed_meanwhile_looks_no_further():
     async def main():
         async with watching() as (cluster, relay, _):
             relay.cut()
-            await until(lambda: cluster._lost is not None)
+            await until(lambda: cluster._unreachable is not None)
         assert cluster._watch_worker_status_task.done()
 
     asyncio.run(main())

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from terradask._runtime.documents import Descriptor, HostReport, Run, SchedulerAddress
+from terradask._runtime.ended import over
 from terradask._runtime.keys import KeySet
 from terradask._runtime.objects import SCHEDULER, ClusterObjects, read_secret
 from terradask.errors import HostFailed, InvalidInput, SchedulerMissing
@@ -69,7 +70,7 @@ def attach(
 
     Raises
     ------
-    HostFailed, NoCapacity, SchedulerMissing, InterruptedError
+    ClusterEnded, HostFailed, NoCapacity, SchedulerMissing, InterruptedError
         As `Deployment.attach` tells.
     """
     # Read before the wait, so that who may not read them learns it at once.
@@ -77,7 +78,7 @@ def attach(
     scheduler = _wait_for_scheduler(
         objects,
         descriptor.cluster,
-        run.run_id,
+        run,
         timeout_seconds=timeout_seconds,
         on_wait=on_wait,
         cancelled=cancelled,
@@ -100,7 +101,7 @@ def read_reports(objects: ClusterObjects) -> list[HostReport]:
 def _wait_for_scheduler(
     objects: ClusterObjects,
     cluster: str,
-    run_id: str,
+    run: Run,
     *,
     timeout_seconds: float,
     on_wait: Callable[[list[HostReport]], None] | None,
@@ -114,11 +115,13 @@ def _wait_for_scheduler(
         if cancelled():
             raise InterruptedError(f"the wait for cluster {cluster!r} was cancelled")
         scheduler = read_scheduler(objects)
-        if scheduler is not None and scheduler.run_id == run_id:
+        if scheduler is not None and scheduler.run_id == run.run_id:
+            if scheduler.ended is not None:
+                raise over(cluster, run.run_id, run, scheduler)
             return scheduler
         late = time.monotonic() > started + timeout_seconds
         if late or time.monotonic() > next_report:
-            reports = [r for r in read_reports(objects) if r.run_id == run_id]
+            reports = [r for r in read_reports(objects) if r.run_id == run.run_id]
             _check_not_failed(cluster, reports)
             if not any(r.role == "scheduler" for r in reports):
                 check_launches()

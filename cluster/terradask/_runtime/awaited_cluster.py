@@ -43,6 +43,8 @@ class AwaitedCluster(WatchedCluster):
             When AWS launches none at all, and says why.
         InvalidInput
             When `n_workers` is no whole number, or negative.
+        ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
         InterruptedError
             When the cluster is closed meanwhile.
         """

@@ -14,11 +14,13 @@ from distributed.utils import format_dashboard_link
 
 from terradask._progress import Progress
 from terradask._runtime.hardware import hardware_of
+from terradask._runtime.life import Duration, parse_duration
 from terradask._runtime.lifecycle import ProvisionedCluster
 from terradask._runtime.options import RUN, STRUCTURE, given, parse_name, purchase_option, refuse_unbuilt, unsupported
 from terradask._runtime.provision import Request
 from terradask._runtime.undo import Origin
 from terradask._runtime.ways import check_ways
+from terradask.errors import VersionMismatch
 
 __all__ = ["Cluster"]
 
@@ -77,6 +79,14 @@ class Cluster(ProvisionedCluster):
         Whether the cluster is used inside an event loop, with ``async with`` and ``await``.
     shutdown_on_close
         Whether `close` ends the cluster. By default True for a cluster that was made or started here, False for one that was attached to.
+    idle_timeout
+        After which a cluster with nothing to do ends by itself: ``"20 minutes"`` (the default), or seconds; False for never. Dask's own, in
+        `scheduler_options`, takes the place of the default.
+    no_client_timeout
+        After which a cluster to which nobody is connected ends by itself, as above. By default 2 minutes for a cluster that `close` ends,
+        never for any other. This object counts as connected.
+    max_lifetime
+        After which it ends in any case, as above. By default 30 days, which is also the longest.
     use_scheduler_public_ip
         Whether to dial the scheduler's public address (the default) or its private one, over VPN or peering.
     timeout
@@ -112,7 +122,7 @@ class Cluster(ProvisionedCluster):
         True: the cluster must be new. False: nothing is deployed. By default it is deployed where there is none of its name.
     attach
         True: the cluster must run. False: it must not. By default it is attached to where it runs.
-    container, cloud, account, idle_timeout, use_dashboard_https
+    container, cloud, account, use_dashboard_https
         Not built yet: anything but their default raises `UnsupportedOption`.
     credentials, credentials_duration_seconds, custom_widget, configure_logging, package_sync, package_sync_strict
         Not built yet, as above.
@@ -194,7 +204,9 @@ class Cluster(ProvisionedCluster):
         cloud: Any = None,
         account: str | None = None,
         shutdown_on_close: bool | None = None,
-        idle_timeout: str | None = None,
+        idle_timeout: Duration | None = None,
+        no_client_timeout: Duration | None = None,
+        max_lifetime: Duration | None = None,
         use_scheduler_public_ip: bool | None = None,
         use_dashboard_https: bool | None = None,
         credentials: Literal["local"] | None = None,
@@ -241,6 +253,8 @@ class Cluster(ProvisionedCluster):
         region = region or backend.get("region_name")
         arguments["zone_name"] = zone_name or backend.get("zone_name")
         arguments["spot_policy"] = purchase_option(spot_policy, compute_purchase_option)
+        for limit in ("idle_timeout", "no_client_timeout", "max_lifetime"):
+            arguments[limit] = parse_duration(limit, arguments[limit])
         super().__init__(
             Request(
                 name=parse_name(name),
@@ -250,6 +264,7 @@ class Cluster(ProvisionedCluster):
                 path=None if settings is None else Path(settings),
                 create=create,
                 attach=attach,
+                shutdown_on_close=shutdown_on_close,
             ),
             asynchronous=asynchronous,
             loop=loop,
@@ -283,6 +298,17 @@ class Cluster(ProvisionedCluster):
         return cls(name, **{"attach": True, **kwargs})
 
     # ---- looks ----------------------------------------------------------------------------------------------------
+
+    def get_client(self) -> Any:
+        """Return a `distributed.Client` of the cluster: the current one where that is one of it, else a new one.
+
+        Raises
+        ------
+        ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
+        """
+        self._check_usable()
+        return super().get_client()
 
     @property
     def dashboard_link(self) -> str:
@@ -321,11 +347,45 @@ class Cluster(ProvisionedCluster):
         workers = f"workers={len(self.observed)}/{len(self.plan)}" + (f" ({each})" if each else "")
         return f"Cluster({name!r}, {self.zone}, {workers}, threads={threads}, dashboard={self.dashboard_link!r})"
 
-    # ---- not built yet --------------------------------------------------------------------------------------------
+    # ---- life -----------------------------------------------------------------------------------------------------
 
-    def set_keepalive(self, keepalive: str) -> None:
-        """Not built yet: raises `UnsupportedOption`."""
-        raise unsupported("set_keepalive", keepalive, 'pass scheduler_options={"idle_timeout": ...}')
+    def set_keepalive(self, keepalive: Duration | None) -> Any:
+        """Set how long the cluster goes on when nobody is connected any more, from now on, in place of `no_client_timeout`.
+
+        Clients and `Cluster` objects count as connected, in any process; so does what `fire_and_forget` left to be done. The idle timeout
+        holds besides.
+
+        Parameters
+        ----------
+        keepalive
+            A duration such as ``"30s"`` or ``"5m"``, or seconds. None or False: it doesn't end for that.
+
+        Raises
+        ------
+        InvalidInput
+            When it is no duration, or not greater than zero.
+        ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
+        """
+        return self.sync(self._set_keepalive, parse_duration("keepalive", keepalive) or None)
+
+    async def _set_keepalive(self, seconds: float | None) -> None:
+        self._check_usable()
+        try:
+            heard = await self.scheduler_comm.terradask_keepalive(seconds=seconds)
+        except OSError:
+            await self._find_whether_over()
+            self._check_usable()
+            raise
+        if not heard:
+            # A scheduler answers None to what it doesn't know.
+            raise VersionMismatch(
+                f"The hosts of cluster {self._request.name!r} are of an older terradask, which knows no keepalive.",
+                cluster=self._request.name,
+                advice="terradask apply network, then stop and start the cluster",
+            )
+
+    # ---- not built yet --------------------------------------------------------------------------------------------
 
     def send_private_envs(self, env: Mapping[str, str]) -> None:
         """Not built yet: raises `UnsupportedOption`."""

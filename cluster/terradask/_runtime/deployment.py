@@ -19,7 +19,9 @@ from terradask._runtime.attachment import Attachment, attach, read_reports, read
 from terradask._runtime.dask_config import portable_config
 from terradask._runtime.delivery import check_scheduler_launches
 from terradask._runtime.documents import Descriptor, HostReport, Run
-from terradask._runtime.groups import Groups
+from terradask._runtime.ended import over
+from terradask._runtime.groups import DEAD_MAN_MINUTES, Groups
+from terradask._runtime.life import Life
 from terradask._runtime.numbers_of_workers import check_workers, numbers_at_start
 from terradask._runtime.objects import CLOSING, DESCRIPTOR, RUN, SOFTWARE, ClusterObjects, write_secret
 from terradask._runtime.software import SoftwareLock, lock_software
@@ -126,9 +128,13 @@ class Deployment:
     def current_run(self) -> Run | None:
         """Return the run that is going on; None when the cluster is stopped, or its run ended by itself: idle, or its hosts gone."""
         run = self.run()
-        if run is None or age_seconds(run.started_at) < CLAIM_SECONDS:
+        if run is None or (age_seconds(run.started_at) < CLAIM_SECONDS and not self._has_ended(run)):
             return run
         return run if any(group.desired for group in self.groups.describe().values()) else None
+
+    def _has_ended(self, run: Run) -> bool:
+        scheduler = read_scheduler(self.objects)
+        return scheduler is not None and scheduler.run_id == run.run_id and scheduler.ended is not None
 
     @_explained
     def start(
@@ -139,6 +145,7 @@ class Deployment:
         software: list[str] | None = None,
         send_dask_config: bool | None = None,
         group_workers: Mapping[str, int] | None = None,
+        life: Life | None = None,
     ) -> Run:
         """Start the cluster: make keys, describe the run, raise the groups.
 
@@ -157,6 +164,8 @@ class Deployment:
             Whether hosts get a frozen copy of the caller's Dask configuration; as in the settings where left out.
         group_workers
             Group of workers that has a name -> workers to start it with; as the settings say for those that are left out.
+        life
+            When the run ends by itself; as the settings say for a cluster that goes on without its starter, where left out.
 
         Returns
         -------
@@ -184,6 +193,7 @@ class Deployment:
             n_workers=sum(numbers.values()),
             environ=dict(_first(environ, settings["environ"])),
             dask_config=portable_config() if _first(send_dask_config, settings["send_dask_config"]) else {},
+            life=life or Life.of_settings(settings),
         )
         while not self._claim(run):
             current = self.run()
@@ -226,8 +236,11 @@ class Deployment:
 
     @property
     def marked_closing(self) -> bool:
-        """Whether somebody wanted this deployment gone and could not finish."""
-        return self.objects.read(CLOSING) is not None
+        """Whether this deployment shall go: somebody could not finish that, or it was made for a client and has ended without it."""
+        if self.objects.read(CLOSING) is not None:
+            return True
+        run = self.run()
+        return run is not None and run.life is not None and run.life.destroyed_after and self.current_run() is None
 
     @_explained
     def status(self) -> DeploymentStatus:
@@ -248,13 +261,13 @@ class Deployment:
             run_ = pool.submit(self.run)
             scheduler_ = pool.submit(read_scheduler, self.objects)
             reports_ = pool.submit(self.reports)
-            closing_ = pool.submit(lambda: self.marked_closing)
+            closing_ = pool.submit(self.objects.read, CLOSING)
             groups, run, scheduler = groups_.result(), run_.result(), scheduler_.result()
             members = {m.instance_id for g in groups.values() for m in g.members}
             hosts = tuple(
                 h if h.instance_id in members else h.lost() for h in reports_.result() if run is not None and h.run_id == run.run_id
             )
-            closing = closing_.result()
+            closing = closing_.result() is not None
         if scheduler is not None and (run is None or scheduler.run_id != run.run_id):
             scheduler = None
         public = bool(descriptor.settings.get("use_scheduler_public_ip", True))
@@ -268,6 +281,7 @@ class Deployment:
             groups={name: {"desired": g.desired, "instances": len(g.active_ids), "max_size": g.max_size} for name, g in groups.items()},
             hosts=hosts,
             max_workers=descriptor.max_workers,
+            ended=scheduler.ended if scheduler else None,
         )
 
     def reports(self) -> list[HostReport]:
@@ -294,8 +308,8 @@ class Deployment:
 
         Raises
         ------
-        ClusterStopped
-            When nobody has started the cluster.
+        ClusterStopped, ClusterEnded
+            When nobody has started the cluster, or it has ended by itself.
         HostFailed
             When the scheduler's host reports a failure, with its reason and the tail of its log.
         NoCapacity
@@ -305,10 +319,7 @@ class Deployment:
         """
         run = self.current_run()
         if run is None:
-            raise ClusterStopped(
-                f"Cluster {self.name!r} is stopped.",
-                advice=f"terradask start {self.name}, or Cluster(name={self.name!r}) from Python",
-            )
+            raise self.why_stopped()
         return attach(
             self._aws,
             self.objects,
@@ -319,6 +330,16 @@ class Deployment:
             cancelled=cancelled,
             check_launches=lambda: check_scheduler_launches(self.groups, self.descriptor, run),
         )
+
+    def why_stopped(self, run_id: str | None = None) -> ClusterStopped:
+        """Return the error that says why the cluster doesn't run: somebody stopped it, or it has ended by itself.
+
+        Parameters
+        ----------
+        run_id
+            The run that the caller knows. By default the one that was started last.
+        """
+        return over(self.name, run_id, self.run(), read_scheduler(self.objects))
 
     def check_workers(self, n: int, group: str = WORKER_GROUP) -> None:
         """Refuse a number of workers that a group of workers may not have, before any call.
@@ -350,7 +371,8 @@ class Deployment:
         """Do all that must be there before a host boots."""
         from terradask._runtime.authority import make_keys
 
-        keys = make_keys(self.name, run.run_id).to_document()
+        lifetime_seconds = (run.life or Life.of_settings({})).max_lifetime_seconds
+        keys = make_keys(self.name, run.run_id, lifetime_days=lifetime_seconds / 86_400).to_document()
         groups = self.groups
         tags = {
             "terradask:run:id": run.run_id,
@@ -362,7 +384,7 @@ class Deployment:
                 pool.submit(write_secret, self._aws, self.descriptor.secret_id, keys, version_id=run.secret_version_id),
                 pool.submit(self.objects.write_text, SOFTWARE, lock.to_requirements()),
                 pool.submit(groups.tag, tags),
-                pool.submit(groups.arm),
+                pool.submit(groups.arm, min(DEAD_MAN_MINUTES, lifetime_seconds / 60)),
             ]
             for wait in waits:
                 wait.result()

@@ -11,8 +11,8 @@ from distributed.comm import connect
 from distributed.security import Security
 
 from terradask._runtime.attachment import Attachment, read_scheduler
-from terradask._runtime.objects import RUN, ClusterObjects
-from terradask.errors import ClusterStopped, SchedulerUnreachable
+from terradask._runtime.deployment import Deployment
+from terradask.errors import SchedulerUnreachable
 
 #: A scheduler that has said where it is, and doesn't answer for so long, is not reachable, or gone with its host.
 REACH_SECONDS = 60.0
@@ -26,7 +26,7 @@ Call = Callable[..., Awaitable[Any]]
 
 async def reach(
     attachment: Attachment,
-    objects: ClusterObjects,
+    deployment: Deployment,
     security: Security,
     call: Call,
     *,
@@ -40,8 +40,8 @@ async def reach(
     ----------
     attachment
         What a client knows.
-    objects
-        The cluster's objects, which tell of a replacement.
+    deployment
+        The cluster, which tells of a replacement.
     security
         The client's keys.
     call
@@ -74,26 +74,22 @@ async def reach(
             await comm.close()
             return attachment
         await asyncio.sleep(_PAUSE_SECONDS)
-        await call(check_goes_on, attachment, objects)
-        newer = await call(read_scheduler, objects)
-        if newer is not None and newer.run_id == attachment.run.run_id:
-            attachment = replace(attachment, scheduler=newer)
+        attachment = await call(newest, attachment, deployment)
 
 
-def check_goes_on(attachment: Attachment, objects: ClusterObjects) -> None:
-    """Refuse to go on with a run that is over.
+def newest(attachment: Attachment, deployment: Deployment) -> Attachment:
+    """Return the attachment to the scheduler that the run has now.
 
     Raises
     ------
     ClusterStopped
-        When it was stopped, or another one was started.
+        When the run is over: it was stopped, ended by itself, or another one was started.
     """
-    run = objects.read(RUN)
-    if run is None or run.get("run_id") != attachment.run.run_id:
-        name = attachment.descriptor.cluster
-        raise ClusterStopped(
-            f"Cluster {name!r} was stopped while it was attached to.", cluster=name, advice=f"Cluster(name={name!r}) starts it"
-        )
+    run, scheduler = deployment.run(), read_scheduler(deployment.objects)
+    ours = scheduler is not None and scheduler.run_id == attachment.run.run_id
+    if run is None or run.run_id != attachment.run.run_id or (ours and scheduler is not None and scheduler.ended):
+        raise deployment.why_stopped(attachment.run.run_id)
+    return replace(attachment, scheduler=scheduler) if scheduler is not None and ours else attachment
 
 
 def unreachable(attachment: Attachment, address: str, *, public: bool, let_in: Sequence[str]) -> SchedulerUnreachable:

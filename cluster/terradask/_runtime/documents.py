@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from terradask._runtime.life import Life
 from terradask._runtime.shortage import Pool
 from terradask.errors import TerradaskError
 from terradask_modules.names import WORKER_GROUP
@@ -151,12 +152,14 @@ class Run:
     n_workers: int
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     dask_config: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    life: Life | None = None
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Run:
         """Read ``run.json``."""
         check_format(document, "The cluster's run", "stop the cluster with the version that started it")
-        return cls(**{k: v for k, v in document.items() if k in cls.__dataclass_fields__})
+        known = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
+        return cls(**{**known, "life": Life.read(known.get("life"))})
 
     def to_document(self) -> dict[str, Any]:
         """Return what ``run.json`` holds."""
@@ -164,8 +167,16 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Ended:
+    """That a run has ended by itself: when, and why."""
+
+    at: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class SchedulerAddress:
-    """Where the scheduler of a run is, as its host tells in ``scheduler.json``."""
+    """Where the scheduler of a run is, or that the run has ended, as its host tells in ``scheduler.json``."""
 
     run_id: str
     instance_id: str
@@ -176,12 +187,15 @@ class SchedulerAddress:
     python: str
     packages: Mapping[str, str]
     started_at: str | None = None
+    ended: Ended | None = None
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> SchedulerAddress:
         """Read ``scheduler.json``."""
         check_format(document, "The scheduler's address", "stop the cluster and start it again")
-        return cls(**{k: v for k, v in document.items() if k in cls.__dataclass_fields__})
+        known = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
+        ended = known.get("ended")
+        return cls(**{**known, "ended": Ended(ended["at"], ended["reason"]) if ended else None})
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,8 @@ class GroupCluster(AwaitedCluster):
         ------
         ClusterClosed
             When this object has left the cluster.
+        ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
         InvalidInput
             When a number is no whole number, negative or more than the group's ``max_workers``, or there is no such group; before any call.
         ArgumentCombination
@@ -169,6 +171,8 @@ class GroupCluster(AwaitedCluster):
         ------
         InvalidInput
             When the bounds make no sense, or `maximum` is more than ``max_workers``.
+        ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
         """
         self._check_usable()
         descriptor = self._deployment.descriptor

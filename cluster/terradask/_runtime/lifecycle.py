@@ -21,7 +21,7 @@ from terradask._progress import Progress, ProgressEvent, silent
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.dashboard import DashboardForward
 from terradask._runtime.deployment import Deployment
-from terradask._runtime.dial import REACH_SECONDS, check_goes_on, reach, unreachable
+from terradask._runtime.dial import REACH_SECONDS, newest, reach, unreachable
 from terradask._runtime.documents import Run
 from terradask._runtime.group_cluster import GroupCluster
 from terradask._runtime.provision import Provisioned, Provisioner, Request, addresses_let_in
@@ -177,7 +177,7 @@ class ProvisionedCluster(GroupCluster):
             await DaskCluster._start(self)
         except OSError as error:
             # It answered a moment ago.
-            await self._call(check_goes_on, attachment, provisioned.deployment.objects)
+            await self._call(newest, attachment, provisioned.deployment)
             let_in = await self._call(addresses_let_in, provisioned.workspace)
             raise unreachable(attachment, address, public=settings["use_scheduler_public_ip"], let_in=let_in) from error
         self._open.add(self)
@@ -194,7 +194,7 @@ class ProvisionedCluster(GroupCluster):
         provisioned = self._deployed
         return await reach(
             provisioned.attachment,
-            provisioned.deployment.objects,
+            provisioned.deployment,
             self.security,
             self._call,
             public=provisioned.settings["use_scheduler_public_ip"],
@@ -263,7 +263,7 @@ class ProvisionedCluster(GroupCluster):
         provisioned = self._provisioned
         self.status = Status.closing
         try:
-            if ends and provisioned is not None:
+            if ends and provisioned is not None and await self._call(self._is_ours_to_end):
                 await self._call(end_cluster, provisioned.workspace, provisioned.deployment, provisioned.origin)
         finally:
             try:
@@ -271,6 +271,11 @@ class ProvisionedCluster(GroupCluster):
             finally:
                 self.status = Status.closed
                 self._pool.shutdown(wait=False)
+
+    def _is_ours_to_end(self) -> bool:
+        """Whether nobody has started the cluster anew after the run of this client was over."""
+        current = self._deployment.current_run()
+        return current is None or current.run_id == self._run_id
 
     async def _disconnect(self) -> None:
         await self._stop_watching()
@@ -284,7 +289,7 @@ class ProvisionedCluster(GroupCluster):
     def _end_at_exit(self) -> None:
         """Bring a cluster of this process to zero in the seconds that are left; the next command finishes."""
         provisioned = self._provisioned
-        if provisioned is None or not self.shutdown_on_close or self.status == Status.closed:
+        if provisioned is None or not self.shutdown_on_close or self.status == Status.closed or not self._is_ours_to_end():
             return
         if provisioned.origin == "created":
             provisioned.deployment.mark_closing()
@@ -301,6 +306,7 @@ class ProvisionedCluster(GroupCluster):
             )
         if self.status in (Status.closing, Status.closed, Status.failed):
             raise ClusterClosed(f"This Cluster object of {name!r} is closed.", cluster=name, advice=f"make another: Cluster(name={name!r})")
+        super()._check_usable()
 
     # ---- telling --------------------------------------------------------------------------------------------------
 

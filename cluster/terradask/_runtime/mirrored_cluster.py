@@ -22,6 +22,7 @@ from terradask._runtime.host_workers import host_of, is_extra
 from terradask._runtime.pace import Pace
 from terradask._runtime.shortage import Shortfall, describe
 from terradask._runtime.workers import Workers
+from terradask.errors import ClusterError
 
 logger = logging.getLogger("terradask")
 
@@ -67,6 +68,9 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
     _monitor: asyncio.Task[None] | None = None
     _leaving: frozenset[str] = frozenset()
     _told_causes: frozenset[tuple[str, str]] = frozenset()
+    #: Why the run that this client is attached to is over; None while it goes on.
+    #: Why this object has no cluster any more.
+    _over: ClusterError | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         #: Group of workers -> how many it is to have, until AWS is told. Written by callers' threads, emptied by the loop's.
@@ -97,7 +101,18 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
         return bool(self._deployment.descriptor.settings.get("extra_worker_on_scheduler"))
 
     def _check_usable(self) -> None:
-        """Raise where this object has nothing to do with a cluster any more; a subclass knows."""
+        """Raise where the cluster doesn't run any more."""
+        if self._over is not None:
+            raise self._over.with_traceback(None)
+
+    async def _find_whether_over(self) -> None:
+        """Note whether the run is over, and why, where somebody stopped the cluster or it has ended by itself."""
+        current = await self._call(self._deployment.current_run)
+        if self._over is None and (current is None or current.run_id != self._run_id):
+            self._over = await self._call(self._deployment.why_stopped, self._run_id)
+            logger.warning("%s", self._over)
+            with contextlib.suppress(AttributeError):
+                self._adaptive.stop()
 
     async def _start_watching(self) -> None:
         """Read the groups for the first time, and mirror them from then on."""
@@ -197,7 +212,7 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
         assert self._pace is not None
         assert self._workers is not None
         delivery = self._workers.delivery
-        while self.status == Status.running:
+        while self.status == Status.running and self._over is None:
             # With nothing new to be known, what is missing is looked for as rarely as anything else.
             awaited = delivery.owing and delivery.shortfall is None
             await self._pace.wait(calls=1 + delivery.calls, longest_seconds=_AWAITED_SECONDS if awaited else None)
@@ -209,6 +224,8 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
                         await self._workers.watch()
                         self._show_plan()
                         self._tell_shortfall()
+                if self._workers.abandoned:
+                    await self._find_whether_over()
             except Exception:
                 logger.warning("cluster %s: can't read its worker groups", self.name, exc_info=True)
 

@@ -50,6 +50,9 @@ RUN = {
     "wait_for_workers": "wait_for_workers",
     "timeout": "create_timeout_seconds",
     "use_scheduler_public_ip": "use_scheduler_public_ip",
+    "idle_timeout": "idle_timeout_seconds",
+    "no_client_timeout": "no_client_timeout_seconds",
+    "max_lifetime": "max_lifetime_seconds",
 }
 
 #: Arguments that are not built, with what stands for "not asked for" and what to do in the meantime.
@@ -57,7 +60,6 @@ UNBUILT: dict[str, tuple[tuple[Any, ...], str]] = {
     "container": ((None,), "use `software`, which gives hosts the versions that are installed here"),
     "cloud": ((None,), "leave it out: the AWS account is that of your credentials"),
     "account": ((None,), "leave it out: the AWS account is that of your credentials (AWS_PROFILE chooses them)"),
-    "idle_timeout": ((None,), 'pass scheduler_options={"idle_timeout": "20 minutes"}'),
     "use_dashboard_https": ((None,), "leave it out: `dashboard_link` goes through mutual TLS"),
     "credentials": ((None,), "leave it out: hosts use their instance role; network.data_buckets says where it may read"),
     "credentials_duration_seconds": ((None,), "leave it out: hosts use their instance role"),

@@ -15,6 +15,7 @@ from terradask._progress import Message, Progress, phase
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.deployment import Deployment
 from terradask._runtime.documents import HostReport
+from terradask._runtime.life import Life
 from terradask._runtime.options import check_same_structure, structure_given
 from terradask._runtime.race import wait_for_deployment, wait_for_start
 from terradask._runtime.sigterm import terminated_in_order
@@ -22,7 +23,7 @@ from terradask._runtime.software import lock_software
 from terradask._runtime.undo import Origin, note_left_behind, note_taken_back, take_back
 from terradask._runtime.versions import check_versions
 from terradask._runtime.ways import Found, Way, way_to
-from terradask.errors import FolderBusy, NoIngress, PlanChanged, StalePlan, StateLocked
+from terradask.errors import ClusterStopped, FolderBusy, NoIngress, PlanChanged, StalePlan, StateLocked
 from terradask_stacks.numbers import first_of
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Request:
     path: Path | None = None
     create: bool | None = None
     attach: bool | None = None
+    #: Whether it ends when its `Cluster` object closes; None: where it was made or started by that.
+    shutdown_on_close: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -173,7 +176,11 @@ class Provisioner:
         found: Found = "nothing"
         if deployment.exists:
             found = "stopped" if deployment.current_run() is None else "running"
-        return way_to(deployment.name, found, create=self._request.create, attach=self._request.attach)
+        try:
+            return way_to(deployment.name, found, create=self._request.create, attach=self._request.attach)
+        except ClusterStopped as stopped:
+            # It may have ended by itself, and said why.
+            raise deployment.why_stopped() from stopped
 
     def _deploy(self, workspace: Workspace, deployment: Deployment, *, wait_seconds: float, is_last: bool = True) -> bool:
         """Deploy the cluster, or wait for somebody else who does; tell whether it was deployed here."""
@@ -215,10 +222,16 @@ class Provisioner:
                     for name, group in self._request.structure.get("worker_groups", {}).items()
                     if "n_workers" in group
                 },
+                life=self._life(settings, workspace),
             )
         if self._origin == "started" and run.run_id != deployment.started_run_id:
             # Somebody else was faster: the run is theirs, and not ours to stop.
             self._origin = "attached"
+
+    def _life(self, settings: Mapping[str, Any], workspace: Workspace) -> Life:
+        closes = self._request.shutdown_on_close is not False
+        declared = self._request.name in workspace.settings.clusters
+        return Life.of_settings(settings, closes_with_client=closes, destroyed_after=closes and self._origin == "created" and not declared)
 
     def _attach(self, deployment: Deployment, settings: Mapping[str, Any]) -> Attachment:
         with phase(self._progress, "attach", deployment.name):

@@ -11,7 +11,7 @@ from distributed.objects import SchedulerInfo
 
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.mirrored_cluster import MirroredCluster
-from terradask.errors import ClusterStopped, SchedulerReplaced, SchedulerUnreachable, TerradaskError
+from terradask.errors import ClusterError, ClusterStopped, SchedulerReplaced, SchedulerUnreachable
 
 logger = logging.getLogger("terradask")
 
@@ -28,8 +28,8 @@ class WatchedCluster(MirroredCluster):
     Dask leaves it at that: what the cluster knows of its workers would be frozen for good.
     """
 
-    #: Why the scheduler can't be talked to, as long as that is so.
-    _lost: TerradaskError | None = None
+    #: The scheduler doesn't answer, as long as that is so.
+    _unreachable: SchedulerUnreachable | None = None
 
     async def _reach_again(self, seconds: float) -> Attachment:
         """Find the run's scheduler; a subclass knows where to look."""
@@ -42,8 +42,8 @@ class WatchedCluster(MirroredCluster):
 
     def _check_usable(self) -> None:
         super()._check_usable()
-        if self._lost is not None:
-            raise self._lost
+        if self._unreachable is not None:
+            raise self._unreachable.with_traceback(None)
 
     async def _watch_worker_status(self, comm: Any) -> None:
         while True:
@@ -80,14 +80,14 @@ class WatchedCluster(MirroredCluster):
             except ClusterStopped as error:
                 return self._lose_for_good(error)
             except SchedulerUnreachable as error:
-                if self._lost is None:
+                if self._unreachable is None:
                     logger.warning("cluster %s: %s", self.name, error.problem)
-                self._lost = error
+                self._unreachable = error
             except Exception:
                 # Whatever is in the way, such as a bucket that can't be asked from a machine without a network, may pass.
                 logger.debug("cluster %s: can't look for its scheduler", self.name, exc_info=True)
             else:
-                self._lost = None
+                self._unreachable = None
                 return comm
             await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -98,9 +98,10 @@ class WatchedCluster(MirroredCluster):
         self.scheduler_info = SchedulerInfo(await comm.read())
         return comm
 
-    def _lose_for_good(self, error: TerradaskError) -> None:
-        self._lost = error
-        logger.error("cluster %s: %s", self.name, error.problem)
+    def _lose_for_good(self, error: ClusterError) -> None:
+        if self._over is None:
+            self._over = error
+            logger.warning("cluster %s: %s", self.name, error)
         # What the old scheduler knew is gone with it.
         self.scheduler_info = SchedulerInfo({"workers": {}})
         if self._adaptive is not None:

@@ -15,7 +15,7 @@ from terradask._runtime.host_workers import host_of, hosts_to_close, idle_hosts
 from terradask._runtime.markets import dearest_first, grown, moved_on, without_missing
 from terradask._runtime.scaling import Group, Roster, cheapest_victims, removal
 from terradask.errors import ClusterError
-from terradask_modules.names import WORKER_GROUP
+from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 logger = logging.getLogger("terradask")
 
@@ -87,6 +87,8 @@ class Workers:
         self.delivery = delivery
         self.sets = {name: WorkerSet(name, names) for name, names in worker_groups.items()}
         self._names = frozenset(name for names in worker_groups.values() for name in names)
+        #: Whether no scheduler is wanted any more: the run is over.
+        self.abandoned = False
 
     @property
     def plan(self) -> set[str]:
@@ -136,7 +138,8 @@ class Workers:
         described = await self._read()
         self._mirror(described)
         shrinking = {name: n for name, n in numbers.items() if n < len(self.sets[name].roster)}
-        growing = {name: n for name, n in numbers.items() if name not in shrinking}
+        # Without a scheduler, nobody would end what is launched now.
+        growing = {name: n for name, n in numbers.items() if name not in shrinking and not self.abandoned}
         for name, n in growing.items():
             each = self.sets[name]
             await self._set(grown(each.chain(described), n, avoided=self.delivery.exhausted))
@@ -219,6 +222,7 @@ class Workers:
                 "The cluster's worker group is gone: somebody destroyed the cluster.",
                 advice="make the cluster again; `terradask list` shows those there are",
             )
+        self.abandoned = SCHEDULER_GROUP in described and not described[SCHEDULER_GROUP].desired
         for each in self.sets.values():
             each.see(described)
         return described

@@ -49,6 +49,7 @@
         ├── ClusterExists                6   a name that must be new, or must not run
         ├── ClusterStopped               6
         ├── ClusterClosed                    this object has left its cluster
+        │   └── ClusterEnded                 by itself: idle, without a client, too old
         ├── SchedulerReplaced
         ├── SchedulerUnreachable             also a ConnectionError
         ├── HostFailed
@@ -81,6 +82,7 @@ from terradask.errors._baseline import (
 )
 from terradask.errors._cluster import (
     ClusterClosed,
+    ClusterEnded,
     ClusterError,
     ClusterExists,
     ClusterNotFound,
@@ -140,6 +142,7 @@ __all__ = [
     "BaselineInUse",
     "BucketTaken",
     "ClusterClosed",
+    "ClusterEnded",
     "ClusterError",
     "ClusterExists",
     "ClusterNotFound",

@@ -54,6 +54,31 @@ class ClusterStopped(ClusterError):
     exit_code = 6
 
 
+class ClusterEnded(ClusterStopped):
+    """The cluster has ended by itself: idle, without a client, too old, or without a sign of life.
+
+    Parameters
+    ----------
+    reason
+        Why, in its scheduler's host's own words.
+    at
+        When, in UTC; None where its hosts could not say.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        cluster: str | None = None,
+        reason: str | None = None,
+        at: str | None = None,
+        advice: str | None = None,
+    ) -> None:
+        super().__init__(problem, cluster=cluster, given=reason, advice=advice)
+        self.reason = reason
+        self.at = at
+
+
 class SchedulerReplaced(ClusterError):
     """The scheduler's host was replaced: what the old scheduler knew is gone."""
 

@@ -21,6 +21,7 @@ from terradask_stacks.settings.base import Port, Tags
 from terradask_stacks.settings.capacity import CapacitySettings
 from terradask_stacks.settings.disks import DiskSettings
 from terradask_stacks.settings.hardware import HardwareSettings
+from terradask_stacks.settings.life import LifeSettings
 from terradask_stacks.settings.worker_groups import MOST_GROUPS, GroupName, WorkerGroupSettings
 
 SchedulerOptions = Annotated[dict[str, Any], AfterValidator(check_scheduler_options)]
@@ -41,7 +42,7 @@ def _wait_for_workers(value: Any) -> bool | int | float:
     return number
 
 
-class ClusterSettings(HardwareSettings, DiskSettings, CapacitySettings):
+class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySettings):
     """Section ``[cluster]``: defaults of every cluster; arguments of ``Cluster`` override them."""
 
     max_workers: int = Field(
