@@ -6,6 +6,7 @@ it would do so for ever, and each would cost.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
@@ -78,6 +79,14 @@ class GiveUp:
 
 
 Action = Remove | GiveUp
+
+_INSTANCE = re.compile(r"(i-[0-9a-z]+)(-\d+)?")
+
+
+def instance_of(worker_name: str) -> str:
+    """Return the instance id of a Dask worker: its name, less the number of the worker on its host."""
+    match = _INSTANCE.fullmatch(worker_name)
+    return match[1] if match else worker_name
 
 
 def look(

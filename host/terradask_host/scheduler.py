@@ -14,6 +14,7 @@ from terradask_host.dead_man import DeadManSwitch
 from terradask_host.endings import Crashes, close_in_order, leave_on_stop
 from terradask_host.extra_worker import ExtraWorker
 from terradask_host.host import Host, hear
+from terradask_host.keeping import Keeper
 from terradask_host.launch_documents import scheduler_document
 from terradask_host.life import Limits, why_too_old
 from terradask_host.mailbox import ChildSaid, StopRequested
@@ -86,6 +87,7 @@ class SchedulerHost:
         self._crashes = Crashes(host)
         self._limits = Limits.of_run(host.run)
         self._switch = DeadManSwitch(host, self._limits.ends_at)
+        self._keeper = Keeper(host)
         #: What a client said since, which holds for a Dask process that is started again too.
         self._said_life: dict[str, Any] = {}
         self._previous: dict[str, Any] | None = None
@@ -125,7 +127,8 @@ class SchedulerHost:
         host = self._host
         host.reporter.enter(states.STARTING)
         life = {**(host.run.get("life") or {}), **self._said_life, "look_seconds": self._timing.life_look_seconds}
-        child.send(scheduler_document(host.identity, host.cluster, host.keys, life))
+        roll_call_seconds = self._timing.join_look_seconds
+        child.send(scheduler_document(host.identity, host.cluster, host.keys, life, roll_call_seconds=roll_call_seconds))
         started = time.monotonic()
         self._switch.heard()
         self._previous = self._previous or self._read_previous()
@@ -150,6 +153,8 @@ class SchedulerHost:
             self._announce(said.facts)
         elif said.event == "keepalive":
             self._said_life["no_client_timeout_seconds"] = said.facts["seconds"]
+        elif said.event == "workers":
+            self._keeper.called(said.facts["names"])
         elif said.event == "over":
             raise _Over(said.facts["reason"])
 

@@ -135,6 +135,8 @@ def host_statements(scope: PolicyScope, role: str) -> list[Statement]:
         statements += [
             _allow("PublishAddresses", "s3:PutObject", f"{scope.objects_arn}/scheduler.json"),
             _allow("MoveOwnGroups", moves, _one_or_many(scope.group_arns), scope.own),
+            # AWS knows no narrower right to look at groups.
+            _allow("SeeGroups", "autoscaling:DescribeAutoScalingGroups", "*", {"StringEquals": {"aws:RequestedRegion": scope.region}}),
         ]
     return statements
 

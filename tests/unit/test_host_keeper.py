@@ -1,10 +1,12 @@
 """Hosts that never join are ended in time, counted once, and a group that makes nothing else is given up."""
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
 from terradask_host.keeper import GiveUp, GroupMemory, Members, Remove, look
+from terradask_host.keeping import Keeper
 from terradask_host.timing import Timing
 
 TIMING = Timing()
@@ -96,3 +98,60 @@ def test_nothing_is_ended_early_or_twice_and_never_one_that_has_joined(seed):
         assert late <= ended
         members -= {each for each in ended if rng.random() < 0.5}
     assert isinstance(memory["workers"], GroupMemory)
+
+
+class Groups:
+    """Takes what is asked of AWS, which shows what a test says."""
+
+    def __init__(self, shown):
+        self.shown = shown
+        self.done = []
+
+    def worker_members(self):
+        return self.shown
+
+    def end(self, instance_id, *, replaced):
+        self.done.append(("end", instance_id, replaced))
+
+    def launch_no_more(self, group):
+        self.done.append(("no more", group))
+
+
+def kept(groups, timing):
+    told, said = [], []
+    host = SimpleNamespace(
+        groups=groups,
+        config=SimpleNamespace(timing=timing),
+        reporter=SimpleNamespace(note=lambda *note: told.append(note)),
+        book=SimpleNamespace(say=said.append),
+    )
+    return Keeper(host), told, said
+
+
+def test_a_host_that_is_late_is_ended_and_replaced_and_that_is_told():
+    groups = Groups([Members("workers", 2, frozenset({"i-1", "i-2"}))])
+    keeper, told, said = kept(groups, Timing(join_seconds=0))
+    keeper.called(["i-1-1", "scheduler-i-9"])
+    assert groups.done == [("end", "i-2", True)]
+    assert told[0][:2] == ("workers", "removed")
+    assert "i-2" in said[0]
+
+
+def test_a_group_that_is_given_up_launches_no_more():
+    groups = Groups([Members("gpu", 1, frozenset({"i-1"}))])
+    keeper, told, _ = kept(groups, Timing(join_failures=1))
+    keeper.called([])
+    groups.shown = [Members("gpu", 1, frozenset({"i-2"}))]
+    keeper.called([])
+    assert groups.done == [("end", "i-2", False), ("no more", "gpu")]
+    assert [note[:2] for note in told] == [("gpu", "given up")]
+
+
+def test_what_aws_refuses_is_said_once():
+    groups = Groups([])
+    groups.worker_members = lambda: (_ for _ in ()).throw(OSError("no route"))
+    keeper, _, said = kept(groups, Timing())
+    for _ in range(3):
+        keeper.called(["i-1"])
+    assert len(said) == 1
+    assert "no route" in said[0]

@@ -31,6 +31,7 @@ def test_only_a_failure_carries_the_last_forty_lines() -> None:
         "at": "t2",
         "history": [["booting", "t1"], ["failed", "t2"]],
         "reasons": [None, "why"],
+        "notes": [],
         "private_address": "10.64.16.7",
         "log_tail": lines[-40:],
     }

@@ -20,12 +20,21 @@ def sights_of(reports: Iterable[HostReport]) -> Iterator[Sight]:
                 yield Sight(moment(at), report.instance_id, report.group, STATE_OF_STEP[step], step, reason)
 
 
+def notes_of(reports: Iterable[HostReport]) -> Iterator[Event]:
+    """Yield what a scheduler's host did to groups of others."""
+    for report in reports:
+        for at, group, what, why in report.notes:
+            yield Event(moment(at), group, group, "failed" if what == "given up" else "retiring", what, why)
+
+
 def events_of_run(run: Run, scheduler: SchedulerAddress | None) -> Iterator[Event]:
     """Yield what is known of the run itself."""
     yield Event(moment(run.started_at), "cluster", None, "starting", reason=f"started by {run.owner} as run {run.run_id}")
     if scheduler is not None and scheduler.run_id == run.run_id and scheduler.started_at:
         where = f"the scheduler listens on {scheduler.instance_id}, boot {scheduler.boot}"
         yield Event(moment(scheduler.started_at), "cluster", None, "running", reason=where)
+        if scheduler.ended is not None:
+            yield Event(moment(scheduler.ended.at), "cluster", None, "ended", reason=scheduler.ended.reason)
 
 
 def moment(text: str) -> datetime.datetime:

@@ -214,6 +214,8 @@ class HostReport:
     #: Why the host came to each state of its history; hosts of earlier versions tell the last one's alone.
     reasons: tuple[str | None, ...] = ()
     log_tail: tuple[str, ...] = ()
+    #: What a scheduler's host did to others: when, to which group, what, and why.
+    notes: tuple[tuple[str, str, str, str], ...] = ()
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> HostReport:
@@ -221,6 +223,7 @@ class HostReport:
         known = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
         known["history"] = tuple((s, at) for s, at in known.get("history", ()))
         known["reasons"] = tuple(known.get("reasons", ()))
+        known["notes"] = tuple((at, group, what, why) for at, group, what, why in known.get("notes", ()))
         known["log_tail"] = tuple(known.get("log_tail", ()))
         return cls(**known)
 

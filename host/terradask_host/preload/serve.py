@@ -14,6 +14,7 @@ from typing import Any
 from terradask_host.preload.downscaling import keep_extra_worker
 from terradask_host.preload.forward import Forward, server_context
 from terradask_host.preload.life_watch import LifeWatch
+from terradask_host.preload.roll_call import call_roll
 from terradask_host.preload.watchers import allow_several
 
 Read = Callable[[], dict[str, Any]]
@@ -110,14 +111,18 @@ async def serve_scheduler(tell: Tell, start: dict[str, Any], running: Callable[[
         context = server_context(ca=door["ca"], cert=door["cert"], key=door["key"])
         forward = Forward(door["host"], door["port"], target_port=scheduler.http_server.port, context=context)
         await forward.start()
-        watching = asyncio.create_task(LifeWatch(scheduler, start["life"], tell).run())
+        watching = [
+            asyncio.create_task(LifeWatch(scheduler, start["life"], tell).run()),
+            asyncio.create_task(call_roll(scheduler, start["roll_call_seconds"], tell)),
+        ]
         running()
         try:
             if await _first(leave.wait(), scheduler.finished()) == 0:
                 async with asyncio.timeout(leave.seconds):
                     await scheduler.close(reason="host-leaves")
         finally:
-            watching.cancel()
+            for each in watching:
+                each.cancel()
             await forward.close()
         return _text(scheduler.close_reason)
 
