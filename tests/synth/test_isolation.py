@@ -93,7 +93,7 @@ def test_the_networks_groups_for_the_outside_lead_to_no_host(network: Resources,
 @pytest.mark.parametrize("role", ["scheduler", "worker"])
 def test_a_roles_rights_name_the_one_cluster(role: str) -> None:
     statements = host_statements(WHERE, role)
-    shared = {"TellAbsentFromForbidden", "MakeLogStreams"}
+    shared = {"TellAbsentFromForbidden", "MakeLogStreams", "SeeGroups"}
     for statement in statements:
         found = statement["Resource"]
         resources = [found] if isinstance(found, str) else found
