@@ -12,7 +12,7 @@ from terradask._recovery.removal import remove_resources
 from terradask._recovery.resources import OF_CLUSTERS, unknown
 from terradask._recovery.search import find_cluster
 from terradask._runtime.groups import Groups
-from terradask._runtime.objects import STATE, STATE_LOCK, holds_nothing
+from terradask._runtime.objects import EVENTS, STATE, STATE_LOCK, holds_nothing
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
@@ -125,7 +125,7 @@ class ClusterRemains:
         with suppress(Exception):
             # With anything beside it, its lock among that, it is somebody's.
             if holds_nothing(objects):
-                objects.delete([STATE])
+                objects.delete([STATE, *objects.names(EVENTS)])
 
     def forget(self) -> None:
         """Remove what is left of a cluster that Terraform has destroyed.

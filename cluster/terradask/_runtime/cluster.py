@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from distributed.core import Status
 from distributed.utils import format_dashboard_link
@@ -21,6 +21,9 @@ from terradask._runtime.provision import Request
 from terradask._runtime.undo import Origin
 from terradask._runtime.ways import check_ways
 from terradask.errors import VersionMismatch
+
+if TYPE_CHECKING:
+    from terradask._events.story import Event
 
 __all__ = ["Cluster"]
 
@@ -335,6 +338,20 @@ class Cluster(ProvisionedCluster):
     def origin(self) -> Origin:
         """Whether this object made the cluster, started it, or attached to it."""
         return self._deployed.origin
+
+    def events(self) -> Any:
+        """Tell what happened to the cluster and its hosts: when, to whom, what, and why; the oldest first.
+
+        Returns
+        -------
+        list of Event
+            Printed, each is a line. Of hosts they tell when they were requested, launched, booting, joined, retiring, failed and gone.
+        """
+        return self.sync(self._events)
+
+    async def _events(self) -> list[Event]:
+        found: list[Event] = await self._call(self._deployment.events)
+        return found
 
     def __repr__(self) -> str:
         name = self._request.name

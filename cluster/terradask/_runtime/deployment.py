@@ -31,6 +31,7 @@ from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
+    from terradask._events.story import Event
 
 #: Groups are looked at this often while they empty, which takes AWS a minute or so.
 _EMPTY_POLL_SECONDS = 0.5
@@ -227,6 +228,11 @@ class Deployment:
             time.sleep(_EMPTY_POLL_SECONDS)
         groups.disarm()
         self._void_keys()
+        run = self.run()
+        if run is not None:
+            from terradask._events.gather import write_journal
+
+            write_journal(self, run, by=self._aws.caller_arn)
         self.objects.delete_run()
 
     def mark_closing(self) -> None:
@@ -283,6 +289,29 @@ class Deployment:
             max_workers=descriptor.max_workers,
             ended=scheduler.ended if scheduler else None,
         )
+
+    @_explained
+    def events(self) -> list[Event]:
+        """Tell what happened to the cluster and its hosts, in the order of time: of the run that was started last, and of earlier ones.
+
+        Returns
+        -------
+        list of Event
+            Each with ``at``, ``subject``, ``state``, ``step`` and ``reason``.
+
+        Raises
+        ------
+        ClusterNotFound
+            When the cluster isn't deployed.
+
+        Notes
+        -----
+        Permissions needed, besides those of `status`: ``autoscaling:DescribeScalingActivities``.
+        """
+        from terradask._events.gather import events_of_run, read_journals
+
+        run = self.run() if self.descriptor else None
+        return [*read_journals(self), *(events_of_run(self, run) if run is not None else ())]
 
     def reports(self) -> list[HostReport]:
         """Read what each host says of itself."""

@@ -82,6 +82,21 @@ class Groups:
             if activity["StatusCode"] == "Failed" and activity.get("StatusMessage")
         ]
 
+    def activities(self, group: str, since: datetime.datetime) -> list[dict[str, Any]]:
+        """Return what a group has done since a time, the newest first, as AWS tells it; a call for each hundred.
+
+        Notes
+        -----
+        Permission needed: ``autoscaling:DescribeScalingActivities``.
+        """
+        found: list[dict[str, Any]] = []
+        pages = self._client.get_paginator("describe_scaling_activities").paginate(AutoScalingGroupName=self._names[group])
+        for page in pages:
+            found += (activity for activity in page["Activities"] if activity["StartTime"] >= since)
+            if page["Activities"] and page["Activities"][-1]["StartTime"] < since:
+                break
+        return found
+
     def set_desired(self, group: str, n: int) -> None:
         """Ask for `n` instances. Returns when AWS has taken the number, not when they are there."""
         self._client.set_desired_capacity(AutoScalingGroupName=self._names[group], DesiredCapacity=n, HonorCooldown=False)

@@ -16,6 +16,7 @@ SCHEDULER = "scheduler.json"
 SOFTWARE = "software.lock"
 CLOSING = "closing.json"
 HOSTS = "hosts/"
+EVENTS = "events/"
 STATE = "terraform.tfstate"
 STATE_LOCK = "terraform.tfstate.tflock"
 
@@ -158,8 +159,8 @@ def read_secret(aws: Aws, secret_id: str, *, version_id: str) -> dict[str, Any]:
 
 
 def holds_nothing(objects: ClusterObjects) -> bool:
-    """Tell whether all that is left is a state without resources, as ``cdktf destroy`` leaves it."""
-    return objects.names() == [STATE] and not (objects.read(STATE) or {}).get("resources")
+    """Tell whether all that is left is a state without resources, as ``cdktf destroy`` leaves it, and what happened before."""
+    return [name for name in objects.names() if not name.startswith(EVENTS)] == [STATE] and not (objects.read(STATE) or {}).get("resources")
 
 
 def cluster_names(aws: Aws, bucket: str) -> list[str]:

@@ -70,12 +70,23 @@ def _short(owner: str | None) -> str | None:
 
 @click.command(short_help="Show one cluster: groups, hosts, failures")
 @NAME
+@click.option("--events", is_flag=True, help="Show what happened instead, step by step, in the last run and in earlier ones.")
 @json_option
-def status(name: str, as_json: bool) -> None:
+def status(name: str, events: bool, as_json: bool) -> None:
     """Show how the cluster NAME is: its groups, its hosts, and why one failed."""
     from terradask._workspace import Workspace
 
-    found = Workspace.load().deployment(name).status()
+    deployment = Workspace.load().deployment(name)
+    if events:
+        told = deployment.events()
+        if as_json:
+            result_json([event.as_dict() for event in told])
+        elif not told:
+            say(f"{name}: nothing has happened yet; terradask start {name} starts it")
+        else:
+            result("\n".join(map(str, told)))
+        return
+    found = deployment.status()
     if as_json:
         result_json(found.as_dict())
     else:
