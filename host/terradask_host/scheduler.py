@@ -205,6 +205,7 @@ class SchedulerHost:
         self._host.book.say(f"the cluster is over: {reason}; all groups go to 0")
         self._host.reporter.enter(states.LEAVING, reason)
         self._write_ended(reason)
+        self._mark_closing(reason)
         if child is not None:
             close_in_order(self._host, child, self._timing.scheduler_close_seconds)
         for pause in _ZERO_PAUSES_SECONDS:
@@ -224,3 +225,17 @@ class SchedulerHost:
                 self._host.objects.write_document("scheduler.json", document, over=self._announced)
         except Exception as error:  # noqa: BLE001 - the groups still need their zero
             self._host.book.say(f"scheduler.json can't tell that the cluster has ended: {type(error).__name__}: {error}")
+
+    def _mark_closing(self, reason: str) -> None:
+        """Note that the deployment shall go too, where it was made for a client that was to take it along; the next command does that.
+
+        Who stops or destroys the cluster has deleted the run: then there is nothing to note any more.
+        """
+        if not (self._host.run.get("life") or {}).get("destroyed_after"):
+            return
+        objects = self._host.objects
+        try:
+            if (objects.read_document("run.json") or {}).get("run_id") == self._host.run_id:
+                objects.write_document("closing.json", {"format": FORMAT, "at": now_text(), "reason": reason})
+        except Exception as error:  # noqa: BLE001 - the groups still need their zero
+            self._host.book.say(f"closing.json can't be written: {type(error).__name__}: {error}")

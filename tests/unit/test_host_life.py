@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from terradask._runtime.life import Life
-from terradask_host.dead_man import strikes_at
+from terradask_host.dead_man import DeadManSwitch, strikes_at
 from terradask_host.life import BLOCKED_SECONDS, Limits, Look, Story, duration, why_over, why_too_old
+from terradask_host.timing import Timing
 
 NOON = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC)
 STARTED = "2026-11-20T11:00:00Z"
@@ -139,6 +141,18 @@ def test_a_lifetime_is_over_when_it_is_over_and_the_switch_lies_never_behind_it(
     assert strikes_at(NOON, 1800, None) == NOON + 1800 * second
     assert strikes_at(NOON, 1800, NOON + 1801 * second) == NOON + 1800 * second
     assert strikes_at(NOON, 1800, NOON + 60 * second) == NOON + 60 * second
+
+
+def test_the_switch_is_moved_to_the_lifetimes_end_and_no_further() -> None:
+    moved: list[datetime.datetime] = []
+    ends_at = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=900)
+    host: Any = SimpleNamespace(
+        config=SimpleNamespace(timing=Timing()), groups=SimpleNamespace(move_dead_man=lambda at: moved.append(at) is None)
+    )
+    switch = DeadManSwitch(host, ends_at)
+    assert switch.tick() == pytest.approx(600, abs=1)
+    assert switch.tick() == pytest.approx(600, abs=1)
+    assert moved == [ends_at]
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,9 @@ def host(role, state):
         (UP, NOW, None, (host("scheduler", "failed"),), False, "failed"),
         (UP, NOW, SCHEDULER, (host("worker", "failed"),), False, "running"),
         (ZERO, None, None, (), True, "closing"),
+        (ZERO, HOUR, SCHEDULER, (), True, "closing"),
+        # Its hosts marked it; what matters is why.
+        (ZERO, HOUR, OVER, (), True, "ended"),
     ],
 )
 def test_state(groups, age, scheduler, hosts, closing, state):
