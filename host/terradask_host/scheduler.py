@@ -124,8 +124,7 @@ class SchedulerHost:
         """Run one Dask process to its end."""
         host = self._host
         host.reporter.enter(states.STARTING)
-        life = {**(host.run.get("life") or {}), **self._said_life, "look_seconds": self._timing.life_look_seconds}
-        child.send(scheduler_document(host.identity, host.cluster, host.keys, life))
+        child.send(scheduler_document(host.identity, host.cluster, host.keys, self._life()))
         started = time.monotonic()
         self._switch.heard()
         self._previous = self._previous or self._read_previous()
@@ -144,6 +143,10 @@ class SchedulerHost:
             late = time.monotonic() - started > self._timing.dask_start_seconds
             if host.reporter.state == states.STARTING and late:
                 return Exit(1, f"the scheduler did not listen within {self._timing.dask_start_seconds:.0f} s")
+
+    def _life(self) -> dict[str, Any]:
+        looks = {"look_seconds": self._timing.life_look_seconds, "first_client_seconds": self._timing.first_client_seconds}
+        return {**(self._host.run.get("life") or {}), **self._said_life, **looks}
 
     def _take(self, said: ChildSaid) -> None:
         if said.event == "running":

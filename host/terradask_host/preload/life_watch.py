@@ -32,7 +32,7 @@ class LifeWatch:
     scheduler
         A `distributed.Scheduler`.
     life
-        ``life`` of ``run.json``, and ``look_seconds``.
+        ``life`` of ``run.json``, with ``look_seconds`` and ``first_client_seconds``.
     tell
         Tells the host program an event.
     """

@@ -12,7 +12,6 @@ import pytest
 
 from .authority import RUN_ID
 from .cluster import Cluster, HostProcess, wait_until
-from .processes import children
 
 pytestmark = pytest.mark.simulator
 
@@ -70,7 +69,7 @@ def test_without_a_client_a_cluster_lives_as_long_as_it_was_told(lonely: Callabl
         # The scheduler's next process still knows.
         os.killpg(scheduler.dask_pid(), signal.SIGKILL)
         wait_until(lambda: (cluster.get("scheduler.json") or {}).get("boot") == 2, "the second boot", 40, lambda: scheduler.log)
-        wait_until(lambda: children(scheduler.process.pid), "its process")
+        wait_until(lambda: client.status == "running" and scheduler.report()["state"] == "running", "the client to be back")
     assert wait_ended(cluster, scheduler).startswith("no client for 1.5 seconds, since 20")
 
 
