@@ -20,6 +20,8 @@ class Limits:
         Whether an idle timeout of Dask's own takes the place of `idle_seconds`.
     no_client_seconds
         With no client for so long the cluster ends.
+    first_client_seconds
+        For so long, at least, the first client is waited for.
     ends_at
         When it ends in any case.
     """
@@ -27,6 +29,7 @@ class Limits:
     idle_seconds: float | None = 1200.0
     idle_yields: bool = True
     no_client_seconds: float | None = None
+    first_client_seconds: float = 120.0
     ends_at: datetime.datetime | None = None
 
     @classmethod
@@ -37,6 +40,7 @@ class Limits:
             idle_seconds=life.get("idle_timeout_seconds", cls.idle_seconds),
             idle_yields=life.get("idle_timeout_yields", cls.idle_yields),
             no_client_seconds=life.get("no_client_timeout_seconds", cls.no_client_seconds),
+            first_client_seconds=life.get("first_client_seconds", cls.first_client_seconds),
             ends_at=_ends_at(run.get("started_at"), life.get("max_lifetime_seconds")),
         )
 
@@ -140,8 +144,12 @@ def why_over(story: Story, limits: Limits, now: datetime.datetime) -> str | None
         who = f"{len(story.present)} connected"
     else:
         who = "no client ever came" if story.left_at is None else f"the last client left at {clock(story.left_at)}"
-    if limits.no_client_seconds is not None and story.looked_at - story.attended_at >= limits.no_client_seconds:
-        return f"no client for {duration(limits.no_client_seconds)}, since {clock(story.attended_at)}: {who}"
+    patience = limits.no_client_seconds
+    if patience is not None and story.left_at is None:
+        # Who starts a cluster has yet to learn that its scheduler is up, and to reach it.
+        patience = max(patience, limits.first_client_seconds)
+    if patience is not None and story.looked_at - story.attended_at >= patience:
+        return f"no client for {duration(patience)}, since {clock(story.attended_at)}: {who}"
     if limits.idle_seconds is not None and story.looked_at - story.active_at >= limits.idle_seconds:
         return f"idle for {duration(limits.idle_seconds)}, since {clock(story.active_at)}: no task, {who}"
     return None

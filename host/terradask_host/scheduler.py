@@ -126,9 +126,8 @@ class SchedulerHost:
         """Run one Dask process to its end."""
         host = self._host
         host.reporter.enter(states.STARTING)
-        life = {**(host.run.get("life") or {}), **self._said_life, "look_seconds": self._timing.life_look_seconds}
         roll_call_seconds = self._timing.join_look_seconds
-        child.send(scheduler_document(host.identity, host.cluster, host.keys, life, roll_call_seconds=roll_call_seconds))
+        child.send(scheduler_document(host.identity, host.cluster, host.keys, self._life(), roll_call_seconds=roll_call_seconds))
         started = time.monotonic()
         self._switch.heard()
         self._previous = self._previous or self._read_previous()
@@ -147,6 +146,10 @@ class SchedulerHost:
             late = time.monotonic() - started > self._timing.dask_start_seconds
             if host.reporter.state == states.STARTING and late:
                 return Exit(1, f"the scheduler did not listen within {self._timing.dask_start_seconds:.0f} s")
+
+    def _life(self) -> dict[str, Any]:
+        looks = {"look_seconds": self._timing.life_look_seconds, "first_client_seconds": self._timing.first_client_seconds}
+        return {**(self._host.run.get("life") or {}), **self._said_life, **looks}
 
     def _take(self, said: ChildSaid) -> None:
         if said.event == "running":
@@ -210,6 +213,7 @@ class SchedulerHost:
         self._host.book.say(f"the cluster is over: {reason}; all groups go to 0")
         self._host.reporter.enter(states.LEAVING, reason)
         self._write_ended(reason)
+        self._mark_closing(reason)
         if child is not None:
             close_in_order(self._host, child, self._timing.scheduler_close_seconds)
         for pause in _ZERO_PAUSES_SECONDS:
@@ -229,3 +233,17 @@ class SchedulerHost:
                 self._host.objects.write_document("scheduler.json", document, over=self._announced)
         except Exception as error:  # noqa: BLE001 - the groups still need their zero
             self._host.book.say(f"scheduler.json can't tell that the cluster has ended: {type(error).__name__}: {error}")
+
+    def _mark_closing(self, reason: str) -> None:
+        """Note that the deployment shall go too, where it was made for a client that was to take it along; the next command does that.
+
+        Who stops or destroys the cluster has deleted the run: then there is nothing to note any more.
+        """
+        if not (self._host.run.get("life") or {}).get("destroyed_after"):
+            return
+        objects = self._host.objects
+        try:
+            if (objects.read_document("run.json") or {}).get("run_id") == self._host.run_id:
+                objects.write_document("closing.json", {"format": FORMAT, "at": now_text(), "reason": reason})
+        except Exception as error:  # noqa: BLE001 - the groups still need their zero
+            self._host.book.say(f"closing.json can't be written: {type(error).__name__}: {error}")

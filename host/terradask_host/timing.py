@@ -59,6 +59,8 @@ class Timing:
     join_look_seconds: float = 60.0
     #: How often the scheduler looks whether its cluster is idle, or without a client.
     life_look_seconds: float = 1.0
+    #: For so long, at least, a scheduler waits for its first client.
+    first_client_seconds: float = 120.0
     #: How long a scheduler whose cluster is over may take to close, before its groups go to zero.
     scheduler_close_seconds: float = 20.0
     #: Log lines are shipped in batches at most this far apart.

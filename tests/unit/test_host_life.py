@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from terradask._runtime.life import Life
-from terradask_host.dead_man import strikes_at
+from terradask_host.dead_man import DeadManSwitch, strikes_at
 from terradask_host.life import BLOCKED_SECONDS, Limits, Look, Story, duration, why_over, why_too_old
+from terradask_host.timing import Timing
 
 NOON = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC)
 STARTED = "2026-11-20T11:00:00Z"
 ANN, BOB = frozenset({"Client-ann"}), frozenset({"terradask-watch-1"})
 
 IDLE = Limits(idle_seconds=60, no_client_seconds=None)
-NO_CLIENT = Limits(idle_seconds=None, no_client_seconds=30)
+NO_CLIENT = Limits(idle_seconds=None, no_client_seconds=30, first_client_seconds=30)
 
 
 def tell(*looks: tuple[float, dict[str, Any]]) -> Story:
@@ -93,6 +95,16 @@ def test_no_client(looks: list[tuple[float, dict[str, Any]]], over: bool) -> Non
     assert why_over(tell(*looks), replace(NO_CLIENT, no_client_seconds=None), NOON) is None
 
 
+def test_the_first_client_is_waited_for_longer() -> None:
+    limits = replace(NO_CLIENT, first_client_seconds=120)
+    assert why_over(tell((115, {})), limits, NOON) is None
+    never = why_over(tell((120, {})), limits, NOON)
+    assert never == "no client for 2 minutes, since 2026-11-20T11:58:00Z: no client ever came"
+    assert why_over(tell((50, {"present": ANN}), (80, {})), limits, NOON) is not None
+    # One that came is waited for no longer, and a long limit is not cut.
+    assert why_over(tell((120, {})), replace(limits, no_client_seconds=300), NOON) is None
+
+
 def test_a_loop_that_was_blocked_was_busy_and_nobody_could_connect_meanwhile() -> None:
     for limits in (IDLE, NO_CLIENT):
         story = tell((20, {}))
@@ -116,9 +128,9 @@ def test_limits_are_what_the_run_says_and_older_runs_say_nothing() -> None:
     assert Limits.of_run({"run_id": "r"}) == Limits() == Limits.of_run({"life": None, "started_at": STARTED})
     life = vars(Life.of_settings({}, closes_with_client=True))
     limits = Limits.of_run({"started_at": STARTED, "life": life})
-    assert limits == Limits(1200, True, 120, datetime.datetime(2026, 12, 20, 11, tzinfo=datetime.UTC))
+    assert limits == Limits(1200, True, 120, 120, datetime.datetime(2026, 12, 20, 11, tzinfo=datetime.UTC))
     never = Limits.of_run({"life": {"idle_timeout_seconds": None, "idle_timeout_yields": False, "no_client_timeout_seconds": 5}})
-    assert never == Limits(None, False, 5, None)
+    assert never == Limits(None, False, 5, 120, None)
 
 
 @pytest.mark.parametrize(
@@ -139,6 +151,18 @@ def test_a_lifetime_is_over_when_it_is_over_and_the_switch_lies_never_behind_it(
     assert strikes_at(NOON, 1800, None) == NOON + 1800 * second
     assert strikes_at(NOON, 1800, NOON + 1801 * second) == NOON + 1800 * second
     assert strikes_at(NOON, 1800, NOON + 60 * second) == NOON + 60 * second
+
+
+def test_the_switch_is_moved_to_the_lifetimes_end_and_no_further() -> None:
+    moved: list[datetime.datetime] = []
+    ends_at = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=900)
+    host: Any = SimpleNamespace(
+        config=SimpleNamespace(timing=Timing()), groups=SimpleNamespace(move_dead_man=lambda at: moved.append(at) is None)
+    )
+    switch = DeadManSwitch(host, ends_at)
+    assert switch.tick() == pytest.approx(600, abs=1)
+    assert switch.tick() == pytest.approx(600, abs=1)
+    assert moved == [ends_at]
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ async def test_it_tells_when_the_cluster_is_over_and_what_a_client_said(schedule
     ((event, facts),) = await watch_until_over(scheduler, idle_timeout_seconds=0.2)
     assert event == "over"
     assert facts["reason"].startswith("idle for 0.2 seconds, since ")
-    first, (event, facts) = await watch_until_over(scheduler, idle_timeout_seconds=60, keepalive=0.2)
+    first, (event, facts) = await watch_until_over(scheduler, idle_timeout_seconds=60, keepalive=0.2, first_client_seconds=0)
     assert first == ("keepalive", {"seconds": 0.2})
     assert facts["reason"].startswith("no client for 0.2 seconds, since ")
 

@@ -2,12 +2,14 @@
 
 import dataclasses
 import datetime
+import json
 
 import pytest
 
 from terradask._runtime.documents import Ended, HostReport, Run, SchedulerAddress
 from terradask._runtime.scaling import Group, Member
-from terradask._runtime.status import derive_state, dial_address
+from terradask._runtime.status import DeploymentStatus, derive_state, dial_address
+from terradask.cli._deployments import _story
 
 
 def run(age):
@@ -42,6 +44,9 @@ def host(role, state):
         (UP, NOW, None, (host("scheduler", "failed"),), False, "failed"),
         (UP, NOW, SCHEDULER, (host("worker", "failed"),), False, "running"),
         (ZERO, None, None, (), True, "closing"),
+        (ZERO, HOUR, SCHEDULER, (), True, "closing"),
+        # Its hosts marked it; what matters is why.
+        (ZERO, HOUR, OVER, (), True, "ended"),
     ],
 )
 def test_state(groups, age, scheduler, hosts, closing, state):
@@ -58,3 +63,19 @@ def test_a_host_whose_instance_is_gone_is_lost_unless_it_left_in_order():
     assert host("worker", "running").lost().state == "lost"
     assert "running" in host("worker", "running").lost().reason
     assert host("worker", "failed").lost() == host("worker", "failed")
+
+
+def status(**facts):
+    known = {"run_id": "r1", "owner": "arn", "started_at": "2026-11-20T05:00:00Z", "scheduler_address": None, "groups": {}, "hosts": ()}
+    return DeploymentStatus(name="etl", max_workers=9, **known, **facts)
+
+
+def test_why_a_cluster_has_ended_is_told_to_people_and_scripts():
+    idle = status(state="ended", ended=OVER.ended)
+    assert "idle for 20 minutes" in next(line for line in _story(idle).splitlines() if line.startswith("ended"))
+    assert json.loads(json.dumps(idle.as_dict()))["ended"] == {"at": "2026-11-20T05:15:00Z", "reason": "idle for 20 minutes"}
+    assert "dead man's switch" in next(line for line in _story(status(state="ended")).splitlines() if line.startswith("ended"))
+    for state in ("running", "stopped"):
+        assert status(state=state).why_ended is None
+        assert "ended" not in _story(status(state=state))
+        assert status(state=state).as_dict()["ended"] is None

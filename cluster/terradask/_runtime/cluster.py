@@ -291,8 +291,8 @@ class Cluster(ProvisionedCluster):
         ------
         ClusterNotFound
             When there is no such cluster.
-        ClusterStopped
-            When it is stopped.
+        ClusterStopped, ClusterEnded
+            When it is stopped, or has ended by itself.
 
         See Also
         --------
@@ -383,6 +383,8 @@ class Cluster(ProvisionedCluster):
             When it is no duration, or not greater than zero.
         ClusterEnded, ClusterStopped
             When the cluster doesn't run any more.
+        VersionMismatch
+            When its hosts are of a terradask that knows no keepalive.
         """
         return self.sync(self._set_keepalive, parse_duration("keepalive", keepalive) or None)
 

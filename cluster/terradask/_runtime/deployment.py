@@ -242,11 +242,8 @@ class Deployment:
 
     @property
     def marked_closing(self) -> bool:
-        """Whether this deployment shall go: somebody could not finish that, or it was made for a client and has ended without it."""
-        if self.objects.read(CLOSING) is not None:
-            return True
-        run = self.run()
-        return run is not None and run.life is not None and run.life.destroyed_after and self.current_run() is None
+        """Whether this deployment shall go: somebody could not finish that, or it was made for a client and has ended by itself."""
+        return self.objects.read(CLOSING) is not None
 
     @_explained
     def status(self) -> DeploymentStatus:
@@ -267,13 +264,13 @@ class Deployment:
             run_ = pool.submit(self.run)
             scheduler_ = pool.submit(read_scheduler, self.objects)
             reports_ = pool.submit(self.reports)
-            closing_ = pool.submit(self.objects.read, CLOSING)
+            closing_ = pool.submit(lambda: self.marked_closing)
             groups, run, scheduler = groups_.result(), run_.result(), scheduler_.result()
             members = {m.instance_id for g in groups.values() for m in g.members}
             hosts = tuple(
                 h if h.instance_id in members else h.lost() for h in reports_.result() if run is not None and h.run_id == run.run_id
             )
-            closing = closing_.result() is not None
+            closing = closing_.result()
         if scheduler is not None and (run is None or scheduler.run_id != run.run_id):
             scheduler = None
         public = bool(descriptor.settings.get("use_scheduler_public_ip", True))

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from terradask._runtime.documents import Ended, HostReport, Run, SchedulerAddress
+from terradask._runtime.ended import SILENT
 from terradask._runtime.scaling import Group
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -57,6 +58,13 @@ class DeploymentStatus:
         """Return a number of all groups of workers together: ``desired`` or ``instances``."""
         return sum(group[what] for name, group in self.groups.items() if name != SCHEDULER_GROUP)
 
+    @property
+    def why_ended(self) -> str | None:
+        """Why the run ended by itself; None where it goes on, or somebody stopped it."""
+        if self.ended is not None:
+            return self.ended.reason
+        return SILENT if self.state == "ended" else None
+
     def as_dict(self) -> dict[str, Any]:
         """Return the status for ``--json`` output."""
         return {**asdict(self), "hosts": [asdict(h) for h in self.hosts], "ended": None if self.ended is None else asdict(self.ended)}
@@ -93,11 +101,12 @@ def derive_state(
         Whether somebody wanted the cluster gone and could not finish.
     """
     raised = any(g.desired for g in groups.values())
-    if closing:
+    has_ended = scheduler is not None and scheduler.ended is not None
+    if closing and not has_ended:
         return "closing"
     if any(h.role == "scheduler" and h.state == "failed" for h in hosts):
         return "failed"
-    if scheduler is not None and scheduler.ended is None and raised:
+    if raised and scheduler is not None and not has_ended:
         return "running"
     if scheduler is None and (raised or (run is not None and age_seconds(run.started_at) < CLAIM_SECONDS)):
         return "starting"

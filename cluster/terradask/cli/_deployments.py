@@ -34,6 +34,9 @@ def list_deployments(as_json: bool) -> None:
     declared = sorted(workspace.settings.clusters.keys() - {status.name for status in statuses} - set(unfinished))
     for name in unfinished:
         say(f"{name}: deployed or destroyed in part; terradask apply {name} or terradask destroy {name} finishes it")
+    for status in statuses:
+        if status.why_ended is not None:
+            say(f"{status.name}: ended by itself: {_ending(status)}")
     if as_json:
         result_json([*(status.as_dict() for status in statuses), *_without_status(unfinished, declared)])
     elif not statuses and not declared:
@@ -97,6 +100,7 @@ def _story(status: DeploymentStatus) -> str:
     facts = [
         ("cluster", status.name),
         ("state", status.state),
+        ("ended", _ending(status)),
         ("since", None if status.started_at is None else f"{status.started_at} ({ago(status.started_at)})"),
         ("owner", status.owner),
         ("scheduler", status.scheduler_address),
@@ -114,6 +118,13 @@ def _story(status: DeploymentStatus) -> str:
         if host.state == "failed" and host.log_tail
     ]
     return "\n\n".join(parts)
+
+
+def _ending(status: DeploymentStatus) -> str | None:
+    """Return when and why a run ended by itself; None where it goes on, or was stopped."""
+    if status.ended is not None:
+        return f"{status.ended.at} ({ago(status.ended.at)}): {status.ended.reason}"
+    return status.why_ended
 
 
 @click.command(short_help="Start a deployed cluster, without Terraform")

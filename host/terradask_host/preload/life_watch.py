@@ -32,7 +32,7 @@ class LifeWatch:
     scheduler
         A `distributed.Scheduler`.
     life
-        ``life`` of ``run.json``, and ``look_seconds``.
+        ``life`` of ``run.json``, with ``look_seconds`` and ``first_client_seconds``.
     tell
         Tells the host program an event.
     """
@@ -92,7 +92,8 @@ def observe(scheduler: Any, uploads: Uploads) -> Look:
         at=now,
         idle_seconds=None if idle_since is None else max(dask_time() - idle_since, 0.0),
         uploading=uploads.look(list(scheduler._comms), now),
-        present=frozenset(filter(_is_somebodys, scheduler.client_comms)) | watching(scheduler),
+        # Others hold what is published, or are on their way out.
+        present=frozenset(filter(_is_somebodys, scheduler.client_comms.keys() & scheduler.clients.keys())) | watching(scheduler),
         left_work=bool(scheduler.clients["fire-and-forget"].wants_what),
     )
 
