@@ -15,7 +15,7 @@ from distributed.utils import format_dashboard_link
 from terradask._progress import Progress
 from terradask._runtime.hardware import hardware_of
 from terradask._runtime.lifecycle import ProvisionedCluster
-from terradask._runtime.options import RUN, STRUCTURE, given, parse_name, purchase_option, refuse_unbuilt, unsupported
+from terradask._runtime.options import RUN, STRUCTURE, given, parse_name, refuse_unbuilt, under_either_name, unsupported
 from terradask._runtime.provision import Request
 from terradask._runtime.undo import Origin
 
@@ -230,7 +230,10 @@ class Cluster(ProvisionedCluster):
         backend = dict(backend_options or {})
         region = region or backend.get("region_name")
         arguments["zone_name"] = zone_name or backend.get("zone_name")
-        arguments["spot_policy"] = purchase_option(spot_policy, compute_purchase_option)
+        arguments["spot_policy"] = under_either_name("spot_policy", spot_policy, "compute_purchase_option", compute_purchase_option)
+        arguments["workers_per_host"] = under_either_name(
+            "workers_per_host", workers_per_host, "_n_worker_specs_per_host", _n_worker_specs_per_host
+        )
         super().__init__(
             Request(
                 name=parse_name(name),
