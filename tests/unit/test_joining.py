@@ -34,7 +34,7 @@ def test_when_the_time_is_up_every_missing_host_is_told():
     with pytest.raises(WorkersMissing) as caught:
         check(2, reports, plan=["i-1", "pending-1"], late=True)
     text = str(caught.value)
-    assert "i-1 (worker) booting" in text
+    assert "i-1 (workers) booting" in text
     assert "pending-1: no report yet" in text
     assert "i-2" not in text
     assert "i-9" not in text

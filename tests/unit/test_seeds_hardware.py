@@ -1,4 +1,4 @@
-"""The worked examples about hardware of the documents that terradask was made from: what `Cluster` is given, down to types and Dask's options.
+"""The worked examples about hardware of the documents that terradask was made from: what `Cluster` is given, down to Dask's options.
 
 Arguments go the way of a real call up to AWS, which is a catalog of what it has answered.
 """

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from distributed.core import Status
 from distributed.deploy.adaptive import Adaptive
 
 from terradask import Cluster
@@ -209,8 +210,8 @@ def test_the_role_of_an_isolated_cluster_can_name_all_groups() -> None:
 @pytest.mark.parametrize(
     ("n", "group", "told"),
     [
-        (9, "workers", "[cluster]"),
-        (6, "gpu", "[cluster.worker_groups.gpu]"),
+        (9, "workers", "[clusters.etl]"),
+        (6, "gpu", "[clusters.etl.worker_groups.gpu]"),
         (-1, "gpu", "0 to 5"),
         (1, "gpus", "workers, gpu"),
         (1.0, "gpu", "whole number"),
@@ -397,6 +398,7 @@ class Scaled(GroupCluster):
 
     def __init__(self, *_: Any) -> None:
         self.told: list[dict[str, int]] = []
+        self.status = Status.running
         self._targets = {}
         self._workers = workers_on(FakeGroups())
         self.scheduler_info = {"workers": {}}

@@ -15,6 +15,7 @@ from distributed.utils import format_dashboard_link
 from terradask._progress import Progress
 from terradask._runtime.hardware import hardware_of
 from terradask._runtime.lifecycle import ProvisionedCluster
+from terradask._runtime.looks import by_group, repr_row, scaling_table
 from terradask._runtime.options import RUN, STRUCTURE, given, parse_name, refuse_unbuilt, under_either_name, unsupported
 from terradask._runtime.provision import Request
 from terradask._runtime.undo import Origin
@@ -304,10 +305,20 @@ class Cluster(ProvisionedCluster):
             return f"Cluster({name!r}, {self.status.name})"
         infos = list(self.scheduler_info["workers"].values())
         threads = sum(w["nthreads"] for w in infos)
-        groups = self.worker_groups
-        each = ", ".join(f"{name}: {len(group.observed)}/{len(group.plan)}" for name, group in groups.items()) if len(groups) > 1 else ""
+        each = by_group(self.worker_groups)
         workers = f"workers={len(self.observed)}/{len(self.plan)}" + (f" ({each})" if each else "")
         return f"Cluster({name!r}, {self.zone}, {workers}, threads={threads}, dashboard={self.dashboard_link!r})"
+
+    def _repr_html_(self, cluster_status: str | None = None) -> str:
+        if cluster_status is None and self.status == Status.running:
+            cluster_status = repr_row(self.worker_groups)
+        html: str = super()._repr_html_(cluster_status)
+        return html
+
+    def _scaling_status(self) -> str:
+        # Dask's own counts the workers of each host, and those that no scaling counts.
+        mode = "Adaptive" if self._adaptive and self._adaptive.periodic_callback else "Manual"
+        return scaling_table(mode, self, self.worker_groups)
 
     # ---- not built yet --------------------------------------------------------------------------------------------
 

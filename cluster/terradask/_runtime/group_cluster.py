@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from distributed.core import Status
 from distributed.deploy.adaptive import Adaptive
 
 from terradask._runtime.awaited_cluster import AwaitedCluster
@@ -45,6 +46,7 @@ class GroupCluster(AwaitedCluster):
         ------
         InvalidInput
             When a number is no whole number, negative or more than the group's ``max_workers``, or there is no such group; before any call.
+            Also when the cluster is closed.
         ArgumentCombination
             When there are both a table and a group.
         UnsupportedOption
@@ -53,6 +55,7 @@ class GroupCluster(AwaitedCluster):
         for name, value in (("memory", memory), ("cores", cores)):
             if value is not None:
                 raise unsupported(f"scale({name}=)", value, "scale to a number of workers")
+        self._check_open()
         numbers = _numbers(n, group)
         for name, number in numbers.items():
             self._deployment.check_workers(number, name)
@@ -162,17 +165,22 @@ class GroupCluster(AwaitedCluster):
         Raises
         ------
         InvalidInput
-            When the bounds make no sense, or `maximum` is more than ``max_workers``.
+            When the bounds make no sense, or `maximum` is more than ``max_workers``; when the cluster is closed.
+        UnsupportedOption
+            For a `group`: the scheduler doesn't know how many workers of a group its tasks want.
         """
+        if "group" in kwargs:
+            raise unsupported("adapt(group=)", kwargs["group"], "scale the group by its name: scale(2, group=...)")
+        self._check_open()
         descriptor = self._deployment.descriptor
         most = descriptor.most_workers(WORKER_GROUP)
         maximum = min(DEFAULT_ADAPTIVE_MAXIMUM, most) if maximum is None else maximum
         if not isinstance(minimum, int) or not isinstance(maximum, int) or not 0 <= minimum <= maximum:
             raise InvalidInput(
-                "Adaptive scaling needs bounds.",
+                "Adaptive scaling can't have these bounds.",
                 given=f"minimum={minimum}, maximum={maximum}",
                 allowed=f"0 <= minimum <= maximum <= {most}",
-                advice="give whole numbers",
+                advice="give whole numbers, the smaller one first",
             )
         self._deployment.check_workers(maximum)
         return super().adapt(
@@ -189,6 +197,11 @@ class GroupCluster(AwaitedCluster):
             interval=interval,
             **kwargs,
         )
+
+    def _check_open(self) -> None:
+        if self.status in (Status.closing, Status.closed):
+            again = f"make it again, or attach to it: Cluster(name={self.name!r})"
+            raise InvalidInput(f"Cluster {self.name!r} is closed here.", advice=again)
 
     @property
     def _unnamed(self) -> WorkerGroupState:

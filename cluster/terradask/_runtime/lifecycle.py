@@ -251,7 +251,12 @@ class ProvisionedCluster(GroupCluster):
     def _end_at_exit(self) -> None:
         """Bring a cluster of this process to zero in the seconds that are left; the next command finishes."""
         provisioned = self._provisioned
-        if provisioned is None or not self.shutdown_on_close or self.status == Status.closed:
+        if provisioned is None or self.status == Status.closed:
+            return
+        # Nobody is to wonder about what goes away now.
+        with contextlib.suppress(Exception):
+            self.loop.add_callback(self._stop_watching)
+        if not self.shutdown_on_close:
             return
         if provisioned.origin == "created":
             provisioned.deployment.mark_closing()
