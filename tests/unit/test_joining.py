@@ -39,3 +39,9 @@ def test_when_the_time_is_up_every_missing_host_is_told():
     assert "i-2" not in text
     assert "i-9" not in text
     assert (caught.value.wanted, caught.value.arrived) == (2, 0)
+
+
+def test_waiting_for_more_than_it_is_scaled_to_says_so():
+    with pytest.raises(WorkersMissing, match="scaled to 1 workers: scale it to 3 first") as caught:
+        check(3, [], joined=["i-1"], plan=["i-1"], late=True)
+    assert "failed" not in caught.value.problem
