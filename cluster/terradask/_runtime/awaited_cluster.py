@@ -12,7 +12,7 @@ from terradask._runtime.host_workers import whole_hosts
 from terradask._runtime.joining import check_joining
 from terradask._runtime.mirrored_cluster import MirroredCluster
 from terradask._runtime.missing import MissingHosts
-from terradask._runtime.shortage import no_capacity
+from terradask._runtime.shortage import describe, no_capacity
 from terradask.errors import InvalidInput, WorkersMissing
 
 _JOIN_POLL_SECONDS = 0.05
@@ -82,10 +82,11 @@ class AwaitedCluster(MirroredCluster):
 
     def _check_joining(self, missing: MissingHosts, n: int, waited_seconds: float, late: bool) -> None:
         name, joined, plan = self._deployment.name, self._joined_hosts(), self.plan
+        why = describe(self._shortfall, self._deployment.descriptor.pools) if self._shortfall is not None else None
 
         def check(*, everything: bool) -> None:
             reports = missing.look(joined, everything=everything)
-            check_joining(name, n, reports, joined=joined, plan=plan, waited_seconds=waited_seconds, late=late)
+            check_joining(name, n, reports, joined=joined, plan=plan, waited_seconds=waited_seconds, late=late, why=why)
 
         try:
             check(everything=late)

@@ -22,6 +22,7 @@ def check_joining(
     plan: Set[str],
     waited_seconds: float,
     late: bool,
+    why: str | None = None,
 ) -> None:
     """Raise when the time is up, or when as many hosts have failed as were still waited for.
 
@@ -41,6 +42,8 @@ def check_joining(
         How long the wait has been.
     late
         Whether it is over.
+    why
+        What AWS says about instances that it doesn't launch.
 
     Raises
     ------
@@ -65,6 +68,7 @@ def check_joining(
                 f"after {waited_seconds:.0f} s" + (f"; {len(failed)} host{'' if len(failed) == 1 else 's'} failed." if failed else "."),
                 *told,
                 *silent[:_TOLD_HOSTS],
+                *([why] if why else []),
             ]
         ),
         cluster=cluster,
