@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 from distributed import get_worker
 
@@ -23,15 +26,18 @@ def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(
         return name
 
     groups = {"gpu": {"n_workers": 1, "max_workers": 2, "resources": {"GPU": 1}, "spot_policy": "spot_with_fallback"}}
+    told: list[str] = []
+    settings: dict[str, Any] = {"n_workers": 1, "max_workers": 2, "worker_groups": groups, "wait_for_workers": True}
     with (
         sim.no_capacity(market="spot"),
-        Cluster("mixed", n_workers=1, max_workers=2, worker_groups=groups, wait_for_workers=True) as cluster,
+        Cluster("mixed", **settings, progress=lambda event: told.append(str(getattr(event, "text", "")))) as cluster,
         cluster.get_client() as client,
     ):
         desired = {name: group.desired for name, group in cluster._deployment.groups.describe().items()}
         assert desired == {"scheduler": 1, "workers": 1, "gpu-spot": 0, "gpu": 1}
         (of_gpu,) = cluster.worker_groups["gpu"].observed
         assert numbers(cluster) == {"workers": 1, "gpu": 1}
+        assert any(re.search(r"waiting for workers, \d of 2 have joined \(workers: \d/1, gpu: 0/1\)", text) for text in told)
         assert "workers=2/2 (workers: 1/1, gpu: 1/1)" in repr(cluster)
         assert "workers: 1/1, gpu: 1/1" in cluster._repr_html_()
         assert "Workers: 2/2" in cluster._scaling_status()

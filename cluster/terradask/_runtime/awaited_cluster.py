@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 from distributed.core import Status
@@ -50,19 +51,29 @@ class AwaitedCluster(MirroredCluster):
             raise InvalidInput("A number of workers to wait for is a whole number.", given=n_workers, allowed="0 or more")
         return self.sync(self._wait_for_workers, n_workers, timeout=timeout)
 
-    async def _wait_for_workers(self, n_workers: int | None = None, timeout: float | None = None, takes_fewer: bool = False) -> None:
+    async def _wait_for_workers(
+        self,
+        n_workers: int | None = None,
+        timeout: float | None = None,
+        takes_fewer: bool = False,
+        on_wait: Callable[[int, int], None] | None = None,
+    ) -> None:
         started = time.monotonic()
         next_report = started + _REPORT_SECONDS
         missing: MissingHosts | None = None
-        while len(self._joined_hosts()) < (n := self._wanted() if n_workers is None else n_workers):
+        told = None
+        while (joined := len(self._joined_hosts())) < (n := self._wanted() if n_workers is None else n_workers):
             now = time.monotonic()
+            if on_wait is not None and told != joined:
+                on_wait(joined, n)
+                told = joined
             if self.status != Status.running:
                 raise InterruptedError(f"cluster {self._deployment.name!r} was closed")
             shortfall = self._shortfall
             if shortfall is not None and shortfall.certain:
                 if not shortfall.there:
                     raise no_capacity(self._deployment.name, shortfall, self._deployment.descriptor.pools)
-                if takes_fewer and len(self._joined_hosts()) >= shortfall.there:
+                if takes_fewer and joined >= shortfall.there:
                     return
             late = timeout is not None and now > started + timeout
             if late or now > next_report:

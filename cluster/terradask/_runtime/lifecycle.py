@@ -14,11 +14,12 @@ from typing import Any, ClassVar, Self
 from distributed.core import Status, rpc
 from distributed.deploy.cluster import Cluster as DaskCluster
 
-from terradask._progress import Progress, ProgressEvent, silent
+from terradask._progress import Message, Progress, ProgressEvent, silent
 from terradask._runtime.dashboard import DashboardForward
 from terradask._runtime.deployment import Deployment
 from terradask._runtime.documents import Run
 from terradask._runtime.group_cluster import GroupCluster
+from terradask._runtime.looks import by_group
 from terradask._runtime.provision import Provisioned, Provisioner, Request
 from terradask._runtime.remote import RemoteScheduler, RemoteWorker
 from terradask._runtime.scaling import workers_to_wait_for
@@ -65,11 +66,9 @@ class ProvisionedCluster(GroupCluster):
         self._dashboard: DashboardForward | None = None
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="terradask")
         self._provisioner = Provisioner(request, self._tell)
-        with terminated_in_order():
+        with terminated_in_order(), shown_in_notebook(show_widget and not asynchronous) as self._show:
             if not asynchronous:
-                with shown_in_notebook(show_widget) as show:
-                    self._show = show
-                    self._provisioned = self._provisioner.run()
+                self._provisioned = self._provisioner.run()
             try:
                 super().__init__(
                     worker={"cls": RemoteWorker},
@@ -172,7 +171,7 @@ class ProvisionedCluster(GroupCluster):
         await self._start_watching()
         if provisioned.origin != "attached":
             n = workers_to_wait_for(len(self.plan), settings["wait_for_workers"])
-            await self._wait_for_workers(n, timeout=settings["worker_timeout_seconds"], takes_fewer=True)
+            await self._wait_for_workers(n, timeout=settings["worker_timeout_seconds"], takes_fewer=True, on_wait=self._tell_joined)
             if settings.get("n_workers") is None:
                 self._adapt_by_default()
 
@@ -264,6 +263,11 @@ class ProvisionedCluster(GroupCluster):
             provisioned.deployment.stop()
 
     # ---- telling --------------------------------------------------------------------------------------------------
+
+    def _tell_joined(self, joined: int, wanted: int) -> None:
+        each = by_group(self.worker_groups)
+        groups = f" ({each})" if each else ""
+        self._tell(Message(f"{self._request.name}: waiting for workers, {joined} of {wanted} have joined{groups}"))
 
     def _tell(self, event: ProgressEvent, /) -> None:
         logger.info("%s", event)
