@@ -5,6 +5,7 @@ Everything here blocks; it runs in the caller's thread, where Ctrl-C arrives, or
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from terradask._progress import Message, Progress, phase
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.deployment import Deployment
-from terradask._runtime.documents import HostReport
+from terradask._runtime.documents import HostReport, Run
 from terradask._runtime.options import check_same_structure, structure_given
 from terradask._runtime.sigterm import terminated_in_order
 from terradask._runtime.software import lock_software
@@ -24,6 +25,8 @@ from terradask.errors import ClusterNotFound, ClusterStopped, FolderBusy, NoIngr
 
 if TYPE_CHECKING:
     from terradask._workspace import Workspace
+
+logger = logging.getLogger("terradask")
 
 
 @dataclass(frozen=True)
@@ -179,7 +182,9 @@ class Provisioner:
 
     def _start(self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace) -> None:
         self._check_cancelled()
-        if self._origin != "created" and deployment.current_run() is not None:
+        running = deployment.current_run() if self._origin != "created" else None
+        if running is not None:
+            self._warn_of_ignored(running)
             return
         if self._request.attach_only:
             raise ClusterStopped(
@@ -205,6 +210,21 @@ class Provisioner:
         if self._origin == "started" and run.run_id != deployment.started_run_id:
             # Somebody else was faster: the run is theirs, and not ours to stop.
             self._origin = "attached"
+
+    def _warn_of_ignored(self, running: Run) -> None:
+        """Warn of what only a start heeds, where it was asked of a cluster that runs."""
+        asked, groups = self._request.run, self._request.structure.get("worker_groups", {})
+        ignored = [f"worker_groups[{name!r}]['n_workers']" for name, group in groups.items() if "n_workers" in group]
+        if asked.get("n_workers", running.n_workers) != running.n_workers:
+            ignored.insert(0, "n_workers")
+        if not asked.get("environ", {}).items() <= running.environ.items():
+            ignored.append("environ")
+        if ignored:
+            logger.warning(
+                "cluster %s runs already: %s would count at its start; cluster.scale changes numbers now",
+                self._request.name,
+                " and ".join(ignored),
+            )
 
     def _attach(self, deployment: Deployment, settings: Mapping[str, Any]) -> Attachment:
         with phase(self._progress, "attach", deployment.name):
