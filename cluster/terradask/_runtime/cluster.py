@@ -27,8 +27,8 @@ class Cluster(ProvisionedCluster):
     """A Dask cluster on instances of your own AWS account.
 
     With a `name` that is deployed in the workspace the cluster is attached to when it runs, and started when it is stopped. Any other name,
-    or none, deploys one: a Terraform plan is made, applied, and the cluster started. Of a cluster that runs `n_workers` and `environ` stay as
-    they are, with a warning.
+    or none, deploys one: a Terraform plan is made, applied, and the cluster started. Where it runs already, `n_workers` and `environ` stay
+    as they are, with a warning.
 
     Parameters
     ----------
