@@ -126,7 +126,9 @@ def both(walled: Walled) -> Iterator[dict[str, Cluster]]:
         for name, value in walled.environs["user"].items():
             patch.setenv(name, value)
         declared = pool.submit(walled.run, "ongoing", "apply", "one", "--yes")
-        two = clusters.enter_context(Cluster("two"))
+        # Its only worker is in a group with a name, which roles and policies have to know.
+        groups = {"gpu": {"vm_types": ["m6i.large"], "n_workers": 1, "max_workers": 2, "resources": {"GPU": 1}}}
+        two = clusters.enter_context(Cluster("two", n_workers=0, worker_groups=groups))
         declared.result()
         one = clusters.enter_context(Cluster("one"))
         assert (walled.denied("ongoing"), walled.denied("user")) == ([], [])
@@ -147,7 +149,7 @@ def owner(walled: Walled, clients: contextlib.ExitStack) -> Account:
 def test_a_host_reaches_nothing_of_the_other_cluster(
     walled: Walled, both: dict[str, Cluster], owner: Account, clients: contextlib.ExitStack
 ) -> None:
-    theirs = "terradask-walled-two-workers"
+    theirs = "terradask-walled-two-gpu"
     groups = owner.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[theirs])["AutoScalingGroups"]
     instance = groups[0]["Instances"][0]["InstanceId"]
     for role in ("scheduler", "worker"):
@@ -211,6 +213,7 @@ def test_each_lives_on_rights_of_its_own_and_leaves_nothing(
     for cluster in both.values():
         with cluster.get_client() as client:
             assert client.submit(sum, [1, 2, 3]).result(20) == 6
+    assert {name: len(group.observed) for name, group in both["two"].worker_groups.items()} == {"workers": 0, "gpu": 1}
     iam, two = owner.client("iam"), both["two"]
     roles = [f"terradask-walled.{name}-{role}" for name in both for role in ("scheduler", "worker")]
     documents = {role: iam.get_role_policy(RoleName=role, PolicyName=role)["PolicyDocument"] for role in roles}

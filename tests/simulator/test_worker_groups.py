@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 from distributed import get_worker
 
@@ -22,14 +25,23 @@ def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(
         name: str = get_worker().name
         return name
 
-    groups = {"gpu": {"n_workers": 1, "max_workers": 2, "resources": {"GPU": 1}}}
+    groups = {"gpu": {"n_workers": 1, "max_workers": 2, "resources": {"GPU": 1}, "spot_policy": "spot_with_fallback"}}
+    told: list[str] = []
+    settings: dict[str, Any] = {"n_workers": 1, "max_workers": 2, "worker_groups": groups, "wait_for_workers": True}
     with (
-        Cluster("mixed", n_workers=1, max_workers=2, worker_groups=groups, wait_for_workers=True) as cluster,
+        sim.no_capacity(market="spot"),
+        Cluster("mixed", **settings, progress=lambda event: told.append(str(getattr(event, "text", "")))) as cluster,
         cluster.get_client() as client,
     ):
+        desired = {name: group.desired for name, group in cluster._deployment.groups.describe().items()}
+        assert desired == {"scheduler": 1, "workers": 1, "gpu-spot": 0, "gpu": 1}
         (of_gpu,) = cluster.worker_groups["gpu"].observed
         assert numbers(cluster) == {"workers": 1, "gpu": 1}
+        assert any(re.search(r"waiting for workers, \d of 2 have joined \(workers: \d/1, gpu: 0/1\)", text) for text in told)
         assert "workers=2/2 (workers: 1/1, gpu: 1/1)" in repr(cluster)
+        assert "workers: 1/1, gpu: 1/1" in cluster._repr_html_()
+        assert "Workers: 2/2" in cluster._scaling_status()
+        assert {host.instance_id for host in cluster._deployment.status().hosts if host.group == "gpu"} == {of_gpu}
         assert {client.submit(where, n, resources={"GPU": 1}, pure=False).result() for n in range(4)} == {of_gpu}
 
         with Cluster("mixed", worker_groups={"gpu": {"max_workers": 2}}) as second:
@@ -46,5 +58,5 @@ def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(
         waits.cancel()
         cluster.scale(0, group="gpu")
         eventually(lambda: numbers(cluster) == {"workers": 1, "gpu": 0})
-        assert cluster._deployment.status().max_workers == 4
+        assert cluster._deployment.status().max_workers == 6
     assert sim.left_running() == []

@@ -76,7 +76,7 @@ def test_what_is_no_lack_of_capacity_exhausts_no_group():
 
 def test_a_warning_says_how_many_of_how_many_and_why():
     told = describe(Shortfall(20, 17, {"workers": (NO_QUOTA,)}), {"workers": ON_DEMAND})
-    assert told.splitlines()[0] == "17 of 20 workers: AWS launches no more."
+    assert told.splitlines()[0] == "AWS launches 17 of 20 workers, and no more."
     assert "m6i.xlarge (on-demand, us-east-1a): VcpuLimitExceeded: You have requested" in told
 
 

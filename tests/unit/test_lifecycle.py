@@ -9,7 +9,7 @@ from distributed.deploy.spec import SpecCluster
 
 from terradask import Cluster
 from terradask._runtime import lifecycle
-from terradask.errors import ClusterEnded
+from terradask.errors import ClusterEnded, InvalidInput
 
 
 class FakeProvisioner:
@@ -167,5 +167,16 @@ def test_a_worker_that_joins_during_a_look_does_no_harm():
         workers["tls://10.0.0.0"] = {"name": Joining()}
         assert cluster.observed == {"i-1"}
         await cluster.close()
+
+    asyncio.run(main())
+
+
+def test_a_closed_cluster_scales_no_more():
+    async def main():
+        cluster = Cluster(name="etl", asynchronous=True)
+        await cluster.close()
+        for scale in (lambda: cluster.scale(1), lambda: cluster.adapt(maximum=2)):
+            with pytest.raises(InvalidInput, match="'etl' is closed"):
+                scale()
 
     asyncio.run(main())

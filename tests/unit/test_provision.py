@@ -81,6 +81,23 @@ def test_a_run_that_somebody_else_started_meanwhile_is_not_ours_to_stop():
     assert provisioner._origin == "started"
 
 
+@pytest.mark.parametrize(
+    ("structure", "run", "ignored"),
+    [
+        ({}, {}, None),
+        ({"worker_groups": {"gpu": {"gpu": 1}}}, {"n_workers": 2, "environ": {"A": "1"}}, None),
+        ({}, {"n_workers": 3}, "n_workers"),
+        ({"worker_groups": {"gpu": {"n_workers": 1}}}, {"environ": {"A": "2"}}, "worker_groups['gpu']['n_workers'] and environ"),
+    ],
+)
+def test_what_only_a_start_heeds_is_told_when_the_cluster_runs(structure, run, ignored, caplog):
+    running = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2, {"A": "1", "B": "2"})
+    provisioner = Provisioner(Request("etl", structure=structure, run=run), silent)
+    provisioner._start(SimpleNamespace(name="etl", current_run=lambda: running), {}, None)
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ([f"cluster etl runs already: {ignored} would count at its start; cluster.scale changes numbers now"] if ignored else [])
+
+
 @pytest.mark.parametrize(("error", "origin"), [(StateLocked, "attached"), (StalePlan, "attached"), (TerraformError, "created")])
 def test_a_cluster_that_somebody_else_is_making_is_not_ours_to_destroy(error, origin):
     def apply(_plan):

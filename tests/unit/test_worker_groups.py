@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from distributed.core import Status
 from distributed.deploy.adaptive import Adaptive
 
 from terradask import Cluster
@@ -27,7 +28,7 @@ from terradask._runtime.numbers_of_workers import numbers_at_start
 from terradask._runtime.options import check_same_structure, structure_given
 from terradask._runtime.scaling import Group, Member
 from terradask._runtime.workers import Workers
-from terradask.errors import ArgumentCombination, InvalidInput
+from terradask.errors import ArgumentCombination, InvalidInput, UnsupportedOption
 from terradask_modules.policies import PolicyScope, host_statements
 from terradask_stacks.errors import LockError, SettingsError
 from terradask_stacks.groups import groups_of
@@ -116,6 +117,13 @@ def test_a_wrong_table_says_where(tmp_path: Path, table: str, where: str, told: 
     (finding,) = caught.value.findings
     assert finding.where == where.format(path=tmp_path / "terradask.toml")
     assert told in f"{finding.allowed} {finding.advice}"
+
+
+def test_what_is_no_table_is_told_in_no_words_of_ours(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path, "[cluster.worker_groups]\ngpu = 4\n")
+    (finding,) = caught.value.findings
+    assert (finding.problem, finding.given, finding.allowed) == ("Input should be a table", 4, "a table")
 
 
 # ---- groups, types, quotas ------------------------------------------------------------------------------------------
@@ -209,8 +217,8 @@ def test_the_role_of_an_isolated_cluster_can_name_all_groups() -> None:
 @pytest.mark.parametrize(
     ("n", "group", "told"),
     [
-        (9, "workers", "[cluster]"),
-        (6, "gpu", "[cluster.worker_groups.gpu]"),
+        (9, "workers", "[clusters.etl]"),
+        (6, "gpu", "[clusters.etl.worker_groups.gpu]"),
         (-1, "gpu", "0 to 5"),
         (1, "gpus", "workers, gpu"),
         (1.0, "gpu", "whole number"),
@@ -397,6 +405,7 @@ class Scaled(GroupCluster):
 
     def __init__(self, *_: Any) -> None:
         self.told: list[dict[str, int]] = []
+        self.status = Status.running
         self._targets = {}
         self._workers = workers_on(FakeGroups())
         self.scheduler_info = {"workers": {}}
@@ -465,3 +474,8 @@ def test_adapting_leaves_the_groups_with_names_as_they_are() -> None:
 def test_the_signature_takes_groups() -> None:
     with pytest.raises(SettingsError, match="no group of workers can be named"):
         Cluster("etl", worker_groups={"spot": {}})
+
+
+def test_a_group_with_a_name_does_not_adapt() -> None:
+    with pytest.raises(UnsupportedOption, match="scale the group by its name"):
+        Scaled().adapt(maximum=2, group="gpu")

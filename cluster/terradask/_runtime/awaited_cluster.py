@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 from distributed.core import Status
@@ -11,7 +12,7 @@ from distributed.core import Status
 from terradask._runtime.host_workers import whole_hosts
 from terradask._runtime.joining import check_joining
 from terradask._runtime.missing import MissingHosts
-from terradask._runtime.shortage import no_capacity
+from terradask._runtime.shortage import describe, no_capacity
 from terradask._runtime.watched_cluster import WatchedCluster
 from terradask.errors import InvalidInput, WorkersMissing
 
@@ -53,12 +54,22 @@ class AwaitedCluster(WatchedCluster):
             raise InvalidInput("A number of workers to wait for is a whole number.", given=n_workers, allowed="0 or more")
         return self.sync(self._wait_for_workers, n_workers, timeout=timeout)
 
-    async def _wait_for_workers(self, n_workers: int | None = None, timeout: float | None = None, takes_fewer: bool = False) -> None:
+    async def _wait_for_workers(
+        self,
+        n_workers: int | None = None,
+        timeout: float | None = None,
+        takes_fewer: bool = False,
+        on_wait: Callable[[int, int], None] | None = None,
+    ) -> None:
         started = time.monotonic()
         next_report = started + _REPORT_SECONDS
         missing: MissingHosts | None = None
-        while len(self._joined_hosts()) < (n := self._wanted() if n_workers is None else n_workers):
+        told = None
+        while (joined := len(self._joined_hosts())) < (n := self._wanted() if n_workers is None else n_workers):
             now = time.monotonic()
+            if on_wait is not None and told != joined:
+                on_wait(joined, n)
+                told = joined
             if self.status != Status.running:
                 raise InterruptedError(f"cluster {self._deployment.name!r} was closed")
             self._check_usable()
@@ -66,7 +77,7 @@ class AwaitedCluster(WatchedCluster):
             if shortfall is not None and shortfall.certain:
                 if not shortfall.there:
                     raise no_capacity(self._deployment.name, shortfall, self._deployment.descriptor.pools)
-                if takes_fewer and len(self._joined_hosts()) >= shortfall.there:
+                if takes_fewer and joined >= shortfall.there:
                     return
             late = timeout is not None and now > started + timeout
             if late or now > next_report:
@@ -86,10 +97,11 @@ class AwaitedCluster(WatchedCluster):
 
     def _check_joining(self, missing: MissingHosts, n: int, waited_seconds: float, late: bool) -> None:
         name, joined, plan = self._deployment.name, self._joined_hosts(), self.plan
+        why = describe(self._shortfall, self._deployment.descriptor.pools) if self._shortfall is not None else None
 
         def check(*, everything: bool) -> None:
             reports = missing.look(joined, everything=everything)
-            check_joining(name, n, reports, joined=joined, plan=plan, waited_seconds=waited_seconds, late=late)
+            check_joining(name, n, reports, joined=joined, plan=plan, waited_seconds=waited_seconds, late=late, why=why)
 
         try:
             check(everything=late)

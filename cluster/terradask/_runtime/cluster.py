@@ -16,7 +16,8 @@ from terradask._progress import Progress
 from terradask._runtime.hardware import hardware_of
 from terradask._runtime.life import Duration, parse_duration
 from terradask._runtime.lifecycle import ProvisionedCluster
-from terradask._runtime.options import RUN, STRUCTURE, given, parse_name, purchase_option, refuse_unbuilt, unsupported
+from terradask._runtime.looks import by_group, repr_row, scaling_table
+from terradask._runtime.options import RUN, STRUCTURE, given, parse_name, refuse_unbuilt, under_either_name, unsupported
 from terradask._runtime.provision import Request
 from terradask._runtime.undo import Origin
 from terradask._runtime.ways import check_ways
@@ -32,7 +33,8 @@ class Cluster(ProvisionedCluster):
     """A Dask cluster on instances of your own AWS account.
 
     With a `name` that is deployed in the workspace the cluster is attached to when it runs, and started when it is stopped. Any other name,
-    or none, deploys one: a Terraform plan is made, applied, and the cluster started.
+    or none, deploys one: a Terraform plan is made, applied, and the cluster started. Where it runs already, `n_workers` and `environ` stay
+    as they are, with a warning.
 
     Parameters
     ----------
@@ -255,7 +257,10 @@ class Cluster(ProvisionedCluster):
         backend = dict(backend_options or {})
         region = region or backend.get("region_name")
         arguments["zone_name"] = zone_name or backend.get("zone_name")
-        arguments["spot_policy"] = purchase_option(spot_policy, compute_purchase_option)
+        arguments["spot_policy"] = under_either_name("spot_policy", spot_policy, "compute_purchase_option", compute_purchase_option)
+        arguments["workers_per_host"] = under_either_name(
+            "workers_per_host", workers_per_host, "_n_worker_specs_per_host", _n_worker_specs_per_host
+        )
         for limit in ("idle_timeout", "no_client_timeout", "max_lifetime"):
             arguments[limit] = parse_duration(limit, arguments[limit])
         super().__init__(
@@ -359,10 +364,20 @@ class Cluster(ProvisionedCluster):
             return f"Cluster({name!r}, {self.status.name})"
         infos = list(self.scheduler_info["workers"].values())
         threads = sum(w["nthreads"] for w in infos)
-        groups = self.worker_groups
-        each = ", ".join(f"{name}: {len(group.observed)}/{len(group.plan)}" for name, group in groups.items()) if len(groups) > 1 else ""
+        each = by_group(self.worker_groups)
         workers = f"workers={len(self.observed)}/{len(self.plan)}" + (f" ({each})" if each else "")
         return f"Cluster({name!r}, {self.zone}, {workers}, threads={threads}, dashboard={self.dashboard_link!r})"
+
+    def _repr_html_(self, cluster_status: str | None = None) -> str:
+        if cluster_status is None and self.status == Status.running:
+            cluster_status = repr_row(self.worker_groups)
+        html: str = super()._repr_html_(cluster_status)
+        return html
+
+    def _scaling_status(self) -> str:
+        # Dask's own counts the workers of each host, and those that no scaling counts.
+        mode = "Adaptive" if self._adaptive and self._adaptive.periodic_callback else "Manual"
+        return scaling_table(mode, self, self.worker_groups)
 
     # ---- life -----------------------------------------------------------------------------------------------------
 

@@ -236,7 +236,7 @@ class HostReport:
     def describe(self) -> str:
         """Tell in a line how far the host came, and why not further."""
         reason = f": {self.reason}" if self.reason else ""
-        return f"{self.instance_id} ({self.role}) {self.state} since {self.at}{reason}"
+        return f"{self.instance_id} ({self.group}) {self.state} since {self.at}{reason}"
 
     @property
     def failed_once(self) -> bool:

@@ -11,6 +11,7 @@ from distributed.deploy.adaptive import Adaptive
 from terradask._runtime.awaited_cluster import AwaitedCluster
 from terradask._runtime.host_workers import counting_hosts, host_of, hosts_to_close
 from terradask._runtime.mirrored_cluster import WorkerGroupState
+from terradask._runtime.options import unsupported
 from terradask._runtime.sizes import HostSize
 from terradask.errors import ArgumentCombination, InvalidInput
 from terradask_modules.names import WORKER_GROUP
@@ -171,9 +172,13 @@ class GroupCluster(AwaitedCluster):
         ------
         InvalidInput
             When the bounds make no sense, or `maximum` is more than ``max_workers``.
-        ClusterEnded, ClusterStopped
-            When the cluster doesn't run any more.
+        UnsupportedOption
+            For a `group`: the scheduler doesn't know how many workers of a group its tasks want.
+        ClusterClosed, ClusterEnded, ClusterStopped
+            When this object has left the cluster, or that doesn't run any more.
         """
+        if "group" in kwargs:
+            raise unsupported("adapt(group=)", kwargs["group"], "scale the group by its name: scale(2, group=...)")
         self._check_usable()
         descriptor = self._deployment.descriptor
         most = descriptor.most_workers(WORKER_GROUP)
@@ -184,10 +189,10 @@ class GroupCluster(AwaitedCluster):
             maximum = size.most(maximum, cores=maximum_cores, memory=maximum_memory)
         if not isinstance(minimum, int) or not isinstance(maximum, int) or not 0 <= minimum <= maximum:
             raise InvalidInput(
-                "Adaptive scaling needs bounds.",
+                "Adaptive scaling can't have these bounds.",
                 given=f"minimum={minimum}, maximum={maximum}",
                 allowed=f"0 <= minimum <= maximum <= {most}",
-                advice="give whole numbers",
+                advice="give whole numbers, the smaller one first",
             )
         self._deployment.check_workers(maximum)
         return super().adapt(

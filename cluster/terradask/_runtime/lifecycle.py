@@ -17,13 +17,14 @@ from typing import Any, ClassVar, Self
 from distributed.core import Status, rpc
 from distributed.deploy.cluster import Cluster as DaskCluster
 
-from terradask._progress import Progress, ProgressEvent, silent
+from terradask._progress import Message, Progress, ProgressEvent, silent
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.dashboard import DashboardForward
 from terradask._runtime.deployment import Deployment
 from terradask._runtime.dial import REACH_SECONDS, newest, reach, unreachable
 from terradask._runtime.documents import Run
 from terradask._runtime.group_cluster import GroupCluster
+from terradask._runtime.looks import by_group
 from terradask._runtime.provision import Provisioned, Provisioner, Request, addresses_let_in
 from terradask._runtime.remote import RemoteScheduler, RemoteWorker
 from terradask._runtime.scaling import workers_to_wait_for
@@ -72,11 +73,9 @@ class ProvisionedCluster(GroupCluster):
         self._dashboard: DashboardForward | None = None
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="terradask")
         self._provisioner = Provisioner(request, self._tell)
-        with terminated_in_order():
+        with terminated_in_order(), shown_in_notebook(show_widget and not asynchronous) as self._show:
             if not asynchronous:
-                with shown_in_notebook(show_widget) as show:
-                    self._show = show
-                    self._provisioned = self._provisioner.run()
+                self._provisioned = self._provisioner.run()
             try:
                 super().__init__(
                     worker={"cls": RemoteWorker},
@@ -187,7 +186,7 @@ class ProvisionedCluster(GroupCluster):
         await self._start_watching()
         if provisioned.origin != "attached":
             n = workers_to_wait_for(len(self.plan), settings["wait_for_workers"])
-            await self._wait_for_workers(n, timeout=settings["worker_timeout_seconds"], takes_fewer=True)
+            await self._wait_for_workers(n, timeout=settings["worker_timeout_seconds"], takes_fewer=True, on_wait=self._tell_joined)
             self._adapt_as_asked(settings.get("n_workers"))
 
     async def _reach_again(self, seconds: float) -> Attachment:
@@ -289,7 +288,12 @@ class ProvisionedCluster(GroupCluster):
     def _end_at_exit(self) -> None:
         """Bring a cluster of this process to zero in the seconds that are left; the next command finishes."""
         provisioned = self._provisioned
-        if provisioned is None or not self.shutdown_on_close or self.status == Status.closed or not self._is_ours_to_end():
+        if provisioned is None or self.status == Status.closed:
+            return
+        # Nobody is to wonder about what goes away now.
+        with contextlib.suppress(Exception):
+            self.loop.add_callback(self._stop_watching)
+        if not self.shutdown_on_close or not self._is_ours_to_end():
             return
         if provisioned.origin == "created":
             provisioned.deployment.mark_closing()
@@ -309,6 +313,11 @@ class ProvisionedCluster(GroupCluster):
         super()._check_usable()
 
     # ---- telling --------------------------------------------------------------------------------------------------
+
+    def _tell_joined(self, joined: int, wanted: int) -> None:
+        each = by_group(self.worker_groups)
+        groups = f" ({each})" if each else ""
+        self._tell(Message(f"{self._request.name}: waiting for workers, {joined} of {wanted} have joined{groups}"))
 
     def _tell(self, event: ProgressEvent, /) -> None:
         logger.info("%s", event)

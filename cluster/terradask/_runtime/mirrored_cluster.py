@@ -22,7 +22,7 @@ from terradask._runtime.host_workers import host_of, is_extra
 from terradask._runtime.pace import Pace
 from terradask._runtime.shortage import Shortfall, describe
 from terradask._runtime.workers import Workers
-from terradask.errors import ClusterError
+from terradask.errors import ClusterError, TerradaskError
 
 logger = logging.getLogger("terradask")
 
@@ -68,9 +68,9 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
     _monitor: asyncio.Task[None] | None = None
     _leaving: frozenset[str] = frozenset()
     _told_causes: frozenset[tuple[str, str]] = frozenset()
-    #: Why the run that this client is attached to is over; None while it goes on.
     #: Why this object has no cluster any more.
     _over: ClusterError | None = None
+    _told_failure = ""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         #: Group of workers -> how many it is to have, until AWS is told. Written by callers' threads, emptied by the loop's.
@@ -137,7 +137,11 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
             await asyncio.gather(self._monitor, return_exceptions=True)
 
     def _call(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
-        return asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
+        try:
+            return asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
+        except RuntimeError as error:
+            # Threads are gone: this object is being closed, or the process ends.
+            raise InterruptedError("the cluster was closed") from error
 
     # ---- looks ----------------------------------------------------------------------------------------------------
 
@@ -226,8 +230,18 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
                         self._tell_shortfall()
                 if self._workers.abandoned:
                     await self._find_whether_over()
-            except Exception:
-                logger.warning("cluster %s: can't read its worker groups", self.name, exc_info=True)
+                self._told_failure = ""
+            except InterruptedError:
+                return
+            except TerradaskError as error:
+                logger.log(self._loudness(error), "cluster %s: %s", self.name, error)
+            except Exception as error:
+                logger.log(self._loudness(error), "cluster %s: can't read its groups of workers", self.name, exc_info=True)
+
+    def _loudness(self, error: Exception) -> int:
+        """Return the level for what went wrong: a warning when it is new, and not at every look."""
+        known, self._told_failure = self._told_failure, f"{type(error).__name__}: {error}"
+        return logging.DEBUG if known == self._told_failure else logging.WARNING
 
     def _tell_shortfall(self) -> None:
         """Warn of workers that AWS doesn't launch, once for each cause."""

@@ -101,23 +101,30 @@ def refuse_unbuilt(arguments: Mapping[str, Any]) -> None:
             )
 
 
-def purchase_option(spot_policy: str | None, compute_purchase_option: str | None) -> str | None:
-    """Return what both names of one argument say.
+def under_either_name(name: str, value: Any, other: str, other_value: Any) -> Any:
+    """Return the value of an argument that has two names.
+
+    Parameters
+    ----------
+    name, value
+        The name to use, and what was given under it; None where nothing was.
+    other, other_value
+        The name that means the same, and what was given under that.
 
     Raises
     ------
     ArgumentCombination
         When they say different things.
     """
-    if None not in (spot_policy, compute_purchase_option) and spot_policy != compute_purchase_option:
+    if None not in (value, other_value) and value != other_value:
         raise ArgumentCombination(
-            ("spot_policy", "compute_purchase_option"),
-            "`compute_purchase_option` is the old name of `spot_policy`: they can't differ.",
-            given=f"spot_policy={spot_policy!r}, compute_purchase_option={compute_purchase_option!r}",
+            (name, other),
+            f"`{other}` is another name of `{name}`: they can't differ.",
+            given=f"{name}={value!r}, {other}={other_value!r}",
             allowed="one of them",
-            advice="leave `compute_purchase_option` out",
+            advice=f"leave `{other}` out",
         )
-    return spot_policy if spot_policy is not None else compute_purchase_option
+    return value if value is not None else other_value
 
 
 def unsupported(name: str, value: Any, instead: str) -> UnsupportedOption:

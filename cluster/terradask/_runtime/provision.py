@@ -5,6 +5,7 @@ Everything here blocks; it runs in the caller's thread, where Ctrl-C arrives, or
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from terradask._progress import Message, Progress, phase
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.deployment import Deployment
-from terradask._runtime.documents import HostReport
+from terradask._runtime.documents import HostReport, Run
 from terradask._runtime.life import Life
 from terradask._runtime.options import check_same_structure, structure_given
 from terradask._runtime.race import wait_for_deployment, wait_for_start
@@ -28,6 +29,8 @@ from terradask_stacks.numbers import first_of
 
 if TYPE_CHECKING:
     from terradask._workspace import Workspace
+
+logger = logging.getLogger("terradask")
 
 
 #: A cluster that others make and take back again is tried to be made so often.
@@ -157,6 +160,8 @@ class Provisioner:
         settings = {**deployment.descriptor.settings, **{name: asked[name] for name in request.run}}
         if way != "attach":
             self._start(deployment, settings, workspace)
+        elif (running := deployment.run()) is not None:
+            self._warn_of_ignored(running)
         attachment = self._attach(deployment, settings)
         if self._origin == "created" and request.name in workspace.settings.clusters:
             # Whoever declares a cluster keeps it: closing stops it.
@@ -232,6 +237,21 @@ class Provisioner:
         closes = self._request.shutdown_on_close is not False
         declared = self._request.name in workspace.settings.clusters
         return Life.of_settings(settings, closes_with_client=closes, destroyed_after=closes and self._origin == "created" and not declared)
+
+    def _warn_of_ignored(self, running: Run) -> None:
+        """Warn of what only a start heeds, where it was asked of a cluster that runs."""
+        asked, groups = self._request.run, self._request.structure.get("worker_groups", {})
+        ignored = [f"worker_groups[{name!r}]['n_workers']" for name, group in groups.items() if "n_workers" in group]
+        if first_of(asked.get("n_workers")) not in (None, running.n_workers):
+            ignored.insert(0, "n_workers")
+        if not asked.get("environ", {}).items() <= running.environ.items():
+            ignored.append("environ")
+        if ignored:
+            logger.warning(
+                "cluster %s runs already: %s would count at its start; cluster.scale changes numbers now",
+                self._request.name,
+                " and ".join(ignored),
+            )
 
     def _attach(self, deployment: Deployment, settings: Mapping[str, Any]) -> Attachment:
         with phase(self._progress, "attach", deployment.name):

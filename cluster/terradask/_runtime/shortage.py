@@ -79,7 +79,7 @@ def describe(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
     pools
         Name of a group -> what its hosts may be.
     """
-    return "\n".join([f"{shortfall.there} of {shortfall.wanted} workers: AWS launches no more.", *_lines(shortfall, pools)])
+    return "\n".join([f"AWS launches {shortfall.there} of {shortfall.wanted} workers, and no more.", *_lines(shortfall, pools)])
 
 
 def no_capacity(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool], *, role: str = "worker") -> NoCapacity:

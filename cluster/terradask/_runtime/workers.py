@@ -217,10 +217,12 @@ class Workers:
 
     async def _read(self) -> Described:
         described: Described = await self._call(self._groups.describe)
-        if not described.keys() >= self._names:
+        gone = sorted(self._names - described.keys())
+        if gone:
             raise ClusterError(
-                "The cluster's worker group is gone: somebody destroyed the cluster.",
-                advice="make the cluster again; `terradask list` shows those there are",
+                "Groups of the cluster are gone: somebody has destroyed it, or deployed it with others.",
+                given=", ".join(gone),
+                advice="attach to the cluster again, or make it again; `terradask list` shows those there are",
             )
         self.abandoned = SCHEDULER_GROUP in described and not described[SCHEDULER_GROUP].desired
         for each in self.sets.values():

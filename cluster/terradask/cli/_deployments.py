@@ -110,8 +110,8 @@ def _story(status: DeploymentStatus) -> str:
     groups = [[name, g["desired"], g["instances"], g["max_size"]] for name, g in status.groups.items()]
     parts.append(table(["group", "desired", "instances", "max"], groups))
     if status.hosts:
-        hosts = [[h.instance_id, h.role, h.state, ago(h.at), h.reason] for h in status.hosts]
-        parts.append(table(["host", "role", "state", "for", "reason"], hosts))
+        hosts = [[h.instance_id, h.group, h.state, ago(h.at), h.reason] for h in status.hosts]
+        parts.append(table(["host", "group", "state", "for", "reason"], hosts))
     parts += [
         "\n".join([f"the end of the log of {host.instance_id}:", *(f"  {line}" for line in host.log_tail)])
         for host in status.hosts

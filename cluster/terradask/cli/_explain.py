@@ -6,7 +6,7 @@ import click
 
 from terradask.cli._completion import complete_cluster
 from terradask.cli._invocation import json_option
-from terradask.cli._output import result, result_json
+from terradask.cli._output import result, result_json, say
 from terradask.cli._story import Story
 
 
@@ -23,7 +23,10 @@ def explain(name: str, as_json: bool) -> None:
 
     story = Story()
     with story.telling():
-        found = Workspace.load(progress=story).explain(name)
+        workspace = Workspace.load(progress=story)
+        found = workspace.explain(name)
+    if name not in workspace.settings.clusters:
+        say(f"{name} isn't declared: this is what [cluster] gives; Cluster({name!r}).hardware is what its arguments gave it")
     if as_json:
         result_json(found.as_dict())
     else:
