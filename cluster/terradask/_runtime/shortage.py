@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from terradask._account.quota_needs import vcpu_quota
-from terradask._runtime.capacity import LaunchProblem
 from terradask.errors import NoCapacity
+from terradask.hardware.launch_problem import LaunchProblem
 
 #: As many types of a pool are named before the rest is counted.
 _NAMED = 4
