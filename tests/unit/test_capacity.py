@@ -44,8 +44,8 @@ TEXTS = {
     "": ("LaunchFailed", "other", None),
 }
 
-SPOT = Pool("us-east-1a", "spot", ("m6i.xlarge", "m5.xlarge", "m6a.xlarge", "m5a.xlarge", "m7i.xlarge"))
-ON_DEMAND = Pool("us-east-1a", "on-demand", ("m6i.xlarge",))
+SPOT = Pool(("us-east-1a",), "spot", ("m6i.xlarge", "m5.xlarge", "m6a.xlarge", "m5a.xlarge", "m7i.xlarge"))
+ON_DEMAND = Pool(("us-east-1a",), "on-demand", ("m6i.xlarge",))
 NO_SPOT = read_problem("There is no Spot capacity available that matches your request. Launching EC2 instance failed.")
 NO_QUOTA = LaunchProblem("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of 5 allows")
 

@@ -13,6 +13,7 @@ from terradask._account.aws import Aws
 from terradask._stacks import cluster_hardware
 from terradask._stacks.answers import explained_hardware, group_types
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
+from terradask.hardware.zone_evidence import ZoneEvidence
 from terradask_stacks.loading import LoadedSettings, load_settings
 from terradask_stacks.lock import LockFile, write_lock
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
@@ -33,6 +34,7 @@ def today(monkeypatch: pytest.MonkeyPatch) -> dict[str, Decimal]:
     """Today's prices, which a test may change."""
     found = dict(prices())
     monkeypatch.setattr(cluster_hardware, "_catalog_and_prices", lambda _aws: (catalog(), found))
+    monkeypatch.setattr(cluster_hardware, "look_at_zones", lambda *_: ZoneEvidence())
     return found
 
 
@@ -49,7 +51,7 @@ def loaded(tmp_path: Path, today: dict[str, Decimal]) -> LoadedSettings:
 
 def _explained(loaded: LoadedSettings, name: str) -> Any:
     aws = SimpleNamespace(partition="aws")
-    baseline = SimpleNamespace(account="123456789012", zones=dict.fromkeys(ZONES))
+    baseline = SimpleNamespace(account="123456789012", zones=dict.fromkeys(ZONES), given=[])
     return explained_hardware(loaded, aws, name=name, baseline=baseline, deployed=None, progress=lambda _: None)  # type: ignore[arg-type]
 
 

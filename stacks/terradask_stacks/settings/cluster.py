@@ -57,7 +57,17 @@ class ClusterSettings(HardwareSettings, DiskSettings, CapacitySettings):
     )
     zone_name: str | None = Field(
         default=None,
-        description="Availability zone of the whole cluster. Unset: chosen once, from the network's zones, and locked.",
+        description="Availability zone of the whole cluster. Unset: as use_best_zone says.",
+    )
+    use_best_zone: bool = Field(
+        default=True,
+        description="Where zone_name is unset, the zone is chosen once, from the network's zones, and locked: by the types that it offers, "
+        "launches that failed there lately, and spot prices. false: the first of the network's zones, by name.",
+    )
+    allow_cross_zone: bool = Field(
+        default=False,
+        description="Workers are launched in all of the network's zones that offer their types, the scheduler in one. There is more to be "
+        "had then, and AWS charges for traffic between zones, in both directions.",
     )
     scheduler_port: Port = Field(default=8786, description="Port of the Dask scheduler.")
     dashboard_port: Port = Field(default=8787, description="Port of the dashboard, behind mutual TLS.")
