@@ -36,6 +36,7 @@ from terradask_modules.names import (
 from terradask_modules.policies import PolicyScope
 from terradask_stacks.base import configure, merged, terradask_version, workspace_tags
 from terradask_stacks.groups import ClusterGroup, groups_of
+from terradask_stacks.ingress import openings
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.own_hosts import Baseline, OwnTemplates
 from terradask_stacks.settings import ClusterSettings, WorkspaceSettings
@@ -205,6 +206,7 @@ class ClusterStack(TerraformStack):
             baseline=baseline,
             disks=self._cluster.own_disk_settings,
             tags=self._tags,
+            ingress=None if self._cluster.ingress is None else openings(self._cluster.ingress),
         )
         made = own.isolated(self) if workspace.isolation == "cluster" else own.shared(self)
         mine = {role: (template.id, Token.as_string(template.latest_version)) for role, template in made.items()}

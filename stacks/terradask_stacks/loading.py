@@ -17,6 +17,7 @@ from typing import Any
 from platformdirs import user_data_path
 from pydantic import ValidationError
 
+from terradask_stacks.backend_options import read_backend_options
 from terradask_stacks.errors import Finding, SettingsError
 from terradask_stacks.findings import findings_of
 from terradask_stacks.layers import Layers, with_underscores
@@ -76,7 +77,8 @@ def load_settings(
     environ
         Environment variables; by default the process's.
     dask_config
-        What Dask's configuration says under ``terradask``. Keys may be written with ``-`` or ``_``.
+        What Dask's configuration says under ``terradask``. Keys may be written with ``-`` or ``_``. Its ``backend-options`` are defaults:
+        the file goes before them.
     overrides
         Arguments of a call: ``{"cluster": {"n_workers": 4}}``.
 
@@ -93,10 +95,12 @@ def load_settings(
     environ = os.environ if environ is None else environ
     layers = Layers(reserved=(STATE_DIR_VARIABLE,))
     found = _existing(path) if path is not None else find_file(Path.cwd())
+    config = with_underscores(dask_config or {})
+    options = read_backend_options(config.pop("backend_options", None), short_names=True)
+    layers.add(options, lambda name: f"terradask.backend-options ({name}) in Dask's configuration")
     if found is not None:
         layers.add(_read_toml(found), lambda name: f"{name} in {found}")
-    if dask_config:
-        layers.add(with_underscores(dask_config), lambda name: f"terradask.{name} in Dask's configuration")
+    layers.add(config, lambda name: f"terradask.{name} in Dask's configuration")
     layers.add_environment(environ)
     layers.add(overrides or {}, lambda name: f"argument {name.partition('.')[2] or name}", above_declared=True)
     try:

@@ -53,6 +53,7 @@ _EXAMPLES: dict[str, str] = {
     "cluster.n_workers": "4",
     "cluster.worker_groups": "{ gpu = { gpu = 1, n_workers = 2, resources = { GPU = 1 } } }",
     "cluster.zone_name": '"us-east-1a"',
+    "cluster.ingress": '[{ ports = ["8786-8787"], cidr = "203.0.113.7/32" }]',
     "cluster.worker_options": "{ nthreads = 4 }",
     "cluster.scheduler_options": "{ idle_timeout = '1 hour' }",
     "cluster.software": '["pandas==3.0.1"]',
@@ -62,7 +63,7 @@ _EXAMPLES: dict[str, str] = {
 
 #: Tables inside a section, each described under a heading of its own.
 _TABLES: dict[str, type[BaseModel]] = {
-    "A rule of `network.ingress`": IngressRule,
+    "A rule of `network.ingress` or `cluster.ingress`": IngressRule,
     "A zone of `network.subnets`": ZoneSubnets,
     "`network.security_groups`": SecurityGroups,
     "`network.instance_profiles`": InstanceProfiles,

@@ -6,7 +6,7 @@ Everything here blocks; it runs in the caller's thread, where Ctrl-C arrives, or
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,8 +164,9 @@ class Provisioner:
 
     def _deploy(self, workspace: Workspace) -> None:
         # What start would refuse is refused before anything is made.
-        lock_software(workspace.settings.cluster_named(self._request.name).software)
-        self._check_ingress(workspace)
+        cluster = workspace.settings.cluster_named(self._request.name)
+        lock_software(cluster.software)
+        self._check_ingress(workspace, cluster.ingress)
         plan = workspace.plan_cluster(self._request.name)
         self._check_cancelled()
         # From here on something may exist, however far Terraform comes.
@@ -187,7 +188,7 @@ class Provisioner:
                 cluster=deployment.name,
                 advice=f"terradask start {deployment.name}, or Cluster(name={deployment.name!r})",
             )
-        self._check_ingress(workspace)
+        self._check_ingress(workspace, settings.get("ingress"))
         if self._origin != "created":
             self._origin = "started"
         with phase(self._progress, "start", deployment.name):
@@ -216,12 +217,17 @@ class Provisioner:
         check_versions(deployment.name, attachment)
         return attachment
 
-    def _check_ingress(self, workspace: Workspace) -> None:
-        cluster = workspace.settings.cluster_named(self._request.name)
-        if cluster.use_scheduler_public_ip and not workspace.baseline().ingress:
+    def _check_ingress(self, workspace: Workspace, ingress: Sequence[Any] | None) -> None:
+        """Refuse a cluster that nobody could reach; `ingress` are the rules of its own."""
+        if not workspace.settings.cluster_named(self._request.name).use_scheduler_public_ip:
+            return
+        baseline = workspace.baseline()
+        # In a workspace that all share, whom the network lets in counts, whatever a cluster says.
+        own = baseline.isolation == "cluster" and ingress is not None
+        if not (ingress if own else baseline.ingress):
             raise NoIngress(
-                "Nobody could reach the cluster's scheduler: the network lets no address in.",
-                given="network.ingress = []",
+                f"Nobody could reach the cluster's scheduler: the {'cluster' if own else 'network'} lets no address in.",
+                given=f"{'cluster' if own else 'network'}.ingress = []",
                 allowed="rules of ports and CIDR blocks, such as your own address",
                 advice='add [[network.ingress]] with cidr = "YOUR.ADDRESS/32" to terradask.toml and run: terradask apply network; '
                 "or, inside the VPC, set use_scheduler_public_ip = false",
