@@ -116,6 +116,18 @@ class Aws:
         """The first part of every ARN: ``aws``, ``aws-cn`` or ``aws-us-gov``."""
         return self.caller_arn.split(":")[1]
 
+    def check_region(self) -> None:
+        """Refuse a region that AWS's SDK doesn't know. Nobody is asked.
+
+        Raises
+        ------
+        RegionUnknown
+            With the nearest that it knows.
+        """
+        known = _regions()
+        if self.region not in known:
+            raise self._unknown_region(known)
+
     @contextmanager
     def explained(self) -> Iterator[None]:
         """Turn what boto3 raises inside into errors that say what to do.
@@ -155,9 +167,7 @@ class Aws:
         with self.explained():
             from botocore.config import Config
 
-            known = _regions()
-            if self.region not in known:
-                raise self._unknown_region(known)
+            self.check_region()
             session = self._boto()
             # Without this check, a missing login shows at the first call only, in the middle of something.
             if session.get_credentials() is None:
