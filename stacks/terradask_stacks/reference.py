@@ -84,7 +84,7 @@ _INTRODUCTION = """\
 
 Settings come from, each overriding the one before:
 
-1. their defaults,
+1. their defaults; then what Dask's configuration says under `terradask.backend-options` ([Zones](zones.md#backend-options)),
 2. `terradask.toml`, found from the working directory upwards (`terradask init` writes one),
 3. Dask's configuration, under `terradask:` (`~/.config/dask/*.yaml`, `DASK_TERRADASK__CLUSTER__N_WORKERS=4`); keys are written with
    `-` or `_`,
@@ -93,7 +93,7 @@ Settings come from, each overriding the one before:
 
 Tables (`tags`, `environ`, the options, `worker_groups`) are merged key by key; everything else is replaced. Unknown keys are refused.
 Where instance types are named in one place and cores or memory asked for in a later one, the later one counts alone, and the other way
-round.
+round. In the same way `use_best_zone = true` takes back a `zone_name`.
 """
 
 _DECLARED_EXAMPLE = """\

@@ -1,6 +1,8 @@
-"""A cluster with a group of workers of its own: scaled by its name, and the only place for work that asks for what it has."""
+"""A cluster with a group of workers of its own: scaled by its name, the only place for work that asks for what it has, in all zones."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import pytest
 from distributed import get_worker
@@ -17,6 +19,11 @@ def numbers(cluster: Cluster) -> dict[str, int]:
     return {name: len(group.observed) for name, group in cluster.worker_groups.items()}
 
 
+def zones(sim: Simulator, instances: Iterable[str]) -> list[str]:
+    found = sim.client("ec2").describe_instances(InstanceIds=sorted(instances))["Reservations"]
+    return sorted(instance["Placement"]["AvailabilityZone"] for reservation in found for instance in reservation["Instances"])
+
+
 def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(sim: Simulator, sim_environ: dict[str, str]) -> None:
     def where(_: int = 0) -> str:
         name: str = get_worker().name
@@ -24,7 +31,7 @@ def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(
 
     groups = {"gpu": {"n_workers": 1, "max_workers": 2, "resources": {"GPU": 1}}}
     with (
-        Cluster("mixed", n_workers=1, max_workers=2, worker_groups=groups, wait_for_workers=True) as cluster,
+        Cluster("mixed", n_workers=1, max_workers=2, worker_groups=groups, wait_for_workers=True, allow_cross_zone=True) as cluster,
         cluster.get_client() as client,
     ):
         (of_gpu,) = cluster.worker_groups["gpu"].observed
@@ -41,6 +48,7 @@ def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(
         cluster.scale({"workers": 1, "gpu": 2})
         cluster.wait_for_workers(timeout=60)
         assert numbers(cluster) == {"workers": 1, "gpu": 2}
+        assert zones(sim, cluster.worker_groups["gpu"].observed) == ["us-east-1a", "us-east-1b"]
         # Nobody has what it asks for.
         assert waits.status == "pending"
         waits.cancel()
