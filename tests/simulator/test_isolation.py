@@ -126,7 +126,8 @@ def both(walled: Walled) -> Iterator[dict[str, Cluster]]:
         for name, value in walled.environs["user"].items():
             patch.setenv(name, value)
         declared = pool.submit(walled.run, "ongoing", "apply", "one", "--yes")
-        two = clusters.enter_context(Cluster("two"))
+        # Its clients are let in by a rule of its own.
+        two = clusters.enter_context(Cluster("two", backend_options={"firewall": {"ports": [8786, 8787], "cidr": "127.0.0.0/8"}}))
         declared.result()
         one = clusters.enter_context(Cluster("one"))
         assert (walled.denied("ongoing"), walled.denied("user")) == ([], [])

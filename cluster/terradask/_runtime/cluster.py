@@ -293,7 +293,7 @@ class Cluster(ProvisionedCluster):
 
     @property
     def zone(self) -> str:
-        """Availability zone of the cluster."""
+        """Availability zone of the cluster; of its scheduler, where workers may be in several."""
         return self._deployed.attachment.descriptor.zone
 
     @property
