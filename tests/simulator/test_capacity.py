@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from terradask import Cluster, Workspace
-from terradask._progress import ProgressEvent
+from terradask._progress import Message, ProgressEvent
 from terradask._runtime import delivery
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
 from terradask.errors import NoCapacity
@@ -29,7 +29,7 @@ def planned_anew() -> tuple[ClusterLock, list[str]]:
     baseline = workspace.baseline()
     place = Place(baseline.account, "aws", frozenset(baseline.zones), workspace=baseline.workspace)
     lock = resolve_cluster(ClusterSettings(spot_policy="spot_with_fallback"), place, workspace.aws, progress=told.append)
-    return lock, [str(event) for event in told]
+    return lock, [event.text for event in told if isinstance(event, Message)]
 
 
 def test_what_spot_lacks_runs_on_demand_and_what_nobody_has_is_told(
