@@ -43,7 +43,7 @@ def loaded(tmp_path: Path, today: dict[str, Decimal]) -> LoadedSettings:
     """Settings of which one cluster's answers are locked."""
     (tmp_path / "terradask.toml").write_text(TOML)
     found = load_settings(tmp_path, environ={})
-    place = Place("123456789012", "aws", frozenset(ZONES))
+    place = Place("123456789012", "aws", frozenset(ZONES), workspace="default")
     lock = resolve_cluster(found.settings.clusters["asked"], place, Aws("us-east-1"))
     write_lock(found.lock_path, LockFile(clusters={"asked": lock}))
     return found
@@ -71,4 +71,8 @@ def test_an_explanation_tells_what_is_locked_from_what_would_be_chosen(loaded: L
     assert (before.changed, list(before.locked)) == ({}, ["workers", "scheduler"])
     today[before.locked["workers"][-1]] = Decimal("0.0001")
     assert list(_explained(loaded, "asked").changed) == ["workers"]
-    assert _explained(loaded, "named").locked == {}
+    named = _explained(loaded, "named")
+    assert named.locked == {}
+    assert "zone: us-east-1a: as good as us-east-1b, and before it by name" in named.explain()
+    # Why the zone was taken, when it was, and not that the cluster is there by now.
+    assert before.chosen.why_zone == named.chosen.why_zone
