@@ -224,14 +224,17 @@ class Provisioner:
         baseline = workspace.baseline()
         # In a workspace that all share, whom the network lets in counts, whatever a cluster says.
         own = baseline.isolation == "cluster" and ingress is not None
-        if not (ingress if own else baseline.ingress):
-            raise NoIngress(
-                f"Nobody could reach the cluster's scheduler: the {'cluster' if own else 'network'} lets no address in.",
-                given=f"{'cluster' if own else 'network'}.ingress = []",
-                allowed="rules of ports and CIDR blocks, such as your own address",
-                advice='add [[network.ingress]] with cidr = "YOUR.ADDRESS/32" to terradask.toml and run: terradask apply network; '
-                "or, inside the VPC, set use_scheduler_public_ip = false",
-            )
+        if ingress if own else baseline.ingress:
+            return
+        who = "cluster" if own else "network"
+        raise NoIngress(
+            f"Nobody could reach the cluster's scheduler: the {who} lets no address in.",
+            given=f"{who}.ingress = []",
+            allowed="rules of ports and CIDR blocks, such as your own address",
+            advice=f'add [[{who}.ingress]] with cidr = "YOUR.ADDRESS/32" to terradask.toml'
+            + (", or leave cluster.ingress out; " if own else " and run: terradask apply network; ")
+            + "or, inside the VPC, set use_scheduler_public_ip = false",
+        )
 
     def _check_cancelled(self) -> None:
         if self._cancelled.is_set():

@@ -137,7 +137,9 @@ def zones_for(cluster: ClusterSettings, place: Place) -> list[str]:
         )
     if cluster.allow_cross_zone:
         return zones
-    return zones[:1] if _takes_default(cluster) else zones if named is None else [named]
+    if named is not None:
+        return [named]
+    return zones if cluster.use_best_zone else zones[:1]
 
 
 def _takes_default(cluster: ClusterSettings) -> bool:
