@@ -25,7 +25,7 @@ WORKER_GROUP = "workers"
 
 #: Groups of workers that have names. Without hyphens: a group of AWS's is then named like no other cluster's.
 WORKER_GROUP_PATTERN = r"^[a-z][a-z0-9]{0,15}$"
-WORKER_GROUPS_RESERVED = (SCHEDULER_GROUP, "schedulers", "worker", WORKER_GROUP, "spot")
+WORKER_GROUPS_RESERVED = (SCHEDULER_GROUP, "schedulers", "worker", WORKER_GROUP, "spot", "zone")
 
 WORKSPACE_KEY = "workspace.json"
 

@@ -36,6 +36,7 @@ from terradask_modules.names import (
 from terradask_modules.policies import PolicyScope
 from terradask_stacks.base import configure, merged, terradask_version, workspace_tags
 from terradask_stacks.groups import ClusterGroup, groups_of
+from terradask_stacks.ingress import openings
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.own_hosts import Baseline, OwnTemplates
 from terradask_stacks.settings import ClusterSettings, WorkspaceSettings
@@ -147,7 +148,7 @@ class ClusterStack(TerraformStack):
         return Baseline(Fn.jsondecode(data.body))
 
     def _postconditions(self) -> list[tuple[str, str]]:
-        zone, architecture, workspace = self._lock.zone, self._lock.architecture, self._workspace.name
+        architecture, workspace = self._lock.architecture, self._workspace.name
         isolation = self._workspace.isolation
         return [
             (
@@ -156,10 +157,14 @@ class ClusterStack(TerraformStack):
                 f"({terradask_version()}) reads workspace.json of format {WORKSPACE_FORMAT}. Run: terradask apply network "
                 "(it replaces no running host), or use the version that deployed it.",
             ),
-            (
-                f'${{try(contains(keys(jsondecode(self.body).zones), "{zone}"), false)}}',
-                f"The network of workspace {workspace} has no subnets in zone {zone} (cluster.zone_name). Add it to "
-                "network.zones and run: terradask apply network; or choose another zone.",
+            *(
+                (
+                    f'${{try(contains(keys(jsondecode(self.body).zones), "{zone}"), false)}}',
+                    f"The network of workspace {workspace} has no subnets in zone {zone}, where the cluster was planned to be. Add it to "
+                    "network.zones (to network.subnets in a given VPC) and run: terradask apply network; or choose zones anew: terradask "
+                    f"plan --refresh {self._name}.",
+                )
+                for zone in sorted({zone for group in self._groups for zone in group.zones})
             ),
             (
                 f'${{try(jsondecode(self.body).templates.worker["{architecture}"].id, "") != ""}}',
@@ -201,6 +206,7 @@ class ClusterStack(TerraformStack):
             baseline=baseline,
             disks=self._cluster.own_disk_settings,
             tags=self._tags,
+            ingress=None if self._cluster.ingress is None else openings(self._cluster.ingress),
         )
         made = own.isolated(self) if workspace.isolation == "cluster" else own.shared(self)
         mine = {role: (template.id, Token.as_string(template.latest_version)) for role, template in made.items()}
@@ -213,7 +219,7 @@ class ClusterStack(TerraformStack):
             group=group.key,
             name=group_name(self._workspace.name, self._name, group.key),
             max_size=group.max_size,
-            subnet_id=baseline.text("zones", self._lock.zone, f"{group.role}_subnet_id"),
+            subnet_ids=[baseline.text("zones", zone, f"{group.role}_subnet_id") for zone in group.zones],
             template_id=template_id,
             template_version=template_version,
             instance_types=group.instance_types,
@@ -237,6 +243,7 @@ class ClusterStack(TerraformStack):
                     "role": group.role,
                     "max_size": group.max_size,
                     "market": group.market,
+                    "zones": list(group.zones),
                     **({"worker_group": group.worker_group, "resources": dict(group.resources)} if group.role == "worker" else {}),
                 }
                 for group in self._groups

@@ -39,6 +39,10 @@ class ClusterLock(_Model):
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
     partition: str = Field(default="aws", description="aws, aws-cn or aws-us-gov: the first part of every ARN.")
     zone: str = Field(description="The zone in which the cluster lies.")
+    zone_is_default: bool = Field(default=False, description="The zone was not chosen: it was the network's first.")
+    worker_zones: dict[str, list[str]] = Field(
+        default={}, description="Group of workers -> its zones, where workers may be in several. Empty: all are in the cluster's zone."
+    )
     architecture: str = Field(default="x86_64", description="Processor architecture of all hosts.")
     scheduler_instance_types: list[str] = Field(min_length=1, description="Types of the scheduler's group, in order.")
     worker_instance_types: list[str] = Field(min_length=1, description="Types of the workers' group, in order.")
@@ -46,7 +50,7 @@ class ClusterLock(_Model):
     asked: dict[str, dict[str, Any]] | None = Field(
         default=None, description="Group -> what was asked of its machines. None: an older lock, of types by name or the default."
     )
-    reasons: dict[str, str] = Field(default={}, description="Group -> why its types, in a line.")
+    reasons: dict[str, str] = Field(default={}, description="Group -> why its types, in a line; zone -> why this one.")
 
 
 class LockFile(_Model):

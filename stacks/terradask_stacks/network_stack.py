@@ -9,7 +9,7 @@ from pathlib import Path
 from terradask_modules.aws import Construct, Fn, LocalBackend, S3Backend, TerraformStack
 from terradask_modules.cidr import zone_cidrs
 from terradask_modules.endpoints import InterfaceEndpoints
-from terradask_modules.firewall import Firewall, Ingress
+from terradask_modules.firewall import Firewall
 from terradask_modules.flow_logs import FlowLogs
 from terradask_modules.given_network import GivenNetwork
 from terradask_modules.identity import Boundary, GivenIdentity, Identity, Role, RoleRules
@@ -26,6 +26,7 @@ from terradask_modules.policies import PolicyScope, access_statements
 from terradask_modules.storage import Storage
 from terradask_modules.user_data import render_user_data
 from terradask_stacks.base import configure, workspace_tags
+from terradask_stacks.ingress import openings
 from terradask_stacks.lock import NetworkLock
 from terradask_stacks.settings import NetworkSettings, Settings
 from terradask_stacks.settings.state import network_state_key
@@ -181,9 +182,7 @@ class NetworkStack(TerraformStack):
             vpc_id=vpc.vpc_id,
             vpc_cidr=vpc.cidr if own else None,
             s3_prefix_list_id=vpc.s3_prefix_list_id if isinstance(vpc, Network) else None,
-            ingress=[
-                Ingress(ports=ports, cidr=rule.cidr, description=rule.description) for rule in network.ingress for ports in rule.port_ranges
-            ],
+            ingress=openings(network.ingress),
             # Where the ways out are somebody else's, so is what they lead to.
             internet_for_workers=not own or network.nat != "none" or network.public_workers or network.dual_stack,
             endpoints=bool(network.interface_endpoints),

@@ -9,6 +9,7 @@ from typing import Any
 from terradask_modules.aws import Construct, Fn, Token
 from terradask_modules.cluster_firewall import ClusterFirewall
 from terradask_modules.identity import Identity, RoleRules
+from terradask_modules.ingress import Ingress
 from terradask_modules.launch_templates import HostTemplate, Templates
 from terradask_modules.names import ROLES
 from terradask_modules.policies import PolicyScope
@@ -63,6 +64,8 @@ class OwnTemplates:
         Role -> what the cluster sets of its disks, by setting.
     tags
         Tags of every resource, and of what is launched.
+    ingress
+        Who may reach an isolated cluster's scheduler. None: whom the network lets in.
     """
 
     where: PolicyScope
@@ -70,11 +73,13 @@ class OwnTemplates:
     baseline: Baseline
     disks: Mapping[str, Mapping[str, int]]
     tags: Mapping[str, str]
+    ingress: Sequence[Ingress] | None = None
 
     def isolated(self, scope: Construct) -> Mapping[str, Any]:
         """Make roles, security groups and launch templates; return role -> template.
 
-        Whatever concerns the outside, such as who reaches schedulers, stays the network's: changing it changes no cluster.
+        Whatever concerns the outside, such as who reaches schedulers, stays the network's: changing it changes no cluster, except those
+        that say themselves who reaches theirs.
 
         Parameters
         ----------
@@ -83,7 +88,12 @@ class OwnTemplates:
         """
         where, baseline = self.where, self.baseline
         firewall = ClusterFirewall(
-            scope, workspace=where.workspace, cluster=str(where.cluster), vpc_id=baseline.text("vpc_id"), tags=self.tags
+            scope,
+            workspace=where.workspace,
+            cluster=str(where.cluster),
+            vpc_id=baseline.text("vpc_id"),
+            ingress=self.ingress or (),
+            tags=self.tags,
         )
         rules = RoleRules(
             path=baseline.text("isolated", "role_path"),
@@ -91,7 +101,7 @@ class OwnTemplates:
             permissions_boundary=baseline.text("isolated", "permissions_boundary"),
         )
         roles = Identity(scope, where=where, rules=rules, access=baseline.value("isolated", "access"), tags=self.tags).roles
-        outside = {"scheduler": ("hosts", "clients"), "worker": ("hosts",)}
+        outside = {"scheduler": ("hosts",) if self.ingress is not None else ("hosts", "clients"), "worker": ("hosts",)}
         groups = {
             role: [firewall.ids[role], *(baseline.text("isolated", "security_groups", group) for group in outside[role])] for role in ROLES
         }

@@ -55,6 +55,7 @@ _EXAMPLES: dict[str, str] = {
     "cluster.idle_timeout_seconds": "3600",
     "cluster.no_client_timeout_seconds": "300",
     "cluster.zone_name": '"us-east-1a"',
+    "cluster.ingress": '[{ ports = ["8786-8787"], cidr = "203.0.113.7/32" }]',
     "cluster.worker_options": "{ nthreads = 4 }",
     "cluster.scheduler_options": "{ idle_timeout = '1 hour' }",
     "cluster.software": '["pandas==3.0.1"]',
@@ -64,7 +65,7 @@ _EXAMPLES: dict[str, str] = {
 
 #: Tables inside a section, each described under a heading of its own.
 _TABLES: dict[str, type[BaseModel]] = {
-    "A rule of `network.ingress`": IngressRule,
+    "A rule of `network.ingress` or `cluster.ingress`": IngressRule,
     "A zone of `network.subnets`": ZoneSubnets,
     "`network.security_groups`": SecurityGroups,
     "`network.instance_profiles`": InstanceProfiles,
@@ -85,7 +86,7 @@ _INTRODUCTION = """\
 
 Settings come from, each overriding the one before:
 
-1. their defaults,
+1. their defaults; then what Dask's configuration says under `terradask.backend-options` ([Zones](zones.md#backend-options)),
 2. `terradask.toml`, found from the working directory upwards (`terradask init` writes one),
 3. Dask's configuration, under `terradask:` (`~/.config/dask/*.yaml`, `DASK_TERRADASK__CLUSTER__N_WORKERS=4`); keys are written with
    `-` or `_`,
@@ -94,7 +95,7 @@ Settings come from, each overriding the one before:
 
 Tables (`tags`, `environ`, the options, `worker_groups`) are merged key by key; everything else is replaced. Unknown keys are refused.
 Where instance types are named in one place and cores or memory asked for in a later one, the later one counts alone, and the other way
-round.
+round. In the same way `use_best_zone = true` takes back a `zone_name`.
 """
 
 _DECLARED_EXAMPLE = """\

@@ -5,10 +5,14 @@ from typing import Any
 
 import pytest
 
-from terradask import Cluster
+from terradask import Cluster, Workspace
+from terradask._progress import Message, ProgressEvent
 from terradask._runtime import delivery
+from terradask._stacks.resolve_cluster import Place, resolve_cluster
 from terradask.errors import NoCapacity
 from terradask_simulator import Simulator
+from terradask_stacks.lock import ClusterLock
+from terradask_stacks.settings import ClusterSettings
 
 from .conftest import eventually
 
@@ -17,6 +21,15 @@ pytestmark = [pytest.mark.simulator]
 
 def desired(cluster: Cluster) -> dict[str, int]:
     return {name: group.desired for name, group in cluster._deployment.groups.describe().items()}
+
+
+def planned_anew() -> tuple[ClusterLock, list[str]]:
+    """Return what another cluster's plan begins with, and what is told of it."""
+    workspace, told = Workspace.load(), list[ProgressEvent]()
+    baseline = workspace.baseline()
+    place = Place(baseline.account, "aws", frozenset(baseline.zones), workspace=baseline.workspace)
+    lock = resolve_cluster(ClusterSettings(spot_policy="spot_with_fallback"), place, workspace.aws, progress=told.append)
+    return lock, [event.text for event in told if isinstance(event, Message)]
 
 
 def test_what_spot_lacks_runs_on_demand_and_what_nobody_has_is_told(
@@ -53,5 +66,12 @@ def test_what_spot_lacks_runs_on_demand_and_what_nobody_has_is_told(
             cluster.scale(0)
             eventually(lambda: cluster.plan == set() == cluster.observed)
             cluster.scale(2)
-            with pytest.raises(NoCapacity, match=r"workers: .*on-demand, us-east-1"):
+            with pytest.raises(NoCapacity, match=r"workers: .*on-demand, us-east-1") as caught:
                 cluster.wait_for_workers(1, timeout=60)
+            assert "terradask plan --refresh spotty" in str(caught.value.advice)
+        failed_in = cluster.zone
+    # Also of groups that are gone: a new plan knows which zone to keep out of, with the rights of whoever makes clusters.
+    lock, told = planned_anew()
+    assert lock.zone != failed_in
+    assert f"{failed_in} has refused launches lately (InsufficientInstanceCapacity" in lock.reasons["zone"]
+    assert told == [f"zone: {lock.reasons['zone']}"]

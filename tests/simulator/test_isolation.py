@@ -126,9 +126,10 @@ def both(walled: Walled) -> Iterator[dict[str, Cluster]]:
         for name, value in walled.environs["user"].items():
             patch.setenv(name, value)
         declared = pool.submit(walled.run, "ongoing", "apply", "one", "--yes")
-        # Its only worker is in a group with a name, which roles and policies have to know.
+        # Its only worker is in a group with a name, which roles and policies have to know. Its clients are let in by a rule of its own.
         groups = {"gpu": {"vm_types": ["m6i.large"], "n_workers": 1, "max_workers": 2, "resources": {"GPU": 1}}}
-        two = clusters.enter_context(Cluster("two", n_workers=0, worker_groups=groups))
+        firewall = {"ports": [8786, 8787], "cidr": "127.0.0.0/8"}
+        two = clusters.enter_context(Cluster("two", n_workers=0, worker_groups=groups, backend_options={"firewall": firewall}))
         declared.result()
         one = clusters.enter_context(Cluster("one"))
         assert (walled.denied("ongoing"), walled.denied("user")) == ([], [])

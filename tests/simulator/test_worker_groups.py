@@ -1,8 +1,9 @@
-"""A cluster with a group of workers of its own: scaled by its name, and the only place for work that asks for what it has."""
+"""A cluster with a group of workers of its own: scaled by its name, the only place for work that asks for what it has, in all zones."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -20,6 +21,11 @@ def numbers(cluster: Cluster) -> dict[str, int]:
     return {name: len(group.observed) for name, group in cluster.worker_groups.items()}
 
 
+def zones(sim: Simulator, instances: Iterable[str]) -> list[str]:
+    found = sim.client("ec2").describe_instances(InstanceIds=sorted(instances))["Reservations"]
+    return sorted(instance["Placement"]["AvailabilityZone"] for reservation in found for instance in reservation["Instances"])
+
+
 def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(sim: Simulator, sim_environ: dict[str, str]) -> None:
     def where(_: int = 0) -> str:
         name: str = get_worker().name
@@ -27,7 +33,13 @@ def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(
 
     groups = {"gpu": {"n_workers": 1, "max_workers": 2, "resources": {"GPU": 1}, "spot_policy": "spot_with_fallback"}}
     told: list[str] = []
-    settings: dict[str, Any] = {"n_workers": 1, "max_workers": 2, "worker_groups": groups, "wait_for_workers": True}
+    settings: dict[str, Any] = {
+        "n_workers": 1,
+        "max_workers": 2,
+        "worker_groups": groups,
+        "wait_for_workers": True,
+        "allow_cross_zone": True,
+    }
     with (
         sim.no_capacity(market="spot"),
         Cluster("mixed", **settings, progress=lambda event: told.append(str(getattr(event, "text", "")))) as cluster,
@@ -53,6 +65,7 @@ def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(
         cluster.scale({"workers": 1, "gpu": 2})
         cluster.wait_for_workers(timeout=60)
         assert numbers(cluster) == {"workers": 1, "gpu": 2}
+        assert zones(sim, cluster.worker_groups["gpu"].observed) == ["us-east-1a", "us-east-1b"]
         # Nobody has what it asks for.
         assert waits.status == "pending"
         waits.cancel()

@@ -10,12 +10,12 @@ from botocore.exceptions import ClientError
 
 from terradask._runtime import attachment
 from terradask._runtime.attachment import attach
-from terradask._runtime.capacity import read_problem
 from terradask._runtime.delivery import check_scheduler_launches
 from terradask._runtime.documents import Descriptor, GroupEntry, Run
 from terradask._runtime.keys import Bundle, KeySet
 from terradask._runtime.scaling import Group, Member
 from terradask.errors import HostFailed, NoCapacity, SchedulerMissing
+from terradask.hardware.launch_problem import read_problem
 
 DESCRIPTOR = Descriptor("default", "etl", "us-east-1", "bucket", "us-east-1a", {}, "secret", {}, {})
 RUN = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2)

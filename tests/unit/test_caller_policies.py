@@ -66,7 +66,7 @@ PRESCRIBED: dict[Caller, tuple[str, ...]] = {
 #: Actions that no call at the embedded AWS shows, each with who needs it and for what.
 UNSEEN: dict[str, str] = {
     "autoscaling:DescribeAccountLimits": "Service Quotas asks for it in the caller's name",
-    "autoscaling:DescribeScalingActivities": "Cluster, while instances are missing",
+    "autoscaling:DescribeScalingActivities": "Cluster, while instances are missing; a plan, for a zone",
     "autoscaling:SetInstanceProtection": "Cluster.scale down: survivors are protected",
     "autoscaling:TerminateInstanceInAutoScalingGroup": "Cluster.scale down",
     "ec2:DescribeImages": "plan with network.image",

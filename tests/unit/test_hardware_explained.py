@@ -45,10 +45,10 @@ def test_a_choice_in_a_line():
 
 def test_a_plans_report_has_a_line_for_each_group():
     shown = report(hardware={"workers": REASON})
-    assert f"instance types:\n  workers: {REASON}\n" in report_to_text(shown)
+    assert f"hardware:\n  workers: {REASON}\n" in report_to_text(shown)
     assert shown.as_dict()["hardware"] == {"workers": REASON}
-    assert "### Instance types\n\n- workers: m5a.2xlarge" in to_markdown(whole(shown))
-    assert "nstance types" not in to_markdown(whole(report()))
+    assert "### Hardware\n\n- workers: m5a.2xlarge" in to_markdown(whole(shown))
+    assert "### Hardware" not in to_markdown(whole(report()))
 
 
 def test_a_plan_knows_why_from_the_descriptor():

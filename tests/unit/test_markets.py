@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terradask._runtime import delivery as delivery_module
-from terradask._runtime.capacity import LaunchProblem
 from terradask._runtime.delivery import Delivery
 from terradask._runtime.markets import Debts, dearest_first, grown, lacking, moved_on, without_missing
 from terradask._runtime.pace import Pace
 from terradask._runtime.scaling import Group, Member, ProtectAndLower
 from terradask._runtime.workers import Workers
+from terradask.hardware.launch_problem import LaunchProblem
 
 NAMES = ("workers-spot", "workers")
 NO_SPOT = LaunchProblem("UnfulfillableCapacity", "Unable to fulfill capacity")

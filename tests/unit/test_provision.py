@@ -15,7 +15,7 @@ from terradask._runtime.options import parse_name
 from terradask._runtime.provision import Provisioner, Request
 from terradask._runtime.software import python_version
 from terradask._runtime.versions import check_versions
-from terradask.errors import InvalidInput, StalePlan, StateLocked, TerraformError, VersionMismatch
+from terradask.errors import InvalidInput, NoIngress, StalePlan, StateLocked, TerraformError, VersionMismatch
 from terradask_stacks.settings import ClusterSettings, Settings
 
 HERE = {name: importlib.metadata.version(name) for name in ("dask", "distributed")}
@@ -154,3 +154,32 @@ def test_nobody_waits_long_where_nobody_is_at_it(monkeypatch):
     started = time.monotonic()
     assert not race.wait_for_deployment(nothing, seconds=60, check_cancelled=lambda: None)
     assert time.monotonic() - started < 5
+
+
+RULE = {"cidr": "203.0.113.7/32"}
+
+
+@pytest.mark.parametrize(
+    ("isolation", "network", "own", "closed"),
+    [
+        ("workspace", [RULE], None, None),
+        ("workspace", [], None, "network"),
+        # Rules of a cluster's own open nothing where all share the network's.
+        ("workspace", [], [RULE], "network"),
+        ("cluster", [RULE], None, None),
+        ("cluster", [], None, "network"),
+        ("cluster", [], [RULE], None),
+        ("cluster", [RULE], [], "cluster"),
+    ],
+)
+def test_a_cluster_that_nobody_could_reach_is_refused(isolation, network, own, closed):
+    baseline = SimpleNamespace(isolation=isolation, ingress=network)
+    workspace = SimpleNamespace(settings=Settings(), baseline=lambda: baseline)
+    check = Provisioner(Request("etl"), silent)._check_ingress
+    if closed is None:
+        check(workspace, own)
+        return
+    with pytest.raises(NoIngress, match=f"the {closed} lets no address in"):
+        check(workspace, own)
+    private = SimpleNamespace(settings=Settings(cluster=ClusterSettings(use_scheduler_public_ip=False)))
+    check(private, own)

@@ -173,6 +173,9 @@ def test_a_subnet_holds_the_maximum_of_workers(length: int, fits: int) -> None:
     with pytest.raises(SettingsError, match=f"network.private_subnet_prefix_length to {length - 1} or less") as error:
         check_capacity(network, None, fits + 1)
     assert error.value.findings[0].where == "cluster.max_workers"
+    check_capacity(network, lock, 3 * fits, zones=3)
+    with pytest.raises(SettingsError, match=f"holds {fits} workers, and there are 3 zones"):
+        check_capacity(network, lock, 3 * fits + 1, zones=3)
 
 
 def test_a_network_without_zones_holds_nobody() -> None:

@@ -17,7 +17,6 @@ from distributed.deploy.adaptive import Adaptive
 
 from terradask import Cluster
 from terradask._account import quota_needs
-from terradask._runtime.capacity import LaunchProblem
 from terradask._runtime.delivery import Delivery
 from terradask._runtime.deployment import Deployment
 from terradask._runtime.documents import Descriptor
@@ -29,6 +28,7 @@ from terradask._runtime.options import check_same_structure, structure_given
 from terradask._runtime.scaling import Group, Member
 from terradask._runtime.workers import Workers
 from terradask.errors import ArgumentCombination, InvalidInput, UnsupportedOption
+from terradask.hardware.launch_problem import LaunchProblem
 from terradask_modules.policies import PolicyScope, host_statements
 from terradask_stacks.errors import LockError, SettingsError
 from terradask_stacks.groups import groups_of

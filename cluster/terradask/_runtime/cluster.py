@@ -17,7 +17,7 @@ from terradask._runtime.hardware import hardware_of
 from terradask._runtime.life import Duration, parse_duration
 from terradask._runtime.lifecycle import ProvisionedCluster
 from terradask._runtime.looks import by_group, repr_row, scaling_table
-from terradask._runtime.options import RUN, STRUCTURE, given, parse_name, refuse_unbuilt, under_either_name, unsupported
+from terradask._runtime.options import RUN, STRUCTURE, given, parse_name, refuse_unbuilt, under_either_name, unsupported, where_given
 from terradask._runtime.provision import Request
 from terradask._runtime.undo import Origin
 from terradask._runtime.ways import check_ways
@@ -103,7 +103,9 @@ class Cluster(ProvisionedCluster):
     send_dask_config
         Whether hosts get a frozen copy of this process's Dask configuration. By default True.
     backend_options
-        ``region_name`` and ``zone_name``; the same as `region` and `zone_name`.
+        ``region_name`` and ``zone_name``, the same as `region` and `zone_name`; ``ingress``, who may reach the scheduler from outside:
+        ``[{"ports": [8786, 8787], "cidr": "203.0.113.7/32"}]``, or ``firewall``, one such rule. Where clusters share security groups, it
+        has to lie within what the network lets in. `set_backend_options` sets them for all clusters.
     show_widget
         Whether IPython and Jupyter show the progress of making the cluster, unless `asynchronous`. By default True.
     wait_for_workers
@@ -113,7 +115,13 @@ class Cluster(ProvisionedCluster):
     region
         AWS region. By default that of the settings.
     zone_name
-        Availability zone. By default one of the workspace's zones that has the instance types.
+        Availability zone. By default as `use_best_zone` says.
+    use_best_zone
+        Whether terradask picks the zone: the best by the types that it offers, launches that failed there lately, and spot prices. By
+        default True, unless a zone is named; False takes the first of the workspace's zones.
+    allow_cross_zone
+        Whether workers may be in all of the workspace's zones. By default scheduler and workers are in one zone, between whose machines
+        AWS charges for no traffic.
     spot_policy, compute_purchase_option
         Market of the workers, under either name: ``"on-demand"`` (the default), ``"spot"``, or ``"spot_with_fallback"``: on demand as far
         as there is no spot capacity. The scheduler is always on demand.
@@ -131,7 +139,7 @@ class Cluster(ProvisionedCluster):
         Not built yet: anything but their default raises `UnsupportedOption`.
     credentials, credentials_duration_seconds, custom_widget, configure_logging, package_sync, package_sync_strict
         Not built yet, as above.
-    package_sync_ignore, package_sync_fail_on, private_to_creator, use_best_zone
+    package_sync_ignore, package_sync_fail_on, private_to_creator
         Not built yet, as above.
     allow_ingress_from, allow_ssh, jupyter, arm
         Not built yet, as above.
@@ -145,9 +153,13 @@ class Cluster(ProvisionedCluster):
     UnsupportedOption
         For an argument that is not built yet.
     InvalidInput
-        For a value that can't be used.
+        For a value that can't be used, such as a backend option that there isn't.
     ClusterExists, ClusterNotFound, ClusterStopped
         When `create` or `attach` rules out what would have to be done.
+    ArgumentCombination
+        When a region or a zone is named twice, and not the same, or ``firewall`` stands beside ``ingress``.
+    RegionUnknown, UnknownZone
+        For a region that AWS's SDK doesn't know, and for a zone in which the network has no subnets.
     NoMatchingType
         When no instance type is as asked for; with the nearest asks that find something.
     TerraformError
@@ -230,7 +242,7 @@ class Cluster(ProvisionedCluster):
         package_sync_ignore: list[str] | None = None,
         package_sync_fail_on: str = "critical-only",
         private_to_creator: bool | None = None,
-        use_best_zone: bool = True,
+        use_best_zone: bool | None = None,
         compute_purchase_option: str | None = None,
         spot_policy: Literal["on-demand", "spot", "spot_with_fallback"] | None = None,
         extra_worker_on_scheduler: bool | None = None,
@@ -242,6 +254,7 @@ class Cluster(ProvisionedCluster):
         region: str | None = None,
         arm: bool | None = None,
         zone_name: str | None = None,
+        allow_cross_zone: bool | None = None,
         max_workers: int | None = None,
         settings: str | Path | None = None,
         progress: Progress | None = None,
@@ -254,9 +267,7 @@ class Cluster(ProvisionedCluster):
         self.status = Status.closed
         check_ways(create, attach)
         refuse_unbuilt(arguments)
-        backend = dict(backend_options or {})
-        region = region or backend.get("region_name")
-        arguments["zone_name"] = zone_name or backend.get("zone_name")
+        workspace, where = where_given(arguments)
         arguments["spot_policy"] = under_either_name("spot_policy", spot_policy, "compute_purchase_option", compute_purchase_option)
         arguments["workers_per_host"] = under_either_name(
             "workers_per_host", workers_per_host, "_n_worker_specs_per_host", _n_worker_specs_per_host
@@ -266,9 +277,9 @@ class Cluster(ProvisionedCluster):
         super().__init__(
             Request(
                 name=parse_name(name),
-                structure=given(arguments, STRUCTURE),
+                structure=given(arguments, STRUCTURE) | where,
                 run=given(arguments, RUN),
-                workspace={"region": region} if region else {},
+                workspace=workspace,
                 path=None if settings is None else Path(settings),
                 create=create,
                 attach=attach,
@@ -331,7 +342,7 @@ class Cluster(ProvisionedCluster):
 
     @property
     def zone(self) -> str:
-        """Availability zone of the cluster."""
+        """Availability zone of the cluster; of its scheduler, where workers may be in several."""
         return self._deployed.attachment.descriptor.zone
 
     @property

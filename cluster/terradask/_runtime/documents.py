@@ -56,11 +56,14 @@ class GroupEntry:
     max_size: int
     market: str = "on-demand"
     worker_group: str = WORKER_GROUP
+    #: Where its hosts may be. Empty, as an older terradask wrote it: in the cluster's zone.
+    zones: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> GroupEntry:
         """Read the entry, as far as this version knows its fields."""
-        return cls(**{k: v for k, v in document.items() if k in cls.__dataclass_fields__})
+        known = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
+        return cls(**{**known, "zones": tuple(known.get("zones", ()))})
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,8 @@ class Descriptor:
             types, settings = self.lock["group_instance_types"][group.worker_group], f"worker_groups.{group.worker_group}."
         else:
             types, settings = self.lock[f"{group.role}_instance_types"], f"{group.role}_"
-        return Pool(self.zone, group.market, tuple(types), settings)
+        zones = group.zones or (self.zone,)
+        return Pool(zones, group.market, tuple(types), settings, zone_named=self.settings.get("zone_name") is not None)
 
     def most_workers(self, group: str) -> int:
         """Return how many workers a group of workers may have: any one of its Auto Scaling groups may have to hold them all."""

@@ -6,8 +6,8 @@ import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from terradask._runtime.capacity import LaunchProblem, read_problem
 from terradask._runtime.scaling import PROTECTION_BATCH, Group, Member, ProtectAndLower, Removal
+from terradask.hardware.launch_problem import LaunchProblem, read_problem
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, group_name
 
 if TYPE_CHECKING:

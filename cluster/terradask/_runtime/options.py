@@ -30,6 +30,8 @@ STRUCTURE = {
     "scheduler_disk_size": "scheduler_disk_size",
     "spot_policy": "spot_policy",
     "zone_name": "zone_name",
+    "use_best_zone": "use_best_zone",
+    "allow_cross_zone": "allow_cross_zone",
     "scheduler_port": "scheduler_port",
     "scheduler_class": "scheduler_class",
     "scheduler_options": "scheduler_options",
@@ -70,14 +72,11 @@ UNBUILT: dict[str, tuple[tuple[Any, ...], str]] = {
     "package_sync_ignore": ((None,), "use `software`: it holds only what you name"),
     "package_sync_fail_on": ((None, "critical-only"), "use `software`: a missing package is an error"),
     "private_to_creator": ((None, False), "leave it out: who may read the cluster's secret may connect"),
-    "use_best_zone": ((None, True), "name the zone with `zone_name`; a cluster always lies in one zone"),
     "allow_ingress_from": ((None,), "set network.ingress and run: terradask apply network"),
     "allow_ssh": ((None, False), "leave it out: hosts have no SSH; their logs are in CloudWatch"),
     "jupyter": ((None, False), "leave it out"),
     "arm": ((None, False), "leave it out: instances are x86-64"),
 }
-
-_BACKEND_OPTIONS = ("region_name", "zone_name")
 
 
 def refuse_unbuilt(arguments: Mapping[str, Any]) -> None:
@@ -92,13 +91,41 @@ def refuse_unbuilt(arguments: Mapping[str, Any]) -> None:
         value = arguments.get(name, nothing[0])
         if not any(value is n or value == n for n in nothing):
             raise unsupported(name, value, instead)
-    for name in arguments.get("backend_options") or {}:
-        if name not in _BACKEND_OPTIONS:
-            raise unsupported(
-                f"backend_options[{name!r}]",
-                arguments["backend_options"][name],
-                f"use {' and '.join(_BACKEND_OPTIONS)} alone; who may connect is network.ingress",
+
+
+def where_given(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what is said of region, zone and ingress, be it by arguments of their own or by ``backend_options``.
+
+    Returns
+    -------
+    tuple
+        Settings of the workspace, and of the cluster.
+
+    Raises
+    ------
+    ArgumentCombination
+        When both say something, and not the same.
+    """
+    from terradask_stacks.backend_options import read_backend_options
+
+    options = read_backend_options(arguments.get("backend_options"))
+    workspace, cluster = options.get("workspace", {}), options.get("cluster", {})
+    for argument, option, said, setting in (
+        ("region", "region_name", workspace, "region"),
+        ("zone_name", "zone_name", cluster, "zone_name"),
+    ):
+        value, other = arguments.get(argument), said.get(setting)
+        if None not in (value, other) and value != other:
+            raise ArgumentCombination(
+                (argument, "backend_options"),
+                f"`{argument}` and `backend_options` name different ones.",
+                given=f"{argument}={value!r}, backend_options={{{option!r}: {other!r}}}",
+                allowed="one of them, or the same in both",
+                advice=f"leave {option} out of backend_options",
             )
+        if value is not None:
+            said[setting] = value
+    return workspace, cluster
 
 
 def under_either_name(name: str, value: Any, other: str, other_value: Any) -> Any:

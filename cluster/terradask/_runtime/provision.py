@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -190,8 +190,9 @@ class Provisioner:
     def _deploy(self, workspace: Workspace, deployment: Deployment, *, wait_seconds: float, is_last: bool = True) -> bool:
         """Deploy the cluster, or wait for somebody else who does; tell whether it was deployed here."""
         # What start would refuse is refused before anything is made.
-        lock_software(workspace.settings.cluster_named(self._request.name).software)
-        self._check_ingress(workspace)
+        cluster = workspace.settings.cluster_named(self._request.name)
+        lock_software(cluster.software)
+        self._check_ingress(workspace, cluster.ingress)
         try:
             plan = workspace.plan_cluster(self._request.name)
             self._check_cancelled()
@@ -213,7 +214,7 @@ class Provisioner:
 
     def _start(self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace) -> None:
         self._check_cancelled()
-        self._check_ingress(workspace)
+        self._check_ingress(workspace, settings.get("ingress"))
         if self._origin != "created":
             self._origin = "started"
         with phase(self._progress, "start", deployment.name):
@@ -263,16 +264,24 @@ class Provisioner:
         check_versions(deployment.name, attachment)
         return attachment
 
-    def _check_ingress(self, workspace: Workspace) -> None:
-        cluster = workspace.settings.cluster_named(self._request.name)
-        if cluster.use_scheduler_public_ip and not workspace.baseline().ingress:
-            raise NoIngress(
-                "Nobody could reach the cluster's scheduler: the network lets no address in.",
-                given="network.ingress = []",
-                allowed="rules of ports and CIDR blocks, such as your own address",
-                advice='add [[network.ingress]] with cidr = "YOUR.ADDRESS/32" to terradask.toml and run: terradask apply network; '
-                "or, inside the VPC, set use_scheduler_public_ip = false",
-            )
+    def _check_ingress(self, workspace: Workspace, ingress: Sequence[Any] | None) -> None:
+        """Refuse a cluster that nobody could reach; `ingress` are the rules of its own."""
+        if not workspace.settings.cluster_named(self._request.name).use_scheduler_public_ip:
+            return
+        baseline = workspace.baseline()
+        # In a workspace that all share, whom the network lets in counts, whatever a cluster says.
+        own = baseline.isolation == "cluster" and ingress is not None
+        if ingress if own else baseline.ingress:
+            return
+        who = "cluster" if own else "network"
+        raise NoIngress(
+            f"Nobody could reach the cluster's scheduler: the {who} lets no address in.",
+            given=f"{who}.ingress = []",
+            allowed="rules of ports and CIDR blocks, such as your own address",
+            advice=f'add [[{who}.ingress]] with cidr = "YOUR.ADDRESS/32" to terradask.toml'
+            + (", or leave cluster.ingress out; " if own else " and run: terradask apply network; ")
+            + "or, inside the VPC, set use_scheduler_public_ip = false",
+        )
 
     def _check_cancelled(self) -> None:
         if self._cancelled.is_set():

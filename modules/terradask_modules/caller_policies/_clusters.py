@@ -19,6 +19,8 @@ def see_clusters(scope: CallerScope) -> list[Statement]:
             "SeeGroupsAndTypes",
             [
                 "autoscaling:DescribeAutoScalingGroups",
+                # Why nothing comes, and which zone a new cluster had better not be in.
+                "autoscaling:DescribeScalingActivities",
                 "ec2:DescribeInstanceTypeOfferings",
                 "ec2:DescribeInstanceTypes",
                 "ec2:DescribeLaunchTemplateVersions",
@@ -68,8 +70,6 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             scope.groups,
             scope.owned,
         ),
-        # Describe calls know no resources.
-        allow("SeeWhyNothingComes", "autoscaling:DescribeScalingActivities", "*", scope.in_region),
         # The workspace's own tag never changes, so that no group moves between workspaces.
         allow("TagGroups", ["autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags"], scope.groups, scope.keeping_the_tag),
         *_launch(scope),

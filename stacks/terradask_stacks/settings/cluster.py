@@ -21,6 +21,7 @@ from terradask_stacks.settings.base import Port, Tags
 from terradask_stacks.settings.capacity import CapacitySettings
 from terradask_stacks.settings.disks import DiskSettings
 from terradask_stacks.settings.hardware import HardwareSettings
+from terradask_stacks.settings.ingress import Ingress
 from terradask_stacks.settings.life import LifeSettings
 from terradask_stacks.settings.worker_groups import MOST_GROUPS, GroupName, WorkerGroupSettings
 
@@ -64,7 +65,22 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
     )
     zone_name: str | None = Field(
         default=None,
-        description="Availability zone of the whole cluster. Unset: chosen once, from the network's zones, and locked.",
+        description="Availability zone of the whole cluster. Unset: as use_best_zone says.",
+    )
+    use_best_zone: bool = Field(
+        default=True,
+        description="Where zone_name is unset, the zone is chosen once, from the network's zones, and locked: by the types that it offers, "
+        "launches that failed there lately, and spot prices. false: the first of the network's zones, by name.",
+    )
+    allow_cross_zone: bool = Field(
+        default=False,
+        description="Workers are launched in all of the network's zones that offer their types, the scheduler in one. There is more to be "
+        "had then, and AWS charges for traffic between zones, in both directions.",
+    )
+    ingress: Ingress | None = Field(
+        default=None,
+        description="Who may reach the scheduler from outside instead of those of network.ingress, where workspace.isolation is 'cluster'; "
+        "else clusters share their security groups: then this has to lie within network.ingress. Unset: as network.ingress says.",
     )
     scheduler_port: Port = Field(default=8786, description="Port of the Dask scheduler.")
     dashboard_port: Port = Field(default=8787, description="Port of the dashboard, behind mutual TLS.")

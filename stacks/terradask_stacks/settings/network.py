@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from terradask_modules.cidr import MAX_SUBNET_PREFIX_LENGTH, slot_count
 from terradask_stacks.resource_rules import check_key_arn, check_policy_arn, check_role_name_prefix, check_role_path, check_vpc_id
@@ -12,15 +12,14 @@ from terradask_stacks.rules import (
     LOG_RETENTION_DAYS,
     check_bucket_path,
     check_image,
-    check_ingress_cidr,
     check_instance_types,
     check_network_cidr,
-    check_ports,
     refuse,
     unique,
 )
 from terradask_stacks.settings.base import DiskSize, Section
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
+from terradask_stacks.settings.ingress import Ingress
 
 EndpointService = Literal["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
 SubnetPrefixLength = Annotated[int, Field(ge=17, le=MAX_SUBNET_PREFIX_LENGTH)]
@@ -30,30 +29,6 @@ def _retention(days: int) -> int:
     if days not in LOG_RETENTION_DAYS:
         raise refuse(f"CloudWatch keeps no logs for {days} days", allowed=", ".join(map(str, LOG_RETENTION_DAYS)))
     return days
-
-
-class IngressRule(Section):
-    """Who may reach the schedulers of a workspace."""
-
-    ports: list[Annotated[int | str, BeforeValidator(check_ports)]] = Field(
-        default=["8786-8787"],
-        min_length=1,
-        description="Ports or ranges of ports, such as 8786 or '8786-8787'.",
-    )
-    cidr: Annotated[str, AfterValidator(check_ingress_cidr)] = Field(
-        description="Addresses that clients come from, such as 203.0.113.7/32. The whole internet is refused."
-    )
-    description: str = Field(
-        default="clients of Dask",
-        pattern=r"^[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{1,255}$",
-        description="Why the rule is there; AWS shows it beside the rule.",
-    )
-
-    @property
-    def port_ranges(self) -> list[tuple[int, int]]:
-        """The ports as pairs of first and last."""
-        pairs = (str(ports).partition("-") for ports in self.ports)
-        return [(int(first), int(last or first)) for first, _, last in pairs]
 
 
 class NetworkSettings(Section):
@@ -131,7 +106,7 @@ class NetworkSettings(Section):
         default=None,
         description="KMS key that encrypts volumes, the workspace's bucket, clusters' secrets and logs. Unset: AWS's own keys.",
     )
-    ingress: list[IngressRule] = Field(default=[], description="Who may reach schedulers from outside the network. Empty: nobody.")
+    ingress: Ingress = Field(default=[], description="Who may reach schedulers from outside the network. Empty: nobody.")
     data_buckets: Annotated[list[Annotated[str, AfterValidator(check_bucket_path)]], AfterValidator(unique)] = Field(
         default=[], description="Buckets, or bucket/prefix, that schedulers and workers may read and write."
     )
@@ -153,14 +128,6 @@ class NetworkSettings(Section):
         default="m6i.xlarge",
         description="Instance type that the launch templates name; a cluster's groups override it.",
     )
-
-    @model_validator(mode="after")
-    def _rules_differ(self) -> NetworkSettings:
-        pairs = [f"{first}-{last} from {rule.cidr}" for rule in self.ingress for first, last in rule.port_ranges]
-        twice = sorted({pair for pair in pairs if pairs.count(pair) > 1})
-        if twice:
-            raise refuse(f"network.ingress opens {', '.join(twice)} twice, which AWS refuses", allowed="each ports and cidr once")
-        return self
 
     @property
     def zone_names(self) -> list[str] | None:
