@@ -9,7 +9,7 @@ from distributed.deploy.spec import SpecCluster
 
 from terradask import Cluster
 from terradask._runtime import lifecycle
-from terradask.errors import ClusterEnded, InvalidInput
+from terradask.errors import ClusterClosed, ClusterEnded
 
 
 class FakeProvisioner:
@@ -176,7 +176,7 @@ def test_a_closed_cluster_scales_no_more():
         cluster = Cluster(name="etl", asynchronous=True)
         await cluster.close()
         for scale in (lambda: cluster.scale(1), lambda: cluster.adapt(maximum=2)):
-            with pytest.raises(InvalidInput, match="'etl' is closed"):
+            with pytest.raises(ClusterClosed, match="'etl' is closed"):
                 scale()
 
     asyncio.run(main())

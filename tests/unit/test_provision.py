@@ -93,7 +93,7 @@ def test_a_run_that_somebody_else_started_meanwhile_is_not_ours_to_stop():
 def test_what_only_a_start_heeds_is_told_when_the_cluster_runs(structure, run, ignored, caplog):
     running = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2, {"A": "1", "B": "2"})
     provisioner = Provisioner(Request("etl", structure=structure, run=run), silent)
-    provisioner._start(SimpleNamespace(name="etl", current_run=lambda: running), {}, None)
+    provisioner._warn_of_ignored(running)
     told = [record.getMessage() for record in caplog.records]
     assert told == ([f"cluster etl runs already: {ignored} would count at its start; cluster.scale changes numbers now"] if ignored else [])
 

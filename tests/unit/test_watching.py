@@ -28,7 +28,9 @@ class Watched(MirroredCluster):
         self._targets = {}
         self._lock = asyncio.Lock()
         self._pace = SimpleNamespace(wait=self._wait)
-        self._workers = SimpleNamespace(delivery=SimpleNamespace(owing=False, shortfall=None, calls=0), watch=self._look, plan=set())
+        self._workers = SimpleNamespace(
+            delivery=SimpleNamespace(owing=False, shortfall=None, calls=0), watch=self._look, plan=set(), abandoned=False
+        )
         self._pool = ThreadPoolExecutor(1)
 
     def __del__(self) -> None:
