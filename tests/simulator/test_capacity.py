@@ -7,12 +7,16 @@ import pytest
 
 from terradask import Cluster
 from terradask._runtime import delivery
-from terradask.errors import NoCapacity
+from terradask.errors import NoCapacity, QuotaExceeded
 from terradask_simulator import Simulator
 
 from .conftest import eventually
 
 pytestmark = [pytest.mark.simulator]
+
+
+HOPEFUL = "arn:aws:iam::123456789012:role/hopeful"
+STANDARD, STANDARD_SPOT = "L-1216C47A", "L-34B43A08"
 
 
 def desired(cluster: Cluster) -> dict[str, int]:
@@ -41,8 +45,9 @@ def test_what_spot_lacks_runs_on_demand_and_what_nobody_has_is_told(
         assert sorted(lifecycles.values()) == ["on-demand", "spot"]
         assert cluster.get_client().submit(sum, [1, 2]).result() == 3
 
-        with sim.no_capacity():
+        with sim.no_capacity(), sim.set_quota(STANDARD, 8), sim.set_quota(STANDARD_SPOT, 4):
             cluster.scale(3)
+            eventually(lambda: "AWS will launch 2 at most of 3 workers" in caplog.text)
             eventually(lambda: "2 of 3 workers" in caplog.text, seconds=30)
             assert "InsufficientInstanceCapacity" in caplog.text
             assert desired(cluster) == {"scheduler": 1, "workers": 2, "workers-spot": 1}
@@ -55,3 +60,14 @@ def test_what_spot_lacks_runs_on_demand_and_what_nobody_has_is_told(
             cluster.scale(2)
             with pytest.raises(NoCapacity, match=r"workers: .*on-demand, us-east-1"):
                 cluster.wait_for_workers(1, timeout=60)
+
+
+def test_more_vcpus_than_the_account_may_have_are_refused_before_anything_is_made(
+    sim: Simulator, sim_environ: dict[str, str], policies: dict[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in sim.environ_of("hopeful", *policies["user"]).items():
+        monkeypatch.setenv(name, value)
+    with sim.set_quota(STANDARD, 5), pytest.raises(QuotaExceeded) as refused:
+        Cluster("toomuch", n_workers=2)
+    assert (refused.value.largest, refused.value.quotas[0]["limit"], refused.value.quotas[0]["needed"]) == ({"workers": 0}, 5, 12)
+    assert not [call for call in sim.requests()[HOPEFUL] if call.request.action.partition(":")[2].startswith(("Create", "Put"))]

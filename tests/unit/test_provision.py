@@ -85,7 +85,7 @@ def test_a_cluster_that_somebody_else_is_making_is_not_ours_to_destroy(error, or
         raise error("refused")
 
     settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
-    workspace = SimpleNamespace(settings=settings, plan_cluster=lambda name: None, apply=apply)
+    workspace = SimpleNamespace(settings=settings, plan_launch=lambda name: None, apply=apply)
     provisioner = Provisioner(Request("etl"), silent)
     with pytest.raises(error):
         provisioner._deploy(workspace)

@@ -127,6 +127,8 @@ class Cluster(ProvisionedCluster):
         For a value that can't be used.
     NoMatchingType
         When no instance type is as asked for; with the nearest asks that find something.
+    QuotaExceeded
+        When AWS lets the account run fewer vCPUs than the cluster starts with, beside what runs; before anything is made.
     TerraformError
         When Terraform fails; what had been made is destroyed again.
     HostFailed

@@ -166,7 +166,7 @@ class Provisioner:
         # What start would refuse is refused before anything is made.
         lock_software(workspace.settings.cluster_named(self._request.name).software)
         self._check_ingress(workspace)
-        plan = workspace.plan_cluster(self._request.name)
+        plan = workspace.plan_launch(self._request.name)
         self._check_cancelled()
         # From here on something may exist, however far Terraform comes.
         self._origin = "created"
@@ -201,6 +201,9 @@ class Provisioner:
                     for name, group in self._request.structure.get("worker_groups", {}).items()
                     if "n_workers" in group
                 },
+                # Of a cluster that was made here they were looked at before that.
+                check_quotas=self._origin != "created",
+                tell=lambda text: self._progress(Message(text)),
             )
         if self._origin == "started" and run.run_id != deployment.started_run_id:
             # Somebody else was faster: the run is theirs, and not ours to stop.

@@ -24,7 +24,7 @@ from terradask_modules.caller_policies._clusters import change_clusters, lock_st
 from terradask_modules.caller_policies._documents import documents
 from terradask_modules.caller_policies._network_changes import change_network
 from terradask_modules.caller_policies._network_reading import read_network, see_prices, see_service_roles, see_zones
-from terradask_modules.caller_policies._quotas import see_quotas
+from terradask_modules.caller_policies._quotas import see_quotas, see_vcpu_quotas
 from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope, Statement
 from terradask_modules.caller_policies._state import keep_network_state, read_network_state
 from terradask_modules.caller_policies._trust import GitHubActions, parse_trust
@@ -81,6 +81,7 @@ def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
             *see_clusters(scope),
             lock_states(scope),
             *use_key(scope),
+            *see_vcpu_quotas(scope),
         ]
     return [
         *see_clusters(scope),
@@ -89,4 +90,5 @@ def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
         *use_key(scope),
         see_zones(scope),
         see_service_roles(scope),
+        *see_vcpu_quotas(scope),
     ]
