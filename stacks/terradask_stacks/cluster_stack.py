@@ -117,7 +117,7 @@ class ClusterStack(TerraformStack):
         )
         at("keys", secret)
         templates = self._templates(baseline)
-        groups = [self._group(group, baseline, *templates[group.role]) for group in self._groups]
+        groups = [self._group(group, baseline, *templates.get(group.worker_group or "", templates[group.role])) for group in self._groups]
         descriptor = S3Object(
             self,
             "descriptor",
@@ -174,7 +174,7 @@ class ClusterStack(TerraformStack):
         ]
 
     def _own_templates_allowed(self) -> list[tuple[str, str]]:
-        settings = [name for disks in self._cluster.own_disk_settings.values() for name in disks]
+        settings = self._cluster.own_disk_settings
         if self._workspace.isolation == "cluster" or not settings:
             return []
         return [
@@ -186,7 +186,10 @@ class ClusterStack(TerraformStack):
         ]
 
     def _templates(self, baseline: Baseline) -> dict[str, tuple[str, str]]:
-        """Return the id and the version of each role's launch template: the workspace's, or made for this cluster alone."""
+        """Return the id and the version of each launch template, the workspace's or made for this cluster alone.
+
+        By role; those of groups of workers with disks of their own by the group's name.
+        """
         workspace, lock = self._workspace, self._lock
         own = OwnTemplates(
             where=PolicyScope(
@@ -199,11 +202,11 @@ class ClusterStack(TerraformStack):
             ),
             architecture=lock.architecture,
             baseline=baseline,
-            disks=self._cluster.own_disk_settings,
+            disks=self._cluster.own_disks,
             tags=self._tags,
         )
         made = own.isolated(self) if workspace.isolation == "cluster" else own.shared(self)
-        mine = {role: (template.id, Token.as_string(template.latest_version)) for role, template in made.items()}
+        mine = {name: (template.id, Token.as_string(template.latest_version)) for name, template in made.items()}
         theirs = {role: ("templates", role, lock.architecture) for role in ROLES if role not in mine}
         return {**mine, **{role: (baseline.text(*path, "id"), baseline.text(*path, "version")) for role, path in theirs.items()}}
 

@@ -46,8 +46,8 @@ class Cluster(ProvisionedCluster):
     worker_groups
         Groups of workers with machines of their own, by name: ``{"gpu": {"gpu": 1, "n_workers": 2, "resources": {"GPU": 1}}}``. Keys of
         each are ``cpu``, ``memory``, ``gpu``, ``gpu_type``, ``vm_types``, ``n_workers`` (0 by default), ``max_workers`` (20),
-        ``spot_policy`` (the cluster's) and ``resources`` (Dask's, by which tasks find them). `n_workers`, `max_workers` and what asks
-        for workers' machines here are about the other workers.
+        ``spot_policy``, ``disk_size`` and ``disk_throughput`` (the cluster's) and ``resources`` (Dask's, by which tasks find them).
+        `n_workers`, `max_workers` and what asks for workers' machines here are about the other workers.
     worker_vm_types, scheduler_vm_types
         Instance types, in order of preference. By default ``m6i.xlarge`` (4 vCPUs, 16 GiB) and its siblings, unless something is asked:
     worker_cpu, scheduler_cpu

@@ -201,7 +201,7 @@ class GroupCluster(AwaitedCluster):
             self._quotas = ScaleQuotas(
                 deployment.aws,
                 deployment.descriptor,
-                lambda text: logger.warning("cluster %s: %s", self.name, text),
+                lambda text: logger.warning("cluster %s: %s", deployment.name, text),
                 at_first={name: len(group.plan) for name, group in self.worker_groups.items()},
             )
         self._quotas.consider(numbers)

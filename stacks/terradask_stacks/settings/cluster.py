@@ -17,7 +17,7 @@ from terradask_stacks.rules import (
 )
 from terradask_stacks.settings.base import Port, Tags
 from terradask_stacks.settings.capacity import CapacitySettings
-from terradask_stacks.settings.disks import DiskSettings
+from terradask_stacks.settings.disks import Disk, DiskSettings
 from terradask_stacks.settings.hardware import HardwareSettings
 from terradask_stacks.settings.worker_groups import MOST_GROUPS, GroupName, WorkerGroupSettings
 
@@ -110,6 +110,22 @@ class ClusterSettings(HardwareSettings, DiskSettings, CapacitySettings):
     def most_hosts(self) -> int:
         """Most workers' hosts that the cluster may have, of all groups together."""
         return self.max_workers + sum(group.max_workers for group in self.worker_groups.values())
+
+    @property
+    def own_disk_settings(self) -> dict[str, int]:
+        """What is set of disks, by setting, those of groups of workers included."""
+        groups = {
+            f"worker_groups.{name}.{setting}": value
+            for name, group in sorted(self.worker_groups.items())
+            for setting, value in group.own_disk_settings.items()
+        }
+        return {**super().own_disk_settings, **groups}
+
+    @property
+    def own_disks(self) -> dict[str, Disk]:
+        """Role, or name of a group of workers with disks of its own -> its volume; those of which nothing is set are left out."""
+        groups = {name: group.disk(self.worker_disk) for name, group in sorted(self.worker_groups.items()) if group.own_disk_settings}
+        return {**super().own_disks, **groups}
 
     def hardware_asks(self) -> dict[str, HardwareAsk]:
         """Return what is asked of the machines of each group, those with names included."""
