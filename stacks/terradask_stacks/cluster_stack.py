@@ -33,6 +33,7 @@ from terradask_modules.names import (
     group_name,
     secret_id,
 )
+from terradask_modules.placement import ClusterPlacement
 from terradask_modules.policies import PolicyScope
 from terradask_stacks.base import configure, merged, terradask_version, workspace_tags
 from terradask_stacks.groups import ClusterGroup, groups_of
@@ -51,12 +52,14 @@ class ClusterStack(TerraformStack):
     by their version numbers: upgrading the network replaces no running host.
 
     Resources created: an Auto Scaling group for the scheduler and one for each market of each group of workers, all at zero; a secret
-    without a value; ``cluster.json`` in the bucket; launch templates, where it has disks of its own. In an isolating workspace besides:
+    without a value; ``cluster.json`` in the bucket; launch templates, where it has disks of its own; a placement group, where it asks for
+    one. In an isolating workspace besides:
     the resources of
     :class:`terradask_modules.identity.Identity`, :class:`~terradask_modules.cluster_firewall.ClusterFirewall` and
     :class:`~terradask_modules.launch_templates.Templates`. A stopped cluster costs its secret alone.
 
-    Permissions needed: those of :class:`terradask_modules.group.InstanceGroup`; ``secretsmanager:CreateSecret``,
+    Permissions needed: those of :class:`terradask_modules.group.InstanceGroup` and
+    :class:`~terradask_modules.placement.ClusterPlacement`; ``secretsmanager:CreateSecret``,
     ``DescribeSecret``, ``GetResourcePolicy``, ``TagResource``, ``DeleteSecret``; ``s3:GetObject``, ``PutObject`` and
     ``DeleteObject`` in the workspace's bucket.
 
@@ -117,7 +120,10 @@ class ClusterStack(TerraformStack):
         )
         at("keys", secret)
         templates = self._templates(baseline)
-        groups = [self._group(group, baseline, *templates.get(group.worker_group or "", templates[group.role])) for group in self._groups]
+        placed = ClusterPlacement(self, workspace=workspace.name, cluster=name).name if cluster.placement_group else None
+        groups = [
+            self._group(group, baseline, *templates.get(group.worker_group or "", templates[group.role]), placed) for group in self._groups
+        ]
         descriptor = S3Object(
             self,
             "descriptor",
@@ -210,7 +216,9 @@ class ClusterStack(TerraformStack):
         theirs = {role: ("templates", role, lock.architecture) for role in ROLES if role not in mine}
         return {**mine, **{role: (baseline.text(*path, "id"), baseline.text(*path, "version")) for role, path in theirs.items()}}
 
-    def _group(self, group: ClusterGroup, baseline: Baseline, template_id: str, template_version: str) -> InstanceGroup:
+    def _group(
+        self, group: ClusterGroup, baseline: Baseline, template_id: str, template_version: str, placement_group: str | None
+    ) -> InstanceGroup:
         return InstanceGroup(
             self,
             group=group.key,
@@ -221,6 +229,7 @@ class ClusterStack(TerraformStack):
             template_version=template_version,
             instance_types=group.instance_types,
             market=group.market,
+            placement_group=placement_group,
             tags=merged(self._tags, {TAG_ROLE: group.role, TAG_GROUP: group.key}),
         )
 

@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from terradask import Cluster
 from terradask._runtime import delivery
@@ -36,8 +37,16 @@ def test_what_spot_lacks_runs_on_demand_and_what_nobody_has_is_told(
     caplog.set_level(logging.WARNING, "terradask")
     with (
         sim.no_capacity(market="spot", beyond=1),
-        Cluster("spotty", n_workers=2, max_workers=4, wait_for_workers=True, spot_policy="spot_with_fallback") as cluster,
+        Cluster(
+            "spotty", n_workers=2, max_workers=4, wait_for_workers=True, spot_policy="spot_with_fallback", placement_group=True
+        ) as cluster,
     ):
+        (placed,) = sim.client("ec2").describe_placement_groups()["PlacementGroups"]
+        assert (placed["GroupName"], placed["Strategy"]) == ("terradask-default.spotty", "cluster")
+        groups = sim.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
+        assert [g["PlacementGroup"] for g in groups if "-spotty-" in g["AutoScalingGroupName"]] == [placed["GroupName"]] * 3
+        with pytest.raises(ClientError, match="InUse"):
+            sim.client("ec2").delete_placement_group(GroupName=placed["GroupName"])
         assert desired(cluster) == {"scheduler": 1, "workers": 1, "workers-spot": 1}
         lifecycles = {}
         for reservation in sim.client("ec2").describe_instances(InstanceIds=sorted(cluster.observed))["Reservations"]:
@@ -60,6 +69,8 @@ def test_what_spot_lacks_runs_on_demand_and_what_nobody_has_is_told(
             cluster.scale(2)
             with pytest.raises(NoCapacity, match=r"workers: .*on-demand, us-east-1"):
                 cluster.wait_for_workers(1, timeout=60)
+    # AWS deletes it after the last host alone, by whoever holds the policy for users.
+    assert sim.client("ec2").describe_placement_groups()["PlacementGroups"] == []
 
 
 def test_more_vcpus_than_the_account_may_have_are_refused_before_anything_is_made(

@@ -97,6 +97,9 @@ class Cluster(ProvisionedCluster):
         AWS region. By default that of the settings.
     zone_name
         Availability zone. By default one of the workspace's zones that has the instance types.
+    placement_group
+        Whether all hosts are placed close to each other in a cluster placement group of the cluster's own, for a faster network between
+        them. By default they aren't.
     spot_policy, compute_purchase_option
         Market of the workers, under either name: ``"on-demand"`` (the default), ``"spot"``, or ``"spot_with_fallback"``: on demand as far
         as there is no spot capacity. The scheduler is always on demand.
@@ -143,7 +146,8 @@ class Cluster(ProvisionedCluster):
     Notes
     -----
     Resources created: an Auto Scaling group for the scheduler and one for each market of each group of workers, their instances, volumes
-    and network interfaces, a secret, and objects in the workspace bucket. All carry the tags ``terradask:workspace`` and
+    and network interfaces, a secret, a placement group where one is asked for, and objects in the workspace bucket. All carry the tags
+    ``terradask:workspace`` and
     ``terradask:cluster``.
 
     Permissions needed: those of `Deployment`, and ``autoscaling:CreateAutoScalingGroup``, ``DeleteAutoScalingGroup``,
@@ -219,6 +223,7 @@ class Cluster(ProvisionedCluster):
         region: str | None = None,
         arm: bool | None = None,
         zone_name: str | None = None,
+        placement_group: bool | None = None,
         max_workers: int | None = None,
         settings: str | Path | None = None,
         progress: Progress | None = None,

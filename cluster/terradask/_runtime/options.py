@@ -30,6 +30,7 @@ STRUCTURE = {
     "scheduler_disk_size": "scheduler_disk_size",
     "spot_policy": "spot_policy",
     "zone_name": "zone_name",
+    "placement_group": "placement_group",
     "scheduler_port": "scheduler_port",
     "scheduler_class": "scheduler_class",
     "scheduler_options": "scheduler_options",

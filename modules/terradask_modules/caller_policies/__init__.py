@@ -24,6 +24,7 @@ from terradask_modules.caller_policies._clusters import change_clusters, lock_st
 from terradask_modules.caller_policies._documents import documents
 from terradask_modules.caller_policies._network_changes import change_network
 from terradask_modules.caller_policies._network_reading import read_network, see_prices, see_service_roles, see_zones
+from terradask_modules.caller_policies._placement import see_placement_groups
 from terradask_modules.caller_policies._quotas import see_quotas, see_vcpu_quotas
 from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope, Statement
 from terradask_modules.caller_policies._state import keep_network_state, read_network_state
@@ -63,6 +64,8 @@ def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
             *change_network(scope),
             *use_key(scope),
             *keep_network_state(scope),
+            # Clusters stand in the way of the network's end: also what is left of them.
+            see_placement_groups(scope),
             *see_quotas(scope, request=True),
         ]
     if caller == "ongoing":

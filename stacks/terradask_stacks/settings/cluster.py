@@ -59,6 +59,11 @@ class ClusterSettings(HardwareSettings, DiskSettings, CapacitySettings):
         default=None,
         description="Availability zone of the whole cluster. Unset: chosen once, from the network's zones, and locked.",
     )
+    placement_group: bool = Field(
+        default=False,
+        description="All hosts in a cluster placement group of the cluster's own: close to each other in their one zone, for a faster "
+        "network between them, and harder for AWS to find. Types that can't be placed so are left out.",
+    )
     scheduler_port: Port = Field(default=8786, description="Port of the Dask scheduler.")
     dashboard_port: Port = Field(default=8787, description="Port of the dashboard, behind mutual TLS.")
     worker_class: Annotated[str, AfterValidator(check_dotted)] = Field(
