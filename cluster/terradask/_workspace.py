@@ -125,7 +125,7 @@ class Workspace(PlanningWorkspace):
             self._configuration().cluster_to_destroy(name)
             stack.init()
             zeroed.result()
-            remains.remove_unknown(stack.ids)
+            remains.make_way(stack.ids)
             stack.destroy(refresh=False)
             remains.forget()
             stack.remove()
@@ -222,7 +222,7 @@ class Workspace(PlanningWorkspace):
                 remains.zero()
             stack.terraform.init()
             if plan.destroy:
-                remains.remove_unknown(stack.ids)
+                remains.make_way(stack.ids)
             else:
                 remains.remove_strays(plan.creates, stack.ids)
             stack.apply(plan)

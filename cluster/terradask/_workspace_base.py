@@ -286,8 +286,13 @@ class WorkspaceBase:
         # Also those of which the bucket, or what was in it, is gone.
         names = known | strays.clusters(self.aws, workspace=self.settings.workspace.name)
         isolated = self._isolated()
-        if isolated is not None or self._own_templates():
-            names |= clusters_with_resources(self.aws, workspace=self.settings.workspace.name, isolated=isolated, known=names)
+        names |= clusters_with_resources(
+            self.aws,
+            workspace=self.settings.workspace.name,
+            isolated=isolated,
+            own_templates=isolated is not None or self._own_templates(),
+            known=names,
+        )
         if names:
             raise BaselineInUse(sorted(names))
 

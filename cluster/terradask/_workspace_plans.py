@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from terradask._account.launch_check import LaunchCheck
+from terradask._progress import Message
 from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from terradask._plans.saved import Plan
     from terradask._plans.several import Plans
     from terradask._plans.summary import PlanSummary
+    from terradask._stacks.answers import ClusterAnswers
     from terradask._stacks.explanation import HardwareExplanation
 
 from terradask._workspace_base import WorkspaceBase
@@ -143,17 +146,52 @@ class PlanningWorkspace(WorkspaceBase):
             If AWS doesn't offer what the settings name.
         NoMatchingType
             If no instance type is as they ask for; with the nearest asks that find something.
+        QuotaExceeded
+            If AWS lets the account run fewer vCPUs than the cluster starts with, whatever else runs.
         """
+        return self._plan_cluster(name, cluster_overrides, LaunchCheck.before_plan, destroy=destroy, refresh=refresh, out=out)
+
+    def plan_launch(self, name: str) -> Plan:
+        """Plan one cluster that is to be started as soon as it is applied. Nothing in AWS changes.
+
+        Parameters
+        ----------
+        name
+            The cluster's name.
+
+        Raises
+        ------
+        QuotaExceeded
+            If AWS lets the account run fewer vCPUs than the cluster starts with, beside what runs now.
+        TerradaskError
+            As `plan_cluster` does.
+        """
+        return self._plan_cluster(name, {}, LaunchCheck.before_launch)
+
+    def _plan_cluster(
+        self,
+        name: str,
+        cluster_overrides: Mapping[str, Any],
+        check_quotas: Callable[[LaunchCheck, Callable[[str], None]], None],
+        *,
+        destroy: bool = False,
+        refresh: bool = False,
+        out: str | os.PathLike[str] | None = None,
+    ) -> Plan:
         from terradask_stacks.settings import validate_cluster_name
 
         validate_cluster_name(name)
         configuration = self._configuration(cluster_overrides)
+        checks: list[LaunchCheck] = []
         with self._at_work(name) as stack:
             if destroy:
                 configuration.cluster_to_destroy(name)
             else:
-                configuration.cluster(name, refresh=refresh)
+                configuration.cluster(name, refresh=refresh, on_answers=lambda answers: checks.append(self._check_launch(name, answers)))
             stack.init()
+            for check in checks:
+                # Asked while the stack was written, which takes longer.
+                check_quotas(check, lambda text: self._progress(Message(text)))
             try:
                 return stack.plan(self._plan_place(), destroy=destroy, out=out)
             except BaseException:
@@ -264,6 +302,12 @@ class PlanningWorkspace(WorkspaceBase):
                 stack.init()
                 found[name] = stack.drift()
         return found
+
+    def _check_launch(self, name: str, answers: ClusterAnswers) -> LaunchCheck:
+        from terradask._runtime.launch import planned_launch
+
+        launch = planned_launch(name, answers.settings.cluster, answers.lock)
+        return LaunchCheck(self.aws, launch, workspace=self.settings.workspace.name)
 
     def _check_opened(self, plan: Plan) -> None:
         """Refuse a saved plan unless everything is as it was when it was made."""

@@ -51,6 +51,8 @@ class InstanceGroup(Construct):
         ``on-demand`` or ``spot``: a group never mixes them, and AWS moves nothing between them.
     tags
         Tags of the group and of its instances.
+    placement_group
+        Name of the placement group in which it launches. None: in none.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class InstanceGroup(Construct):
         instance_types: Sequence[str],
         tags: Mapping[str, str],
         market: str = "on-demand",
+        placement_group: str | None = None,
     ) -> None:
         super().__init__(scope, f"group-{group}")
         self.name = name
@@ -78,6 +81,7 @@ class InstanceGroup(Construct):
             min_size=0,
             max_size=max_size,
             vpc_zone_identifier=list(subnet_ids),
+            placement_group=placement_group,
             mixed_instances_policy={
                 "instances_distribution": _DISTRIBUTION[market],
                 "launch_template": {

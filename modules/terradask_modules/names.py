@@ -60,6 +60,11 @@ def group_name(workspace: str, cluster: str, group: str) -> str:
     return resource_name(workspace, cluster, group)
 
 
+def placement_group_name(workspace: str, cluster: str) -> str:
+    """Return the name of a cluster's placement group. The dot keeps it apart from those of workspaces whose names begin alike."""
+    return resource_name(f"{workspace}.{cluster}")
+
+
 def market_group(group: str, market: str) -> str:
     """Return the cluster's own name of the Auto Scaling group that has a group's hosts of one market, ``on-demand`` or ``spot``."""
     return f"{group}-spot" if market == "spot" else group

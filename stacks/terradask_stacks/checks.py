@@ -91,13 +91,12 @@ def check_own_templates(workspace: WorkspaceSettings, network: NetworkSettings, 
             problem="this takes a launch template of the cluster's own, which the network lets no cluster have",
             given=value,
             allowed=f"network.{name}_gib, for all clusters; or network.cluster_launch_templates = true"
-            if name.endswith("_size")
+            if name in ("worker_disk_size", "scheduler_disk_size")
             else "network.cluster_launch_templates = true",
             advice="set network.cluster_launch_templates = true and run: terradask apply network; then print and attach the policies of "
             "`terradask iam` again",
         )
-        for disks in cluster.own_disk_settings.values()
-        for name, value in disks.items()
+        for name, value in cluster.own_disk_settings.items()
     ]
     if findings:
         raise SettingsError(findings)

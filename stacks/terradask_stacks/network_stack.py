@@ -282,7 +282,7 @@ class NetworkStack(TerraformStack):
             vpc_id=self._vpc.vpc_id,
             vpc_cidr=self._vpc.cidr,
             zones=self._vpc.zones,
-            templates=self._templates.by_role,
+            templates=self._templates.by_name,
             security_groups=self._security_groups,
             roles=self._roles,
             wheel_key=self._wheel.key,

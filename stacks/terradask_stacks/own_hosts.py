@@ -13,6 +13,7 @@ from terradask_modules.ingress import Ingress
 from terradask_modules.launch_templates import HostTemplate, Templates
 from terradask_modules.names import ROLES
 from terradask_modules.policies import PolicyScope
+from terradask_stacks.settings.disks import Disk
 
 #: Where Terraform finds the text of ``workspace.json``.
 BASELINE_BODY = "data.aws_s3_object.baseline.body"
@@ -61,7 +62,7 @@ class OwnTemplates:
     baseline
         What the network tells.
     disks
-        Role -> what the cluster sets of its disks, by setting.
+        Role, or group of workers -> its volume, where that isn't the network's.
     tags
         Tags of every resource, and of what is launched.
     ingress
@@ -71,12 +72,12 @@ class OwnTemplates:
     where: PolicyScope
     architecture: str
     baseline: Baseline
-    disks: Mapping[str, Mapping[str, int]]
+    disks: Mapping[str, Disk]
     tags: Mapping[str, str]
     ingress: Sequence[Ingress] | None = None
 
     def isolated(self, scope: Construct) -> Mapping[str, Any]:
-        """Make roles, security groups and launch templates; return role -> template.
+        """Make roles, security groups and launch templates; return role, or group of workers with disks of its own -> template.
 
         Whatever concerns the outside, such as who reaches schedulers, stays the network's: changing it changes no cluster, except those
         that say themselves who reaches theirs.
@@ -105,10 +106,11 @@ class OwnTemplates:
         groups = {
             role: [firewall.ids[role], *(baseline.text("isolated", "security_groups", group) for group in outside[role])] for role in ROLES
         }
-        return self._templates(scope, [self._host(role, groups[role], profile_arn=roles[role].profile_arn) for role in ROLES])
+        own = [(role, None) for role in ROLES] + [("worker", group) for group in self._groups]
+        return self._templates(scope, [self._host(role, group, groups[role], profile_arn=roles[role].profile_arn) for role, group in own])
 
     def shared(self, scope: Construct) -> Mapping[str, Any]:
-        """Make launch templates alone, for the roles whose disks are the cluster's own; return role -> template.
+        """Make launch templates alone, for the roles and groups of workers whose disks are the cluster's own; return them by these.
 
         Parameters
         ----------
@@ -117,21 +119,29 @@ class OwnTemplates:
         """
         baseline = self.baseline
         hosts = [
-            self._host(role, [baseline.text("security_groups", role)], profile_name=baseline.text("instance_profiles", role))
-            for role in self.disks
+            self._host(role, group, [baseline.text("security_groups", role)], profile_name=baseline.text("instance_profiles", role))
+            for role, group in [
+                *((role, None) for role in ROLES if role in self.disks),
+                *(("worker", group) for group in self._groups),
+            ]
         ]
         return self._templates(scope, hosts) if hosts else {}
 
-    def _host(self, role: str, groups: Sequence[str], **profile: str) -> HostTemplate:
-        baseline, disks = self.baseline, self.disks.get(role, {})
+    @property
+    def _groups(self) -> list[str]:
+        return [name for name in self.disks if name not in ROLES]
+
+    def _host(self, role: str, group: str | None, security_groups: Sequence[str], **profile: str) -> HostTemplate:
+        baseline, disk = self.baseline, self.disks.get(group or role, Disk())
         return HostTemplate(
             role=role,
+            group=group,
             architecture=self.architecture,
             image_id=baseline.text("launch", "image_ids", self.architecture),
             instance_type=baseline.text("launch", "instance_type"),
-            disk_size_gib=disks.get(f"{role}_disk_size") or baseline.number("launch", "disk_size_gib", role),
-            disk_throughput_mibps=disks.get(f"{role}_disk_throughput"),
-            security_group_ids=groups,
+            disk_size_gib=disk.size_gib or baseline.number("launch", "disk_size_gib", role),
+            disk_throughput_mibps=disk.throughput_mibps,
+            security_group_ids=security_groups,
             public_address=baseline.text("launch", "public_address", role),
             kms_key_arn=baseline.optional("kms_key_arn"),
             **profile,
@@ -146,4 +156,4 @@ class OwnTemplates:
             user_data_base64=self.baseline.text("launch", "user_data_base64"),
             tags=self.tags,
         )
-        return {role: by_architecture[self.architecture] for role, by_architecture in templates.by_role.items()}
+        return {name: by_architecture[self.architecture] for name, by_architecture in templates.by_name.items()}

@@ -39,6 +39,7 @@ EXAMPLES: list[TerradaskError] = [
     errors.AccessDenied("ec2:RunInstances", "no"),
     errors.ServiceRoleMissing("AWSServiceRoleForAutoScaling", command="aws iam …", denied="iam:CreateServiceLinkedRole"),
     errors.QuotaTooSmall(["a"]),
+    errors.QuotaExceeded("a", cluster="etl", largest={"workers": 3}, quotas=[{"code": "L-1216C47A", "limit": 64}]),
     errors.RegionUnknown("a"),
     errors.EndpointUnreachable("a"),
     errors.BucketTaken("a"),

@@ -104,7 +104,7 @@ def test_a_cluster_that_somebody_else_is_making_is_not_ours_to_destroy(error, or
         raise error("refused")
 
     settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
-    workspace = SimpleNamespace(settings=settings, plan_cluster=lambda name: None, apply=apply)
+    workspace = SimpleNamespace(settings=settings, plan_launch=lambda name: None, apply=apply)
     nothing = SimpleNamespace(name="etl", exists=False, objects=SimpleNamespace(names=lambda under: []))
     provisioner = Provisioner(Request("etl"), silent)
     with pytest.raises(error):
@@ -140,7 +140,7 @@ def test_a_cluster_that_somebody_else_has_made_meanwhile_is_used(looks, monkeypa
 
     monkeypatch.setattr(race, "_POLL_SECONDS", 0.001)
     settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
-    workspace = SimpleNamespace(settings=settings, plan_cluster=lambda name: "plan", apply=apply)
+    workspace = SimpleNamespace(settings=settings, plan_launch=lambda name: "plan", apply=apply)
     provisioner = Provisioner(Request("etl"), silent)
     assert provisioner._deploy(workspace, DeployedMeanwhile(looks=looks), wait_seconds=10) is False
     assert provisioner._origin == "attached"

@@ -55,8 +55,8 @@ class Cluster(ProvisionedCluster):
     worker_groups
         Groups of workers with machines of their own, by name: ``{"gpu": {"gpu": 1, "n_workers": 2, "resources": {"GPU": 1}}}``. Keys of
         each are ``cpu``, ``memory``, ``gpu``, ``gpu_type``, ``vm_types``, ``n_workers`` (0 by default), ``max_workers`` (20),
-        ``spot_policy`` (the cluster's) and ``resources`` (Dask's, by which tasks find them). `n_workers`, `max_workers` and what asks
-        for workers' machines here are about the other workers.
+        ``spot_policy``, ``disk_size`` and ``disk_throughput`` (the cluster's) and ``resources`` (Dask's, by which tasks find them).
+        `n_workers`, `max_workers` and what asks for workers' machines here are about the other workers.
     worker_vm_types, scheduler_vm_types
         Instance types, in order of preference. By default ``m6i.xlarge`` (4 vCPUs, 16 GiB) and its siblings, unless something is asked:
     worker_cpu, scheduler_cpu
@@ -122,6 +122,9 @@ class Cluster(ProvisionedCluster):
     allow_cross_zone
         Whether workers may be in all of the workspace's zones. By default scheduler and workers are in one zone, between whose machines
         AWS charges for no traffic.
+    placement_group
+        Whether all hosts are placed close to each other in a cluster placement group of the cluster's own, for a faster network between
+        them. By default they aren't.
     spot_policy, compute_purchase_option
         Market of the workers, under either name: ``"on-demand"`` (the default), ``"spot"``, or ``"spot_with_fallback"``: on demand as far
         as there is no spot capacity. The scheduler is always on demand.
@@ -162,6 +165,8 @@ class Cluster(ProvisionedCluster):
         For a region that AWS's SDK doesn't know, and for a zone in which the network has no subnets.
     NoMatchingType
         When no instance type is as asked for; with the nearest asks that find something.
+    QuotaExceeded
+        When AWS lets the account run fewer vCPUs than the cluster starts with, beside what runs; before anything is made.
     TerraformError
         When Terraform fails; what had been made is destroyed again.
     HostFailed
@@ -176,7 +181,8 @@ class Cluster(ProvisionedCluster):
     Notes
     -----
     Resources created: an Auto Scaling group for the scheduler and one for each market of each group of workers, their instances, volumes
-    and network interfaces, a secret, and objects in the workspace bucket. All carry the tags ``terradask:workspace`` and
+    and network interfaces, a secret, a placement group where one is asked for, and objects in the workspace bucket. All carry the tags
+    ``terradask:workspace`` and
     ``terradask:cluster``.
 
     Permissions needed: those of `Deployment`, and ``autoscaling:CreateAutoScalingGroup``, ``DeleteAutoScalingGroup``,
@@ -255,6 +261,7 @@ class Cluster(ProvisionedCluster):
         arm: bool | None = None,
         zone_name: str | None = None,
         allow_cross_zone: bool | None = None,
+        placement_group: bool | None = None,
         max_workers: int | None = None,
         settings: str | Path | None = None,
         progress: Progress | None = None,

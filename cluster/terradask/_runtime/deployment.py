@@ -15,18 +15,20 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from terradask._account.launch_check import LaunchCheck
 from terradask._runtime.attachment import Attachment, attach, read_reports, read_scheduler
 from terradask._runtime.dask_config import portable_config
 from terradask._runtime.delivery import check_scheduler_launches
 from terradask._runtime.documents import Descriptor, HostReport, Run
 from terradask._runtime.ended import over
 from terradask._runtime.groups import DEAD_MAN_MINUTES, Groups
+from terradask._runtime.launch import deployed_launch
 from terradask._runtime.life import Life
 from terradask._runtime.numbers_of_workers import check_workers, numbers_at_start
 from terradask._runtime.objects import CLOSING, DESCRIPTOR, RUN, SOFTWARE, ClusterObjects, write_secret
 from terradask._runtime.software import SoftwareLock, lock_software
 from terradask._runtime.status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
-from terradask.errors import ClusterNotFound, ClusterStopped
+from terradask.errors import ClusterNotFound, ClusterStopped, QuotaExceeded
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 if TYPE_CHECKING:
@@ -88,6 +90,11 @@ class Deployment:
         return f"Deployment({self.name!r}, bucket={self.bucket!r})"
 
     @property
+    def aws(self) -> Aws:
+        """Session for the account and region."""
+        return self._aws
+
+    @property
     def exists(self) -> bool:
         """Whether Terraform has deployed the cluster, up to its last resource."""
         try:
@@ -147,6 +154,8 @@ class Deployment:
         send_dask_config: bool | None = None,
         group_workers: Mapping[str, int] | None = None,
         life: Life | None = None,
+        check_quotas: bool = True,
+        tell: Callable[[str], None] | None = None,
     ) -> Run:
         """Start the cluster: make keys, describe the run, raise the groups.
 
@@ -167,6 +176,10 @@ class Deployment:
             Group of workers that has a name -> workers to start it with; as the settings say for those that are left out.
         life
             When the run ends by itself; as the settings say for a cluster that goes on without its starter, where left out.
+        check_quotas
+            Whether AWS's quotas of vCPUs are looked at first. By default they are.
+        tell
+            Gets what people should know of quotas that is no reason to refuse. By default nobody does.
 
         Returns
         -------
@@ -179,10 +192,14 @@ class Deployment:
             When the cluster isn't deployed.
         InvalidInput
             When more workers are asked for than ``max_workers`` allows, or a package isn't installed here.
+        QuotaExceeded
+            When AWS lets the account run fewer vCPUs than that takes, beside what runs.
         """
         descriptor = self.descriptor
         settings = descriptor.settings
         numbers = numbers_at_start(descriptor, n_workers, group_workers or {})
+        launch = deployed_launch(descriptor, numbers)
+        check = LaunchCheck(self._aws, launch, workspace=descriptor.workspace) if check_quotas else None
         lock = lock_software(_first(software, settings["software"]))
         run = Run(
             run_id=_run_id(),
@@ -196,6 +213,15 @@ class Deployment:
             dask_config=portable_config() if _first(send_dask_config, settings["send_dask_config"]) else {},
             life=life or Life.of_settings(settings),
         )
+        try:
+            if check is not None:
+                check.before_launch(tell or _nobody)
+        except QuotaExceeded:
+            # What runs already may have taken the room.
+            current = self.current_run()
+            if current is None:
+                raise
+            return current
         while not self._claim(run):
             current = self.run()
             if current is not None:
@@ -421,6 +447,10 @@ class Deployment:
 
 def _first(*values: Any) -> Any:
     return next((v for v in values if v is not None), None)
+
+
+def _nobody(_text: str) -> None:
+    return
 
 
 def _now() -> str:

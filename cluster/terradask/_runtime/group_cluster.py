@@ -12,6 +12,7 @@ from terradask._runtime.awaited_cluster import AwaitedCluster
 from terradask._runtime.host_workers import counting_hosts, host_of, hosts_to_close
 from terradask._runtime.mirrored_cluster import WorkerGroupState
 from terradask._runtime.options import unsupported
+from terradask._runtime.scale_quotas import ScaleQuotas
 from terradask._runtime.sizes import HostSize
 from terradask.errors import ArgumentCombination, InvalidInput
 from terradask_modules.names import WORKER_GROUP
@@ -27,11 +28,13 @@ class GroupCluster(AwaitedCluster):
     What Dask knows of scaling is one number: that of the group ``workers``, which every cluster has. Others are scaled by their names.
     """
 
+    _quotas: ScaleQuotas | None = None
+
     def scale(self, n: int | Mapping[str, int] = 0, memory: Any = None, cores: Any = None, *, group: str | None = None) -> Any:
         """Scale the cluster to `n` workers, or groups of workers each to its number.
 
-        Growing is handed to AWS and not waited for; see `wait_for_workers`. Shrinking moves what the leaving workers hold to those that
-        stay, first.
+        Growing is handed to AWS and not waited for; see `wait_for_workers`. A number for which AWS's quotas of vCPUs have no room is warned
+        of in the log, and AWS launches what there is room for. Shrinking moves what the leaving workers hold to those that stay, first.
 
         Parameters
         ----------
@@ -61,6 +64,7 @@ class GroupCluster(AwaitedCluster):
             self._deployment.check_workers(number, name)
         self._targets.update(numbers)
         if self._workers is not None:
+            self._look_at_quotas(numbers)
             for name, number in numbers.items():
                 self._workers.sets[name].roster.grow_to(number)
             self._show_plan()
@@ -213,6 +217,18 @@ class GroupCluster(AwaitedCluster):
     def _host_size(self, group: str) -> HostSize:
         groups = self.worker_groups
         return HostSize.smallest(list(self.scheduler_info["workers"].values()), groups[group].observed if group in groups else ())
+
+    def _look_at_quotas(self, numbers: Mapping[str, int]) -> None:
+        """Warn, in the background, of numbers that AWS's quotas have no room for; what they are is asked once in a run."""
+        deployment = self._deployment
+        if self._quotas is None:
+            self._quotas = ScaleQuotas(
+                deployment.aws,
+                deployment.descriptor,
+                lambda text: logger.warning("cluster %s: %s", deployment.name, text),
+                at_first={name: len(group.plan) for name, group in self.worker_groups.items()},
+            )
+        self._quotas.consider(numbers)
 
     @property
     def _unnamed(self) -> WorkerGroupState:

@@ -32,6 +32,7 @@ STRUCTURE = {
     "zone_name": "zone_name",
     "use_best_zone": "use_best_zone",
     "allow_cross_zone": "allow_cross_zone",
+    "placement_group": "placement_group",
     "scheduler_port": "scheduler_port",
     "scheduler_class": "scheduler_class",
     "scheduler_options": "scheduler_options",

@@ -194,7 +194,7 @@ class Provisioner:
         lock_software(cluster.software)
         self._check_ingress(workspace, cluster.ingress)
         try:
-            plan = workspace.plan_cluster(self._request.name)
+            plan = workspace.plan_launch(self._request.name)
             self._check_cancelled()
             if not deployment.exists:
                 # From here on something may exist, however far Terraform comes.
@@ -229,6 +229,9 @@ class Provisioner:
                     if "n_workers" in group
                 },
                 life=self._life(settings, workspace),
+                # Of a cluster that was made here they were looked at before that.
+                check_quotas=self._origin != "created",
+                tell=lambda text: self._progress(Message(text)),
             )
         if self._origin == "started" and run.run_id != deployment.started_run_id:
             # Somebody else was faster: the run is theirs, and not ours to stop.

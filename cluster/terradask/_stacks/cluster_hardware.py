@@ -15,6 +15,7 @@ from terradask._stacks.zone_lookup import look_at_zones
 from terradask.errors import NoMatchingType, UnknownInstanceType
 from terradask.hardware.choice import Choice, choose, choose_scheduler
 from terradask.hardware.default import choose_default
+from terradask.hardware.placement import placeable
 from terradask.hardware.zone_evidence import ZoneEvidence
 from terradask.hardware.zones import rank_zones, why_best
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
@@ -119,6 +120,8 @@ def find_hardware(
 
     Raises
     ------
+    ArgumentCombination
+        If a named type can't be in the placement group that is asked for.
     NoMatchingType
         If nothing is as asked for, with the nearest that is.
     UnknownInstanceType
@@ -137,10 +140,17 @@ def find_hardware(
     if not with_catalog and all(ask.is_by_name for ask in asks.values()):
         catalog = _catalog_of_names(asks, zones, aws, where)
         if catalog is not None:
+            catalog = placeable(catalog, asks) if cluster.placement_group else catalog
             return _Chooser(asks, catalog, {}, markets, where, look).best(zones)
     progress(Message("looking at the region's instance types and prices, which are kept for a day and a week"))
     catalog, prices = _catalog_and_prices(aws)
-    return _Chooser(asks, catalog, prices, markets, where, look).best(zones)
+    if not cluster.placement_group:
+        return _Chooser(asks, catalog, prices, markets, where, look).best(zones)
+    try:
+        return _Chooser(asks, placeable(catalog, asks), prices, markets, where, look).best(zones)
+    except NoMatchingType as error:
+        given = f"placement_group=True, which takes no burstable types; {error.given}"
+        raise NoMatchingType(error.problem, given=given, allowed=error.allowed, alternatives=error.alternatives) from error
 
 
 def _catalog_of_names(asks: Asks, zones: Sequence[str], aws: Aws, where: _Where) -> Catalog | None:

@@ -174,4 +174,5 @@ def asked_of(cluster: ClusterSettings) -> dict[str, dict[str, Any]]:
     for group in worker_groups_of(cluster):
         if group.spot_policy != "on-demand":
             asked[group.name]["spot_policy"] = group.spot_policy
-    return asked
+    # Nor can every type be in a placement group.
+    return {group: {**said, "placement_group": True} for group, said in asked.items()} if cluster.placement_group else asked

@@ -145,7 +145,7 @@ def start(name: str, workers: int | None, no_wait: bool, as_json: bool) -> None:
 
     deployment = Workspace.load().deployment(name)
     with interruption(f"terradask stop {name} ends what was started"):
-        run = deployment.start(n_workers=workers)
+        run = deployment.start(n_workers=workers, tell=say)
         say(f"{name}: started as {run.run_id} with {run.n_workers} workers")
         document: dict[str, Any] = {"name": name, "run_id": run.run_id, "n_workers": run.n_workers}
         if not no_wait:

@@ -23,6 +23,7 @@
     │   ├── AccessDenied                     names the action
     │   ├── ServiceRoleMissing               a service-linked role that the caller may not make
     │   ├── QuotaTooSmall                8   for what the settings can reach
+    │   ├── QuotaExceeded                8   by what a cluster starts with
     │   ├── RegionUnknown
     │   ├── EndpointUnreachable
     │   ├── BucketTaken                      a bucket's name belongs to somebody else
@@ -70,6 +71,7 @@ from terradask.errors._aws import (
     ExpiredCredentials,
     InvalidCredentials,
     NoCredentials,
+    QuotaExceeded,
     QuotaTooSmall,
     RegionUnknown,
     ServiceRoleMissing,
@@ -164,6 +166,7 @@ __all__ = [
     "PolicyViolation",
     "ProviderChecksumMismatch",
     "ProviderUnavailable",
+    "QuotaExceeded",
     "QuotaTooSmall",
     "RegionUnknown",
     "RegistryUnreachable",

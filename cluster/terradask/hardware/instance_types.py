@@ -113,6 +113,8 @@ class InstanceType:
         Can be had on spot.
     on_demand
         Can be had on demand.
+    cluster_placement
+        Can be in a cluster placement group.
     """
 
     name: str
@@ -127,6 +129,7 @@ class InstanceType:
     current_generation: bool = True
     spot: bool = True
     on_demand: bool = True
+    cluster_placement: bool = True
 
     @property
     def family(self) -> str:
@@ -216,6 +219,7 @@ def read_type(described: Mapping[str, Any]) -> InstanceType | None:
         current_generation=described.get("CurrentGeneration", False),
         spot="spot" in usage,
         on_demand="on-demand" in usage,
+        cluster_placement="cluster" in described.get("PlacementGroupInfo", {}).get("SupportedStrategies", ()),
     )
 
 

@@ -24,7 +24,8 @@ from terradask_modules.caller_policies._clusters import change_clusters, lock_st
 from terradask_modules.caller_policies._documents import documents
 from terradask_modules.caller_policies._network_changes import change_network
 from terradask_modules.caller_policies._network_reading import read_network, see_prices, see_service_roles, see_zones
-from terradask_modules.caller_policies._quotas import see_quotas
+from terradask_modules.caller_policies._placement import see_placement_groups
+from terradask_modules.caller_policies._quotas import see_quotas, see_vcpu_quotas
 from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope, Statement
 from terradask_modules.caller_policies._state import keep_network_state, read_network_state
 from terradask_modules.caller_policies._trust import GitHubActions, parse_trust
@@ -63,6 +64,8 @@ def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
             *change_network(scope),
             *use_key(scope),
             *keep_network_state(scope),
+            # Clusters stand in the way of the network's end: also what is left of them.
+            see_placement_groups(scope),
             *see_quotas(scope, request=True),
         ]
     if caller == "ongoing":
@@ -81,6 +84,7 @@ def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
             *see_clusters(scope),
             lock_states(scope),
             *use_key(scope),
+            *see_vcpu_quotas(scope),
         ]
     return [
         *see_clusters(scope),
@@ -89,4 +93,5 @@ def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
         *use_key(scope),
         see_zones(scope),
         see_service_roles(scope),
+        *see_vcpu_quotas(scope),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from terradask_modules.caller_policies._network_reading import see_prices
 from terradask_modules.caller_policies._own_things import change_own_things, see_own_things
+from terradask_modules.caller_policies._placement import keep_placement_groups
 from terradask_modules.caller_policies._scope import CallerScope, Statement, allow, both
 from terradask_modules.caller_policies._state import record_unlocks
 
@@ -24,6 +25,7 @@ def see_clusters(scope: CallerScope) -> list[Statement]:
                 "ec2:DescribeInstanceTypeOfferings",
                 "ec2:DescribeInstanceTypes",
                 "ec2:DescribeLaunchTemplateVersions",
+                "ec2:DescribePlacementGroups",
                 "ec2:DescribeSpotPriceHistory",
             ],
             "*",
@@ -92,6 +94,7 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             ["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObject", "s3:PutObjectTagging"],
             f"{scope.bucket}/clusters/*",
         ),
+        *keep_placement_groups(scope),
         *change_own_things(scope),
     ]
 

@@ -19,7 +19,7 @@ from terradask_stacks.rules import (
 )
 from terradask_stacks.settings.base import Port, Tags
 from terradask_stacks.settings.capacity import CapacitySettings
-from terradask_stacks.settings.disks import DiskSettings
+from terradask_stacks.settings.disks import Disk, DiskSettings
 from terradask_stacks.settings.hardware import HardwareSettings
 from terradask_stacks.settings.ingress import Ingress
 from terradask_stacks.settings.life import LifeSettings
@@ -82,6 +82,11 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
         description="Who may reach the scheduler from outside instead of those of network.ingress, where workspace.isolation is 'cluster'; "
         "else clusters share their security groups: then this has to lie within network.ingress. Unset: as network.ingress says.",
     )
+    placement_group: bool = Field(
+        default=False,
+        description="All hosts in a cluster placement group of the cluster's own: close to each other in their one zone, for a faster "
+        "network between them, and harder for AWS to find. Types that can't be placed so are left out.",
+    )
     scheduler_port: Port = Field(default=8786, description="Port of the Dask scheduler.")
     dashboard_port: Port = Field(default=8787, description="Port of the dashboard, behind mutual TLS.")
     worker_class: Annotated[str, AfterValidator(check_dotted)] = Field(
@@ -134,6 +139,22 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
         """Most workers' hosts that the cluster may have, of all groups together."""
         return self.max_workers + sum(group.max_workers for group in self.worker_groups.values())
 
+    @property
+    def own_disk_settings(self) -> dict[str, int]:
+        """What is set of disks, by setting, those of groups of workers included."""
+        groups = {
+            f"worker_groups.{name}.{setting}": value
+            for name, group in sorted(self.worker_groups.items())
+            for setting, value in group.own_disk_settings.items()
+        }
+        return {**super().own_disk_settings, **groups}
+
+    @property
+    def own_disks(self) -> dict[str, Disk]:
+        """Role, or name of a group of workers with disks of its own -> its volume; those of which nothing is set are left out."""
+        groups = {name: group.disk(self.worker_disk) for name, group in sorted(self.worker_groups.items()) if group.own_disk_settings}
+        return {**super().own_disks, **groups}
+
     def hardware_asks(self) -> dict[str, HardwareAsk]:
         """Return what is asked of the machines of each group, those with names included."""
         return {**super().hardware_asks(), **{name: group.hardware_ask(name) for name, group in sorted(self.worker_groups.items())}}
@@ -151,6 +172,12 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
                 f"cluster.workers_per_host is {self.workers_per_host}, but cluster.worker_class is {self.worker_class}",
                 allowed="distributed.Nanny, which gives each worker a process of its own",
                 advice="leave worker_class out, or use threads: workers without a nanny would share one process",
+            )
+        if self.placement_group and self.allow_cross_zone:
+            raise refuse(
+                "cluster.placement_group and cluster.allow_cross_zone are both true",
+                allowed="one of them: a cluster placement group lies in one zone",
+                advice="leave allow_cross_zone out for hosts close to each other, placement_group for more that can be had",
             )
         if self.scheduler_port == self.dashboard_port:
             raise refuse(
