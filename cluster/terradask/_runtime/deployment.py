@@ -173,7 +173,7 @@ class Deployment:
         descriptor = self.descriptor
         settings = descriptor.settings
         numbers = numbers_at_start(descriptor, n_workers, group_workers or {})
-        lock = lock_software(_first(software, settings["software"]))
+        lock = lock_software(_first(software, settings["software"]), architecture=descriptor.architecture)
         run = Run(
             run_id=_run_id(),
             started_at=_now(),

@@ -136,6 +136,9 @@ class Provisioner:
             # A descriptor of another version may lack settings: then they had their defaults.
             defaults = ClusterSettings().model_dump(mode="json")
             deployed = {**defaults, **deployment.descriptor.settings}
+            if deployed["arm"] is None:
+                # Said by the names of types, or by nobody.
+                deployed["arm"] = deployment.descriptor.architecture == "arm64"
             check_same_structure(request.name, *(structure_given(each, request.structure) for each in (asked, deployed)))
         elif request.attach_only:
             raise ClusterNotFound(
@@ -164,7 +167,8 @@ class Provisioner:
 
     def _deploy(self, workspace: Workspace) -> None:
         # What start would refuse is refused before anything is made.
-        lock_software(workspace.settings.cluster_named(self._request.name).software)
+        cluster = workspace.settings.cluster_named(self._request.name)
+        lock_software(cluster.software, architecture="arm64" if cluster.expects_arm else "x86_64")
         self._check_ingress(workspace)
         plan = workspace.plan_cluster(self._request.name)
         self._check_cancelled()

@@ -12,7 +12,7 @@ from terradask._progress import Progress, silent
 from terradask._stacks.cluster_hardware import find_hardware
 from terradask._stacks.explanation import HardwareExplanation
 from terradask._stacks.resolve_cluster import Place, asked_of, resolve_cluster, still_holds, types_in, zones_for
-from terradask._stacks.resolve_network import ARCHITECTURE, resolve_network
+from terradask._stacks.resolve_network import resolve_network
 from terradask_stacks.checks import check_own_templates, check_reachable
 from terradask_stacks.errors import Finding, SettingsError
 from terradask_stacks.loading import LoadedSettings
@@ -126,8 +126,7 @@ def cluster_answers(
     check_own_templates(settings.workspace, network, settings.cluster)
     check_capacity(network, None, settings.cluster.most_hosts)
     earlier = _earlier(loaded, name, deployed)
-    place = Place(baseline.account, aws.partition, frozenset(baseline.zones))
-    return ClusterAnswers(settings, _resolved(loaded, aws, name, place, earlier, refresh=refresh, progress=progress))
+    return ClusterAnswers(settings, _resolved(loaded, aws, name, _place(baseline, aws), earlier, refresh=refresh, progress=progress))
 
 
 def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: NetworkLock, progress: Progress = silent) -> ClusterAnswers:
@@ -146,7 +145,7 @@ def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: Ne
     check_own_templates(settings.workspace, settings.network, settings.cluster)
     if settings.network.vpc_id is None:
         check_capacity(settings.network, network, settings.cluster.most_hosts)
-    place = Place(network.account, network.partition, frozenset(network.zones))
+    place = Place(network.account, network.partition, frozenset(network.zones), frozenset(network.image_ids))
     earlier = read_lock(loaded.lock_path).clusters.get(name)
     return ClusterAnswers(settings, _resolved(loaded, aws, name, place, earlier, refresh=False, progress=progress))
 
@@ -170,7 +169,6 @@ def answers_to_destroy(loaded: LoadedSettings, baseline: Baseline, aws: Aws, des
             account=baseline.account,
             partition=aws.partition,
             zone=min(baseline.zones),
-            architecture=ARCHITECTURE,
             scheduler_instance_types=cluster.scheduler_vm_types or list(DEFAULT_INSTANCE_TYPES),
             worker_instance_types=cluster.worker_vm_types or list(DEFAULT_INSTANCE_TYPES),
         )
@@ -182,7 +180,7 @@ def explained_hardware(
 ) -> HardwareExplanation:
     """Tell which machines a cluster gets, and why; the parameters are those of `cluster_answers`."""
     cluster = loaded.settings.cluster_named(name)
-    place = Place(baseline.account, aws.partition, frozenset(baseline.zones))
+    place = _place(baseline, aws)
     earlier = _earlier(loaded, name, deployed)
     lock = earlier if earlier is not None and still_holds(earlier, cluster, place) else None
     chosen = find_hardware(
@@ -194,6 +192,10 @@ def explained_hardware(
         with_catalog=True,
     )
     return HardwareExplanation(name, chosen, {} if lock is None else types_in(lock))
+
+
+def _place(baseline: Baseline, aws: Aws) -> Place:
+    return Place(baseline.account, aws.partition, frozenset(baseline.zones), baseline.architectures)
 
 
 def _earlier(loaded: LoadedSettings, name: str, deployed: Mapping[str, Any] | None) -> ClusterLock | None:

@@ -9,20 +9,21 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from terradask._progress import Message, Progress
-from terradask._stacks.named_catalog import named_catalog, not_for_x86
-from terradask._stacks.resolve_network import ARCHITECTURE
+from terradask._stacks.named_catalog import named_catalog
 from terradask.errors import NoMatchingType, UnknownInstanceType
+from terradask.hardware.architecture import with_one_architecture
 from terradask.hardware.choice import Choice, choose, choose_scheduler
 from terradask.hardware.default import choose_default
 from terradask.hardware.zones import rank_zones
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_stacks.groups import worker_groups_of
-from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
+from terradask_stacks.settings.hardware import DEFAULT_ARM_INSTANCE_TYPES, DEFAULT_INSTANCE_TYPES, default_types
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
     from terradask.cost.estimate import Market
     from terradask.hardware.instance_types import Catalog
+    from terradask_stacks.hardware.architecture import Architecture
     from terradask_stacks.hardware.ask import HardwareAsk
     from terradask_stacks.settings import ClusterSettings
 
@@ -43,6 +44,11 @@ class ClusterHardware:
 
     zone: str
     choices: Mapping[str, Choice]
+
+    @property
+    def architecture(self) -> Architecture:
+        """The processor architecture of all machines."""
+        return self.choices[SCHEDULER_GROUP].architecture
 
     def types(self) -> dict[str, list[str]]:
         """Return each group's types, in order."""
@@ -94,24 +100,28 @@ def find_hardware(
     NoMatchingType
         If nothing is as asked for, with the nearest that is.
     UnknownInstanceType
-        If a named type doesn't exist, isn't offered where it has to be, or isn't for x86-64.
+        If a named type doesn't exist, or isn't offered where it has to be.
+    ArgumentCombination
+        If named types don't go together, such as ARM's with x86-64's.
     """
     asks = cluster.hardware_asks()
     markets = {group.name: frozenset(group.markets) for group in worker_groups_of(cluster)}
     if not with_catalog and all(ask.is_by_name for ask in asks.values()):
         catalog = _catalog_of_names(asks, zones, aws)
         if catalog is not None:
-            return _Chooser(asks, catalog, {}, markets).best(zones, preferred)
+            return _Chooser(with_one_architecture(asks, catalog), catalog, {}, markets).best(zones, preferred)
     progress(Message("looking at the region's instance types and prices, which are kept for a day and a week"))
     catalog, prices = _catalog_and_prices(aws)
-    return _Chooser(asks, catalog, prices, markets).best(zones, preferred)
+    return _Chooser(with_one_architecture(asks, catalog), catalog, prices, markets).best(zones, preferred)
 
 
 def _catalog_of_names(asks: Asks, zones: Sequence[str], aws: Aws) -> Catalog | None:
     """Return what names alone decide; None where they don't: no zone has the default, or workers have GPUs and the scheduler is open."""
     named = {name for ask in asks.values() for name in ask.vm_types}
-    default = set(DEFAULT_INSTANCE_TYPES) if any(ask.is_silent for ask in asks.values()) else set()
-    catalog = named_catalog(aws, named, default, zones)
+    silent = any(ask.is_silent for ask in asks.values())
+    # Whether silent groups are for ARM is known when the named types are.
+    catalog = named_catalog(aws, named, {*DEFAULT_INSTANCE_TYPES, *DEFAULT_ARM_INSTANCE_TYPES} if silent else (), zones)
+    default = {name for ask in with_one_architecture(asks, catalog).values() if ask.is_silent for name in default_types(arm=ask.arm)}
     if _follows_workers(asks[SCHEDULER_GROUP]) and any(catalog.types[name].gpus for name in asks[WORKER_GROUP].vm_types):
         return None
     if default and not any(default & offered for offered in catalog.zones.values()):
@@ -164,14 +174,12 @@ class _Chooser:
             choices[SCHEDULER_GROUP] = self._choice(scheduler, zones, frozenset({"on-demand"}))
         else:
             choices[SCHEDULER_GROUP] = choose_scheduler(scheduler, workers, self.catalog, self.prices, zones=zones)
-        foreign = [choice for choice in choices.values() if choice.architecture != ARCHITECTURE]
-        if foreign:
-            raise not_for_x86(foreign[0].names)
         return choices
 
     def _choice(self, ask: HardwareAsk, zones: Sequence[str], markets: frozenset[Market]) -> Choice:
         catalog, prices = self.catalog, self.prices
-        default = choose_default(ask, DEFAULT_INSTANCE_TYPES, catalog, prices, zones=zones, markets=markets) if ask.is_silent else None
+        names = default_types(arm=ask.arm)
+        default = choose_default(ask, names, catalog, prices, zones=zones, markets=markets) if ask.is_silent else None
         return default or choose(ask, catalog, prices, zones=zones, markets=markets)
 
 

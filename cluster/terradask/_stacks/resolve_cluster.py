@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._progress import Message, Progress, silent
 from terradask._stacks.cluster_hardware import find_hardware
-from terradask._stacks.resolve_network import ARCHITECTURE
-from terradask.errors import UnknownZone
+from terradask.errors import ArchitectureMissing, UnknownZone
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_stacks.groups import worker_groups_of
 from terradask_stacks.lock import ClusterLock
@@ -36,11 +35,14 @@ class Place:
         ``aws``, ``aws-cn`` or ``aws-us-gov``.
     zones
         The zones with subnets.
+    architectures
+        The processor architectures with launch templates.
     """
 
     account: str
     partition: str
     zones: frozenset[str]
+    architectures: frozenset[str]
 
 
 def resolve_cluster(
@@ -74,7 +76,11 @@ def resolve_cluster(
     UnknownZone
         If the network has no such zone.
     UnknownInstanceType
-        If a type doesn't exist, isn't offered where it has to be, or isn't for x86-64.
+        If a type doesn't exist, or isn't offered where it has to be.
+    ArgumentCombination
+        If named types don't go together, such as ARM's with x86-64's.
+    ArchitectureMissing
+        If the network has no launch templates for what the types are for.
     NoMatchingType
         If no type is as asked for; with the nearest that there is.
 
@@ -89,6 +95,8 @@ def resolve_cluster(
     zones = zones_for(cluster, place)
     preferred = existing_lock.zone if existing_lock is not None and not refresh else None
     found = find_hardware(cluster, zones, aws, progress=progress, preferred=preferred)
+    if found.architecture not in place.architectures:
+        raise ArchitectureMissing(found.architecture, types=found.types()[SCHEDULER_GROUP], architectures=place.architectures)
     reasons = found.reasons()
     for group, ask in asks.items():
         if not (ask.vm_types or ask.is_silent):
@@ -98,7 +106,7 @@ def resolve_cluster(
         account=place.account,
         partition=place.partition,
         zone=found.zone,
-        architecture=ARCHITECTURE,
+        architecture=found.architecture,
         scheduler_instance_types=types[SCHEDULER_GROUP],
         worker_instance_types=types[WORKER_GROUP],
         group_instance_types={name: types[name] for name in sorted(cluster.worker_groups)},
@@ -133,7 +141,9 @@ def types_in(lock: ClusterLock) -> dict[str, list[str]]:
 def still_holds(lock: ClusterLock, cluster: ClusterSettings, place: Place) -> bool:
     """Tell whether earlier answers are to what the settings ask, and the network is still there."""
     asks = cluster.hardware_asks()
-    if lock.account != place.account or lock.zone not in place.zones or cluster.zone_name not in (None, lock.zone):
+    if lock.account != place.account or lock.architecture not in place.architectures:
+        return False
+    if lock.zone not in place.zones or cluster.zone_name not in (None, lock.zone):
         return False
     if lock.asked is not None:
         return lock.asked == asked_of(cluster)
