@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import boto3
 import pytest
 from distributed import get_worker
 
@@ -17,6 +18,12 @@ def numbers(cluster: Cluster) -> dict[str, int]:
     return {name: len(group.observed) for name, group in cluster.worker_groups.items()}
 
 
+def launched(cluster: str) -> set[tuple[str, str]]:
+    """Return the architectures and types of a cluster's instances."""
+    pages = boto3.client("ec2").describe_instances(Filters=[{"Name": "tag:terradask:cluster", "Values": [cluster]}])["Reservations"]
+    return {(one["Architecture"], one["InstanceType"]) for page in pages for one in page["Instances"]}
+
+
 def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(sim: Simulator, sim_environ: dict[str, str]) -> None:
     def where(_: int = 0) -> str:
         name: str = get_worker().name
@@ -24,7 +31,8 @@ def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(
 
     groups = {"gpu": {"n_workers": 1, "max_workers": 2, "resources": {"GPU": 1}}}
     with (
-        Cluster("mixed", n_workers=1, max_workers=2, worker_groups=groups, wait_for_workers=True) as cluster,
+        # On ARM, for all that the rest cares.
+        Cluster("mixed", n_workers=1, max_workers=2, worker_groups=groups, arm=True, wait_for_workers=True) as cluster,
         cluster.get_client() as client,
     ):
         (of_gpu,) = cluster.worker_groups["gpu"].observed
@@ -32,7 +40,8 @@ def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(
         assert "workers=2/2 (workers: 1/1, gpu: 1/1)" in repr(cluster)
         assert {client.submit(where, n, resources={"GPU": 1}, pure=False).result() for n in range(4)} == {of_gpu}
 
-        with Cluster("mixed", worker_groups={"gpu": {"max_workers": 2}}) as second:
+        assert launched("mixed") == {("arm64", "m7g.xlarge")}
+        with Cluster("mixed", worker_groups={"gpu": {"max_workers": 2}}, arm=True) as second:
             assert (second.origin, second.worker_groups["gpu"].requested) == ("attached", {of_gpu})
 
         cluster.scale(0)

@@ -29,7 +29,6 @@ ASKING = {
     "use_best_zone": False,
     "allow_ssh": True,
     "jupyter": True,
-    "arm": True,
     "credentials": "local",
 }
 
