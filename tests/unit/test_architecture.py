@@ -10,6 +10,7 @@ import pytest
 from terradask._account.aws import Aws
 from terradask._account.quota_needs import named_or_default
 from terradask._runtime.documents import Descriptor
+from terradask._runtime.provision import deployed_settings
 from terradask._stacks import cluster_hardware
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
 from terradask.errors import ArchitectureMissing, ArgumentCombination
@@ -134,7 +135,10 @@ def test_quotas_count_the_default_of_the_architecture() -> None:
 def test_the_descriptor_tells() -> None:
     document = {"workspace": "w", "cluster": "c", "region": "r", "bucket": "b", "zone": "z", "groups": {}, "secret_id": "s", "settings": {}}
     for lock, architecture in (({"architecture": "arm64"}, "arm64"), ({}, "x86_64")):
-        assert Descriptor.read({**document, "format": 1, "worker": {}, "lock": lock}).architecture == architecture
+        descriptor = Descriptor.read({**document, "format": 1, "worker": {}, "lock": lock})
+        assert descriptor.architecture == architecture
+        # Who asks for what the types' names have said gets the cluster as it is.
+        assert deployed_settings(descriptor)["arm"] is (architecture == "arm64")
 
 
 def test_names_say_what_ec2_says() -> None:

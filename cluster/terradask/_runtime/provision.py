@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from terradask._progress import Message, Progress, phase
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.deployment import Deployment
-from terradask._runtime.documents import HostReport
+from terradask._runtime.documents import Descriptor, HostReport
 from terradask._runtime.options import check_same_structure, structure_given
 from terradask._runtime.sigterm import terminated_in_order
 from terradask._runtime.software import lock_software
@@ -47,6 +47,18 @@ class Provisioned:
     attachment: Attachment
     origin: Origin
     settings: Mapping[str, Any]
+
+
+def deployed_settings(descriptor: Descriptor) -> dict[str, Any]:
+    """Return a deployed cluster's settings, complete, to compare with what is asked for."""
+    from terradask_stacks.settings import ClusterSettings
+
+    # A descriptor of another version may lack settings: then they had their defaults.
+    settings = {**ClusterSettings().model_dump(mode="json"), **descriptor.settings}
+    if settings["arm"] is None:
+        # Said by the types' names, or by nobody.
+        settings["arm"] = descriptor.architecture == "arm64"
+    return settings
 
 
 class Provisioner:
@@ -121,7 +133,6 @@ class Provisioner:
 
     def _run(self) -> Provisioned:
         from terradask._workspace import Workspace
-        from terradask_stacks.settings import ClusterSettings
 
         request = self._request
         workspace = Workspace.load(request.path, progress=self._progress, **self._overrides())
@@ -133,12 +144,7 @@ class Provisioner:
             deployment = self._deployment = Deployment(workspace.aws, workspace.bucket, request.name)
         asked = workspace.settings.cluster_named(request.name).model_dump(mode="json")
         if deployment.exists:
-            # A descriptor of another version may lack settings: then they had their defaults.
-            defaults = ClusterSettings().model_dump(mode="json")
-            deployed = {**defaults, **deployment.descriptor.settings}
-            if deployed["arm"] is None:
-                # Said by the names of types, or by nobody.
-                deployed["arm"] = deployment.descriptor.architecture == "arm64"
+            deployed = deployed_settings(deployment.descriptor)
             check_same_structure(request.name, *(structure_given(each, request.structure) for each in (asked, deployed)))
         elif request.attach_only:
             raise ClusterNotFound(
