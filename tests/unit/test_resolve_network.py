@@ -76,6 +76,9 @@ def test_a_locked_network_gets_arm_when_it_is_told_to_and_keeps_its_image(aws: A
     assert resolve_network(_settings(), aws, _network_lock(image_ids=found)).image_ids == found
     less = resolve_network(_settings(network={"architectures": ["arm64"]}), aws, _network_lock(image_ids=found)).image_ids
     assert less == {"arm64": found["arm64"]}
+    # What is there stays where nobody says otherwise.
+    image = {"image": found["x86_64"]}
+    assert resolve_network(_settings(network=image), aws, _network_lock(image_ids=found), refresh=True).image_ids.keys() == found.keys()
 
 
 def test_wanted_zones_are_taken_and_wrong_ones_refused(aws: Aws):

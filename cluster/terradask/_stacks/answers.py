@@ -169,6 +169,7 @@ def answers_to_destroy(loaded: LoadedSettings, baseline: Baseline, aws: Aws, des
             account=baseline.account,
             partition=aws.partition,
             zone=min(baseline.zones),
+            architecture="x86_64" if "x86_64" in baseline.architectures else "arm64",
             scheduler_instance_types=cluster.scheduler_vm_types or list(DEFAULT_INSTANCE_TYPES),
             worker_instance_types=cluster.worker_vm_types or list(DEFAULT_INSTANCE_TYPES),
         )

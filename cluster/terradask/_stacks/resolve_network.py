@@ -142,9 +142,10 @@ def _zones_of_region(aws: Aws) -> list[str]:
 
 
 def _architectures(network: NetworkSettings, existing: NetworkLock | None, refresh: bool) -> list[Architecture]:
-    """Return the architectures that hosts may have; what nothing is said of stays as it is locked."""
-    silent = network.architectures is None and network.arm64_image is None
-    return list(existing.image_ids) if existing is not None and silent and not refresh else network.wanted_architectures
+    """Return the architectures that hosts may have; what is locked stays, unless the settings name them."""
+    if network.architectures is not None or existing is None:
+        return network.wanted_architectures
+    return list(dict.fromkeys([*existing.image_ids, *(network.wanted_architectures if refresh else network.images)]))
 
 
 def _image(architecture: Architecture, network: NetworkSettings, aws: Aws, existing: NetworkLock | None, refresh: bool) -> str:

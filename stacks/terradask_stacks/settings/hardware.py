@@ -15,7 +15,7 @@ from terradask_stacks.settings.base import InstanceTypes, Section
 #: Of a role of which nothing is said: 4 cores and 16 GiB, first what has been the default all along, then its siblings.
 DEFAULT_INSTANCE_TYPES = ("m6i.xlarge", "m5.xlarge", "m6a.xlarge", "m5a.xlarge")
 
-#: The same for ARM, first what most zones have.
+#: The same for ARM: Graviton3, then its siblings.
 DEFAULT_ARM_INSTANCE_TYPES = ("m7g.xlarge", "m6g.xlarge", "m8g.xlarge")
 
 _SIZES = ("cpu", "memory")
