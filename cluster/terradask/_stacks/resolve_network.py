@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from terradask_stacks.hardware.architecture import Architecture
     from terradask_stacks.settings import NetworkSettings, Settings
 
-#: AWS's public parameters for the newest Amazon Linux 2023: https://docs.aws.amazon.com/linux/al2023/ug/ec2.html
+#: AWS's public parameters for the newest Amazon Linux 2023: https://gist.github.com/guitarrapc/7dab82a3dcffc2921f9f756e7a7f549a
 IMAGE_PARAMETER = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}"
 
 _LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
