@@ -174,7 +174,8 @@ class ClusterStack(TerraformStack):
             ),
             (
                 f'${{try(jsondecode(self.body).templates.worker["{architecture}"].id, "") != ""}}',
-                f"The network of workspace {workspace} has no launch templates for {architecture}. Run: terradask apply network.",
+                f"The network of workspace {workspace} has no launch templates for {architecture}. Name it in network.architectures "
+                "and run: terradask apply network.",
             ),
             (
                 f'${{try(jsondecode(self.body).isolation, "workspace") == "{isolation}"}}',

@@ -109,7 +109,9 @@ class NetworkStack(TerraformStack):
             source_hash=wheel.sha256,
             content_type="application/zip",
         )
-        self._image_ids = {architecture: network.image or image_id for architecture, image_id in sorted(lock.image_ids.items())}
+        self._image_ids = {
+            architecture: network.images.get(architecture, image_id) for architecture, image_id in sorted(lock.image_ids.items())
+        }
         self._user_data_base64 = self._user_data()
         self._templates = self._launch_templates(network)
         storage.put(
@@ -254,7 +256,7 @@ class NetworkStack(TerraformStack):
                 role=role,
                 architecture=architecture,
                 image_id=image_id,
-                instance_type=network.default_instance_type,
+                instance_type=network.default_instance_types[architecture],
                 disk_size_gib=disk_size_gib,
                 profile_arn=self._roles[role].profile_arn,
                 security_group_ids=[self._security_groups[role]],

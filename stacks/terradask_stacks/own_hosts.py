@@ -138,7 +138,7 @@ class OwnTemplates:
             group=group,
             architecture=self.architecture,
             image_id=baseline.text("launch", "image_ids", self.architecture),
-            instance_type=baseline.text("launch", "instance_type"),
+            instance_type=baseline.text("launch", *self._instance_type),
             disk_size_gib=disk.size_gib or baseline.number("launch", "disk_size_gib", role),
             disk_throughput_mibps=disk.throughput_mibps,
             security_group_ids=security_groups,
@@ -146,6 +146,11 @@ class OwnTemplates:
             kms_key_arn=baseline.optional("kms_key_arn"),
             **profile,
         )
+
+    @property
+    def _instance_type(self) -> tuple[str, ...]:
+        """Where the type lies that templates name: networks of a version before ARM say the one for x86-64 alone."""
+        return ("instance_type",) if self.architecture == "x86_64" else ("instance_types", self.architecture)
 
     def _templates(self, scope: Construct, hosts: list[HostTemplate]) -> Mapping[str, Any]:
         templates = Templates(

@@ -23,7 +23,9 @@ _EXAMPLES: dict[str, str] = {
     "network.zones": '["us-east-1a", "us-east-1b"]',
     "network.ingress": '[{ ports = ["8786-8787"], cidr = "203.0.113.7/32", description = "office" }]',
     "network.data_buckets": '["my-bucket", "other-bucket/results"]',
+    "network.architectures": '["x86_64", "arm64"]',
     "network.image": '"ami-0123456789abcdef0"',
+    "network.arm64_image": '"ami-0123456789abcdef1"',
     "network.vpc_id": '"vpc-0123456789abcdef0"',
     "network.subnets": (
         '{ "us-east-1a" = { scheduler = "subnet-0123456789abcdef0", worker = "subnet-0123456789abcdef1" }, '
@@ -50,6 +52,7 @@ _EXAMPLES: dict[str, str] = {
     "cluster.scheduler_cpu": "2",
     "cluster.scheduler_memory": '"8 GiB"',
     "cluster.scheduler_gpu": "0",
+    "cluster.arm": "true",
     "cluster.n_workers": "4",
     "cluster.worker_groups": "{ gpu = { gpu = 1, n_workers = 2, resources = { GPU = 1 } } }",
     "cluster.idle_timeout_seconds": "3600",

@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import CLUSTER_PATTERN, NETWORK_STACK, WORKSPACE_PATTERN
+from terradask_stacks.hardware.architecture import Architecture, is_arm_name
 from terradask_stacks.hardware.ask import MAX_TYPES, TYPE_NAME
 from terradask_stacks.numbers import NWorkers
 
@@ -25,8 +26,6 @@ MAX_USER_TAGS = 40
 _REGION = re.compile(r"^[a-z]{2,4}(-[a-z]+)+-[1-9][0-9]?$")
 _TAG_KEY = re.compile(r"^[A-Za-z0-9+\-=.,_:@]{1,128}$")
 _TAG_VALUE = re.compile(r"^[\w\s+\-=.,:/@]{0,256}$")
-# A processor letter g directly behind the generation, as in m7g or c6gn, and the first family, a1.
-_ARM_TYPE = re.compile(r"^([a-z]+[0-9]+g[a-z]*|a1)\.")
 _IMAGE = re.compile(r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$")
 _BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.()/=-]+)?$")
 _DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
@@ -175,19 +174,25 @@ def check_ports(value: Any) -> int | str:
 
 
 def check_instance_types(types: Sequence[str]) -> list[str]:
-    """Return instance types that are written as AWS writes them, x86-64 alone."""
+    """Return instance types that are written as AWS writes them."""
     if not 1 <= len(types) <= MAX_TYPES:
         raise refuse(f"{len(types)} instance types", allowed=f"1 to {MAX_TYPES} types in order of preference")
     for name in types:
         if not TYPE_NAME.fullmatch(name):
             raise refuse(f"{name!r} is no instance type", allowed="a type such as m6i.xlarge")
-        if _ARM_TYPE.match(name):
-            raise refuse(
-                f"{name!r} is an ARM type",
-                allowed="x86-64 types such as m6i.xlarge",
-                advice="use its Intel or AMD sibling",
-            )
     return unique(types)
+
+
+def check_type_for(architecture: Architecture, instance_type: str) -> str:
+    """Return an instance type that is, by its name, for an architecture."""
+    check_instance_types([instance_type])
+    arm = architecture == "arm64"
+    if is_arm_name(instance_type) != arm:
+        raise refuse(
+            f"{instance_type!r} is an {'x86-64' if arm else 'ARM'} type",
+            allowed="ARM types such as m7g.xlarge" if arm else "x86-64 types such as m6i.xlarge",
+        )
+    return instance_type
 
 
 def check_image(image: str) -> str:

@@ -436,6 +436,7 @@ def test_adding_a_zone_and_changing_hosts_replaces_nothing(workspace: Workspace)
     created = {address for address, action in actions.items() if action == "create"}
     assert {address.partition(".")[2] for address in created} == {"public-us-east-1b", "private-us-east-1b"}
     assert {address: action for address, action in actions.items() if address not in created} == {
+        "aws_launch_template.worker-arm64": "update",
         "aws_launch_template.worker-x86_64": "update",
         "aws_s3_object.workspace": "update",
         "aws_vpc_endpoint.s3": "update",

@@ -149,7 +149,7 @@ def test_the_private_network_has_no_way_to_the_internet(planned: dict[str, Plann
     assert found.created.isdisjoint({"aws_nat_gateway", "aws_eip"})
     assert sorted(endpoint.get("vpc_endpoint_type") for endpoint in found.resources("aws_vpc_endpoint")) == ["Gateway", *["Interface"] * 5]
     cards = [card for template in found.resources("aws_launch_template") for card in template["network_interfaces"]]
-    assert [card["associate_public_ip_address"] for card in cards] == ["false", "false"]
+    assert [card["associate_public_ip_address"] for card in cards] == ["false"] * 4
 
 
 def test_nothing_is_made_in_a_given_vpc_but_security_groups(planned: dict[str, Planned], given: dict[str, Any]) -> None:

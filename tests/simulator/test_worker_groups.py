@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+import boto3
 import pytest
 from distributed import get_worker
 
@@ -26,6 +27,12 @@ def zones(sim: Simulator, instances: Iterable[str]) -> list[str]:
     return sorted(instance["Placement"]["AvailabilityZone"] for reservation in found for instance in reservation["Instances"])
 
 
+def launched(cluster: str) -> set[tuple[str, str]]:
+    """Return the architectures and types of a cluster's instances."""
+    pages = boto3.client("ec2").describe_instances(Filters=[{"Name": "tag:terradask:cluster", "Values": [cluster]}])["Reservations"]
+    return {(one["Architecture"], one["InstanceType"]) for page in pages for one in page["Instances"]}
+
+
 def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(sim: Simulator, sim_environ: dict[str, str]) -> None:
     def where(_: int = 0) -> str:
         name: str = get_worker().name
@@ -39,6 +46,8 @@ def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(
         "worker_groups": groups,
         "wait_for_workers": True,
         "allow_cross_zone": True,
+        # On ARM, for all that the rest cares.
+        "arm": True,
     }
     with (
         sim.no_capacity(market="spot"),
@@ -56,7 +65,8 @@ def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(
         assert {host.instance_id for host in cluster._deployment.status().hosts if host.group == "gpu"} == {of_gpu}
         assert {client.submit(where, n, resources={"GPU": 1}, pure=False).result() for n in range(4)} == {of_gpu}
 
-        with Cluster("mixed", worker_groups={"gpu": {"max_workers": 2}}) as second:
+        assert launched("mixed") == {("arm64", "m7g.xlarge")}
+        with Cluster("mixed", worker_groups={"gpu": {"max_workers": 2}}, arm=True) as second:
             assert (second.origin, second.worker_groups["gpu"].requested) == ("attached", {of_gpu})
 
         cluster.scale(0)

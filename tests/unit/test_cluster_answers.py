@@ -43,7 +43,7 @@ def loaded(tmp_path: Path, today: dict[str, Decimal]) -> LoadedSettings:
     """Settings of which one cluster's answers are locked."""
     (tmp_path / "terradask.toml").write_text(TOML)
     found = load_settings(tmp_path, environ={})
-    place = Place("123456789012", "aws", frozenset(ZONES), workspace="default")
+    place = Place("123456789012", "aws", frozenset(ZONES), frozenset({"x86_64"}), workspace="default")
     lock = resolve_cluster(found.settings.clusters["asked"], place, Aws("us-east-1"))
     write_lock(found.lock_path, LockFile(clusters={"asked": lock}))
     return found
@@ -51,7 +51,8 @@ def loaded(tmp_path: Path, today: dict[str, Decimal]) -> LoadedSettings:
 
 def _explained(loaded: LoadedSettings, name: str) -> Any:
     aws = SimpleNamespace(partition="aws")
-    baseline = SimpleNamespace(account="123456789012", zones=dict.fromkeys(ZONES), given=[])
+    architectures = frozenset({"x86_64"})
+    baseline = SimpleNamespace(account="123456789012", zones=dict.fromkeys(ZONES), architectures=architectures, given=[])
     return explained_hardware(loaded, aws, name=name, baseline=baseline, deployed=None, progress=lambda _: None)  # type: ignore[arg-type]
 
 

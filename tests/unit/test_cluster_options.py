@@ -28,7 +28,6 @@ ASKING = {
     "private_to_creator": True,
     "allow_ssh": True,
     "jupyter": True,
-    "arm": True,
     "credentials": "local",
 }
 

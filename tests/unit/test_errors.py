@@ -62,6 +62,7 @@ EXAMPLES: list[TerradaskError] = [
     errors.BaselineError("a"),
     errors.NoBaseline("a"),
     errors.BaselineFormat("a", found=2, known=1, advice="b"),
+    errors.ArchitectureMissing("arm64", types=["m7g.large"], architectures=["x86_64"]),
     errors.BaselineInUse(["etl", "ml"]),
     errors.ClusterError("a", cluster="etl"),
     errors.ClusterNotFound("a", cluster="etl"),

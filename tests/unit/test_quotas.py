@@ -83,7 +83,7 @@ def test_every_declared_cluster_counts_at_its_largest() -> None:
 def test_isolated_clusters_count_with_what_they_make() -> None:
     network = needs.network_needs(settings().network, ["a"])
     amounts = {need.quota.code: need.amount for need in needs.together([*network, *needs.own_needs(["etl", "ml"])])}
-    assert (amounts["L-FB451C26"], amounts["L-E79EC296"]) == (2 + 4, 2 + 2 + 4)
+    assert (amounts["L-FB451C26"], amounts["L-E79EC296"]) == (4 + 4, 2 + 2 + 4)
     assert len(amounts) == len(network)
 
 
@@ -116,6 +116,9 @@ def test_without_declared_clusters_one_counts() -> None:
     ("network", "expected"),
     [
         ({"nat": "single"}, {"L-0263D0A3": 1, "L-FE5A380F": 1, "L-F678F1CE": 1, "L-E79EC296": 2}),
+        ({"architectures": ["x86_64"]}, {"L-FB451C26": 2}),
+        ({"image": "ami-0123456789abcdef0"}, {"L-FB451C26": 2}),
+        ({"image": "ami-0123456789abcdef0", "arm64_image": "ami-0123456789abcdef1"}, {"L-FB451C26": 4}),
         ({"nat": "per_zone"}, {"L-0263D0A3": 3, "L-FE5A380F": 1}),
         ({"nat": "none", "interface_endpoints": ["logs"]}, {"L-0263D0A3": 0, "L-FE5A380F": 0, "L-E79EC296": 3}),
         ({"ingress": [{"cidr": f"203.0.113.{n}/32"} for n in range(70)]}, {"L-0EA8095F": 71}),

@@ -51,7 +51,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
 
 
 def _place(*zones: str) -> Place:
-    return Place("123456789012", "aws", frozenset(zones or (A, B)))
+    return Place("123456789012", "aws", frozenset(zones or (A, B)), frozenset({"x86_64"}))
 
 
 def _resolve(lock: ClusterLock | None = None, place: Place | None = None, *, refresh: bool = False, **settings) -> ClusterLock:

@@ -128,6 +128,9 @@ class Cluster(ProvisionedCluster):
     spot_policy, compute_purchase_option
         Market of the workers, under either name: ``"on-demand"`` (the default), ``"spot"``, or ``"spot_with_fallback"``: on demand as far
         as there is no spot capacity. The scheduler is always on demand.
+    arm
+        Whether all instances have ARM processors (AWS Graviton), the scheduler's among them, or x86-64 (False). By default what the types
+        are for that are named, and x86-64 where none is.
     max_workers
         Most workers that the cluster can ever have; a limit of its group in the plan. By default 200.
     settings
@@ -144,7 +147,7 @@ class Cluster(ProvisionedCluster):
         Not built yet, as above.
     package_sync_ignore, package_sync_fail_on, private_to_creator
         Not built yet, as above.
-    allow_ingress_from, allow_ssh, jupyter, arm
+    allow_ingress_from, allow_ssh, jupyter
         Not built yet, as above.
 
     Raises

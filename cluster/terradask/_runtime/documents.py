@@ -100,6 +100,11 @@ class Descriptor:
         )
 
     @property
+    def architecture(self) -> str:
+        """Processor architecture of all hosts."""
+        return str(self.lock.get("architecture", "x86_64"))
+
+    @property
     def autoscaling_groups(self) -> dict[str, str]:
         """Name of each Auto Scaling group by the cluster's own name for it."""
         return {key: group.autoscaling_group for key, group in self.groups.items()}

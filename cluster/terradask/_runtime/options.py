@@ -28,6 +28,7 @@ STRUCTURE = {
     "worker_disk_size": "worker_disk_size",
     "worker_disk_throughput": "worker_disk_throughput",
     "scheduler_disk_size": "scheduler_disk_size",
+    "arm": "arm",
     "spot_policy": "spot_policy",
     "zone_name": "zone_name",
     "use_best_zone": "use_best_zone",
@@ -76,7 +77,6 @@ UNBUILT: dict[str, tuple[tuple[Any, ...], str]] = {
     "allow_ingress_from": ((None,), "set network.ingress and run: terradask apply network"),
     "allow_ssh": ((None, False), "leave it out: hosts have no SSH; their logs are in CloudWatch"),
     "jupyter": ((None, False), "leave it out"),
-    "arm": ((None, False), "leave it out: instances are x86-64"),
 }
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from terradask._progress import Message, Progress, phase
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.deployment import Deployment
-from terradask._runtime.documents import HostReport, Run
+from terradask._runtime.documents import Descriptor, HostReport, Run
 from terradask._runtime.life import Life
 from terradask._runtime.options import check_same_structure, structure_given
 from terradask._runtime.race import wait_for_deployment, wait_for_start
@@ -61,6 +61,18 @@ class Provisioned:
     attachment: Attachment
     origin: Origin
     settings: Mapping[str, Any]
+
+
+def deployed_settings(descriptor: Descriptor) -> dict[str, Any]:
+    """Return a deployed cluster's settings, complete, to compare with what is asked for."""
+    from terradask_stacks.settings import ClusterSettings
+
+    # A descriptor of another version may lack settings: then they had their defaults.
+    settings = {**ClusterSettings().model_dump(mode="json"), **descriptor.settings}
+    if settings["arm"] is None:
+        # Said by the types' names, or by nobody.
+        settings["arm"] = descriptor.architecture == "arm64"
+    return settings
 
 
 class Provisioner:
@@ -135,7 +147,6 @@ class Provisioner:
 
     def _run(self) -> Provisioned:
         from terradask._workspace import Workspace
-        from terradask_stacks.settings import ClusterSettings
 
         request = self._request
         workspace = Workspace.load(request.path, progress=self._progress, **self._overrides())
@@ -153,9 +164,7 @@ class Provisioner:
             if self._deploy(workspace, deployment, wait_seconds=asked["create_timeout_seconds"], is_last=rounds == _ROUNDS):
                 break
         if self._origin != "created":
-            # A descriptor of another version may lack settings: then they had their defaults.
-            defaults = ClusterSettings().model_dump(mode="json")
-            deployed = {**defaults, **deployment.descriptor.settings}
+            deployed = deployed_settings(deployment.descriptor)
             check_same_structure(request.name, *(structure_given(each, request.structure) for each in (asked, deployed)))
         settings = {**deployment.descriptor.settings, **{name: asked[name] for name in request.run}}
         if way != "attach":
@@ -191,7 +200,7 @@ class Provisioner:
         """Deploy the cluster, or wait for somebody else who does; tell whether it was deployed here."""
         # What start would refuse is refused before anything is made.
         cluster = workspace.settings.cluster_named(self._request.name)
-        lock_software(cluster.software)
+        lock_software(cluster.software, architecture="arm64" if cluster.expects_arm else "x86_64")
         self._check_ingress(workspace, cluster.ingress)
         try:
             plan = workspace.plan_launch(self._request.name)

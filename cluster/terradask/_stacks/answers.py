@@ -12,7 +12,7 @@ from terradask._progress import Progress, silent
 from terradask._stacks.cluster_hardware import ZONE, find_hardware
 from terradask._stacks.explanation import HardwareExplanation
 from terradask._stacks.resolve_cluster import Place, asked_of, resolve_cluster, still_holds, types_in, zones_for
-from terradask._stacks.resolve_network import ARCHITECTURE, resolve_network
+from terradask._stacks.resolve_network import resolve_network
 from terradask_stacks.checks import check_own_templates, check_reachable
 from terradask_stacks.errors import Finding, SettingsError
 from terradask_stacks.ingress import check_ingress
@@ -153,6 +153,7 @@ def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: Ne
         network.account,
         network.partition,
         frozenset(network.zones),
+        frozenset(network.image_ids),
         workspace=settings.workspace.name,
         given=settings.network.vpc_id is not None,
     )
@@ -179,7 +180,7 @@ def answers_to_destroy(loaded: LoadedSettings, baseline: Baseline, aws: Aws, des
             account=baseline.account,
             partition=aws.partition,
             zone=min(baseline.zones),
-            architecture=ARCHITECTURE,
+            architecture="x86_64" if "x86_64" in baseline.architectures else "arm64",
             scheduler_instance_types=cluster.scheduler_vm_types or list(DEFAULT_INSTANCE_TYPES),
             worker_instance_types=cluster.worker_vm_types or list(DEFAULT_INSTANCE_TYPES),
         )
@@ -213,6 +214,7 @@ def _deployed_place(loaded: LoadedSettings, baseline: Baseline, aws: Aws) -> Pla
         baseline.account,
         aws.partition,
         frozenset(baseline.zones),
+        baseline.architectures,
         workspace=loaded.settings.workspace.name,
         given="vpc" in baseline.given,
     )

@@ -9,10 +9,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from terradask._progress import Message, Progress
-from terradask._stacks.named_catalog import named_catalog, not_for_x86
-from terradask._stacks.resolve_network import ARCHITECTURE
+from terradask._stacks.named_catalog import named_catalog
 from terradask._stacks.zone_lookup import look_at_zones
 from terradask.errors import NoMatchingType, UnknownInstanceType
+from terradask.hardware.architecture import with_one_architecture
 from terradask.hardware.choice import Choice, choose, choose_scheduler
 from terradask.hardware.default import choose_default
 from terradask.hardware.placement import placeable
@@ -20,12 +20,13 @@ from terradask.hardware.zone_evidence import ZoneEvidence
 from terradask.hardware.zones import rank_zones, why_best
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_stacks.groups import worker_groups_of
-from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
+from terradask_stacks.settings.hardware import DEFAULT_ARM_INSTANCE_TYPES, DEFAULT_INSTANCE_TYPES, default_types
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
     from terradask.cost.estimate import Market
     from terradask.hardware.instance_types import Catalog
+    from terradask_stacks.hardware.architecture import Architecture
     from terradask_stacks.hardware.ask import HardwareAsk
     from terradask_stacks.settings import ClusterSettings
 
@@ -62,6 +63,11 @@ class ClusterHardware:
     choices: Mapping[str, Choice]
     why_zone: str = ""
     worker_zones: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def architecture(self) -> Architecture:
+        """The processor architecture of all machines."""
+        return self.choices[SCHEDULER_GROUP].architecture
 
     def types(self) -> dict[str, list[str]]:
         """Return each group's types, in order."""
@@ -125,7 +131,9 @@ def find_hardware(
     NoMatchingType
         If nothing is as asked for, with the nearest that is.
     UnknownInstanceType
-        If a named type doesn't exist, isn't offered where it has to be, or isn't for x86-64.
+        If a named type doesn't exist, or isn't offered where it has to be.
+    ArgumentCombination
+        If named types don't go together, such as ARM's with x86-64's.
     """
     asks = cluster.hardware_asks()
     markets = {group.name: frozenset(group.markets) for group in worker_groups_of(cluster)}
@@ -141,13 +149,14 @@ def find_hardware(
         catalog = _catalog_of_names(asks, zones, aws, where)
         if catalog is not None:
             catalog = placeable(catalog, asks) if cluster.placement_group else catalog
-            return _Chooser(asks, catalog, {}, markets, where, look).best(zones)
+            return _Chooser(with_one_architecture(asks, catalog), catalog, {}, markets, where, look).best(zones)
     progress(Message("looking at the region's instance types and prices, which are kept for a day and a week"))
     catalog, prices = _catalog_and_prices(aws)
+    chooser = _Chooser(with_one_architecture(asks, catalog), catalog, prices, markets, where, look)
     if not cluster.placement_group:
-        return _Chooser(asks, catalog, prices, markets, where, look).best(zones)
+        return chooser.best(zones)
     try:
-        return _Chooser(asks, placeable(catalog, asks), prices, markets, where, look).best(zones)
+        return replace(chooser, catalog=placeable(catalog, asks)).best(zones)
     except NoMatchingType as error:
         given = f"placement_group=True, which takes no burstable types; {error.given}"
         raise NoMatchingType(error.problem, given=given, allowed=error.allowed, alternatives=error.alternatives) from error
@@ -156,8 +165,10 @@ def find_hardware(
 def _catalog_of_names(asks: Asks, zones: Sequence[str], aws: Aws, where: _Where) -> Catalog | None:
     """Return what names alone decide; None where they don't: no zone has the default, or workers have GPUs and the scheduler is open."""
     named = {name for ask in asks.values() for name in ask.vm_types}
-    default = set(DEFAULT_INSTANCE_TYPES) if any(ask.is_silent for ask in asks.values()) else set()
-    catalog = named_catalog(aws, named, default, zones)
+    silent = any(ask.is_silent for ask in asks.values())
+    # Whether silent groups are for ARM is known when the named types are.
+    catalog = named_catalog(aws, named, {*DEFAULT_INSTANCE_TYPES, *DEFAULT_ARM_INSTANCE_TYPES} if silent else (), zones)
+    default = {name for ask in with_one_architecture(asks, catalog).values() if ask.is_silent for name in default_types(arm=ask.arm)}
     if _follows_workers(asks[SCHEDULER_GROUP]) and any(catalog.types[name].gpus for name in asks[WORKER_GROUP].vm_types):
         return None
     settled = where.settled(zones) if zones else None
@@ -260,14 +271,12 @@ class _Chooser:
             choices[SCHEDULER_GROUP] = self._choice(scheduler, own, _ON_DEMAND)
         else:
             choices[SCHEDULER_GROUP] = choose_scheduler(scheduler, workers, self.catalog, self.prices, zones=own)
-        foreign = [choice for choice in choices.values() if choice.architecture != ARCHITECTURE]
-        if foreign:
-            raise not_for_x86(foreign[0].names)
         return choices
 
     def _choice(self, ask: HardwareAsk, zones: Sequence[str], markets: frozenset[Market]) -> Choice:
         catalog, prices = self.catalog, self.prices
-        default = choose_default(ask, DEFAULT_INSTANCE_TYPES, catalog, prices, zones=zones, markets=markets) if ask.is_silent else None
+        names = default_types(arm=ask.arm)
+        default = choose_default(ask, names, catalog, prices, zones=zones, markets=markets) if ask.is_silent else None
         return default or choose(ask, catalog, prices, zones=zones, markets=markets)
 
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._progress import Message, Progress, silent
 from terradask._stacks.cluster_hardware import ZONE, find_hardware
-from terradask._stacks.resolve_network import ARCHITECTURE
-from terradask.errors import UnknownZone
+from terradask.errors import ArchitectureMissing, UnknownZone
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_stacks.groups import worker_groups_of
 from terradask_stacks.lock import ClusterLock
@@ -36,6 +35,8 @@ class Place:
         ``aws``, ``aws-cn`` or ``aws-us-gov``.
     zones
         The zones with subnets.
+    architectures
+        The processor architectures with launch templates.
     workspace
         The workspace's name, whose groups tell which zones lack capacity. Unset: that doesn't count.
     given
@@ -45,6 +46,7 @@ class Place:
     account: str
     partition: str
     zones: frozenset[str]
+    architectures: frozenset[str]
     workspace: str | None = None
     given: bool = False
 
@@ -80,7 +82,11 @@ def resolve_cluster(
     UnknownZone
         If the network has no such zone.
     UnknownInstanceType
-        If a type doesn't exist, isn't offered where it has to be, or isn't for x86-64.
+        If a type doesn't exist, or isn't offered where it has to be.
+    ArgumentCombination
+        If named types don't go together, such as ARM's with x86-64's.
+    ArchitectureMissing
+        If the network has no launch templates for what the types are for.
     NoMatchingType
         If no type is as asked for; with the nearest that there is.
 
@@ -96,6 +102,8 @@ def resolve_cluster(
     zones = zones_for(cluster, place)
     preferred = existing_lock.zone if existing_lock is not None and not refresh else None
     found = find_hardware(cluster, zones, aws, progress=progress, preferred=preferred, workspace=place.workspace)
+    if found.architecture not in place.architectures:
+        raise ArchitectureMissing(found.architecture, types=found.types()[SCHEDULER_GROUP], architectures=place.architectures)
     reasons = found.reasons()
     if len(zones) > 1:
         progress(Message(f"{ZONE}: {reasons[ZONE]}"))
@@ -109,7 +117,7 @@ def resolve_cluster(
         zone=found.zone,
         zone_is_default=_takes_default(cluster),
         worker_zones={group: list(where) for group, where in found.worker_zones.items()},
-        architecture=ARCHITECTURE,
+        architecture=found.architecture,
         scheduler_instance_types=types[SCHEDULER_GROUP],
         worker_instance_types=types[WORKER_GROUP],
         group_instance_types={name: types[name] for name in sorted(cluster.worker_groups)},
@@ -154,8 +162,10 @@ def types_in(lock: ClusterLock) -> dict[str, list[str]]:
 def still_holds(lock: ClusterLock, cluster: ClusterSettings, place: Place) -> bool:
     """Tell whether earlier answers are to what the settings ask, and the network is still there."""
     asks = cluster.hardware_asks()
+    if lock.account != place.account or lock.architecture not in place.architectures:
+        return False
     spread = {zone for zones in lock.worker_zones.values() for zone in zones}
-    if lock.account != place.account or not {lock.zone, *spread} <= place.zones or cluster.zone_name not in (None, lock.zone):
+    if not {lock.zone, *spread} <= place.zones or cluster.zone_name not in (None, lock.zone):
         return False
     if bool(spread) != cluster.allow_cross_zone or (_takes_default(cluster) and not lock.zone_is_default):
         return False

@@ -43,6 +43,7 @@
     ├── PolicyViolation                  8   a plan has findings that stop its apply
     ├── BaselineError                    6
     │   ├── NoBaseline                       the network isn't deployed
+    │   ├── ArchitectureMissing              it has no launch templates for a cluster's machines
     │   ├── BaselineFormat                   client and network don't fit
     │   └── BaselineInUse                5   deployments exist on it
     └── ClusterError                     1
@@ -77,6 +78,7 @@ from terradask.errors._aws import (
     ServiceRoleMissing,
 )
 from terradask.errors._baseline import (
+    ArchitectureMissing,
     BaselineError,
     BaselineFormat,
     BaselineInUse,
@@ -136,6 +138,7 @@ from terradask_stacks.errors import ArgumentCombination, InvalidHardware, LockEr
 __all__ = [
     "AccessDenied",
     "AccountChanged",
+    "ArchitectureMissing",
     "ArgumentCombination",
     "AwsError",
     "BackendMissing",

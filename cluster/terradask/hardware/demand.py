@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from terradask.errors import InvalidHardware
-from terradask.hardware.instance_types import Architecture, Catalog, InstanceType
+from terradask.hardware.instance_types import Catalog, InstanceType
 from terradask.hardware.supply import Supply
+from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.hardware.ask import HardwareAsk
 from terradask_stacks.hardware.quantities import ANY, GIB, Span
 

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
-Architecture = Literal["x86_64", "arm64"]
+from terradask_stacks.hardware.architecture import Architecture
 
 # Series, generation, attributes, and what stands behind a dash: `c7gn`, `m7i-flex`, `u7in-16tb`, `p6-b200`, `mac2-m2pro`.
 # Older ones of high memory end with their generation (`u-6tb1`), newer Macs have none (`mac-m4`).

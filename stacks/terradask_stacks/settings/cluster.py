@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from terradask_stacks.hardware.architecture import is_arm_name
 from terradask_stacks.hardware.ask import HardwareAsk
 from terradask_stacks.numbers import NWorkers, most_of
 from terradask_stacks.rules import (
@@ -157,7 +158,16 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
 
     def hardware_asks(self) -> dict[str, HardwareAsk]:
         """Return what is asked of the machines of each group, those with names included."""
-        return {**super().hardware_asks(), **{name: group.hardware_ask(name) for name, group in sorted(self.worker_groups.items())}}
+        return {
+            **super().hardware_asks(),
+            **{name: group.hardware_ask(name, arm=self.arm) for name, group in sorted(self.worker_groups.items())},
+        }
+
+    @property
+    def expects_arm(self) -> bool:
+        """Whether the machines are for ARM, as settings and the names of types say it; EC2's description of them decides."""
+        named = (name for ask in self.hardware_asks().values() for name in ask.vm_types)
+        return any(map(is_arm_name, named)) if self.arm is None else self.arm
 
     @model_validator(mode="after")
     def _within_limits(self) -> ClusterSettings:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from functools import partial
+from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
 from terradask_modules.cidr import MAX_SUBNET_PREFIX_LENGTH, slot_count
+from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.resource_rules import check_key_arn, check_policy_arn, check_role_name_prefix, check_role_path, check_vpc_id
 from terradask_stacks.rules import (
     LOG_RETENTION_DAYS,
     check_bucket_path,
     check_image,
-    check_instance_types,
     check_network_cidr,
+    check_type_for,
     refuse,
     unique,
 )
@@ -22,6 +24,9 @@ from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, Zo
 from terradask_stacks.settings.ingress import Ingress
 
 EndpointService = Literal["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
+#: Architecture -> the setting of its image.
+IMAGE_SETTINGS: dict[Architecture, str] = {"x86_64": "image", "arm64": "arm64_image"}
+
 SubnetPrefixLength = Annotated[int, Field(ge=17, le=MAX_SUBNET_PREFIX_LENGTH)]
 
 
@@ -113,9 +118,18 @@ class NetworkSettings(Section):
     log_retention_days: Annotated[int, AfterValidator(_retention)] = Field(
         default=30, description="Days that CloudWatch keeps the hosts' logs, and flow logs."
     )
+    architectures: Annotated[list[Architecture], AfterValidator(unique)] | None = Field(
+        default=None,
+        min_length=1,
+        description="Processor architectures that clusters' hosts may have: x86_64, arm64; each has launch templates and an image. Unset: "
+        "both, x86_64 alone where image is set and arm64_image isn't; a network that was locked before stays as it is.",
+    )
     image: Annotated[str, AfterValidator(check_image)] | None = Field(
         default=None,
-        description="Image (AMI, x86-64) of every host. Unset: the newest Amazon Linux 2023, as found and locked at the first plan.",
+        description="Image (AMI) of every x86-64 host. Unset: the newest Amazon Linux 2023, as found and locked at the first plan.",
+    )
+    arm64_image: Annotated[str, AfterValidator(check_image)] | None = Field(
+        default=None, description="Image (AMI) of every ARM host. Unset: as image, for ARM."
     )
     worker_disk_size_gib: DiskSize = Field(default=100, description="Size of a worker's encrypted gp3 volume, in GiB.")
     scheduler_disk_size_gib: DiskSize = Field(default=50, description="Size of a scheduler's encrypted gp3 volume, in GiB.")
@@ -124,10 +138,44 @@ class NetworkSettings(Section):
         description="Clusters may have launch templates of their own, for disks that differ from these. Whoever makes clusters then "
         'decides what their hosts run from boot on. With workspace.isolation = "cluster" they have templates of their own anyway.',
     )
-    default_instance_type: Annotated[str, AfterValidator(lambda name: check_instance_types([name])[0])] = Field(
+    default_instance_type: Annotated[str, AfterValidator(partial(check_type_for, "x86_64"))] = Field(
         default="m6i.xlarge",
-        description="Instance type that the launch templates name; a cluster's groups override it.",
+        description="Instance type that the launch templates for x86-64 name; a cluster's groups override it.",
     )
+    default_arm64_instance_type: Annotated[str, AfterValidator(partial(check_type_for, "arm64"))] = Field(
+        default="m7g.xlarge",
+        description="Instance type that the launch templates for ARM name; a cluster's groups override it.",
+    )
+
+    @property
+    def wanted_architectures(self) -> list[Architecture]:
+        """The architectures of a network of which nothing is locked."""
+        if self.architectures is not None:
+            return list(self.architectures)
+        # Who gives an image wants no host that runs another.
+        return ["x86_64"] if self.image is not None and self.arm64_image is None else list(get_args(Architecture))
+
+    @property
+    def images(self) -> dict[Architecture, str]:
+        """The images that are given: architecture -> image."""
+        given = {architecture: getattr(self, setting) for architecture, setting in IMAGE_SETTINGS.items()}
+        return {architecture: image for architecture, image in given.items() if image is not None}
+
+    @property
+    def default_instance_types(self) -> dict[Architecture, str]:
+        """Architecture -> the type that its launch templates name."""
+        return {"x86_64": self.default_instance_type, "arm64": self.default_arm64_instance_type}
+
+    @model_validator(mode="after")
+    def _images_are_used(self) -> NetworkSettings:
+        unused = [] if self.architectures is None else sorted(set(self.images) - set(self.architectures))
+        if unused:
+            setting = IMAGE_SETTINGS[unused[0]]
+            raise refuse(
+                f"network.{setting} is an image for {unused[0]}, which network.architectures leaves out",
+                allowed=f"{setting} with {unused[0]} in network.architectures, or neither",
+            )
+        return self
 
     @property
     def zone_names(self) -> list[str] | None:

@@ -69,16 +69,18 @@ class WorkerGroupSettings(Section):
         description="What tasks can ask for and find here alone, such as { GPU = 1 }: Dask's resources, of each Dask worker of the group.",
     )
 
-    def hardware_ask(self, name: str) -> HardwareAsk:
+    def hardware_ask(self, name: str, *, arm: bool | None = None) -> HardwareAsk:
         """Return what is asked of the group's machines.
 
         Parameters
         ----------
         name
             The group's name, by which messages speak of its settings.
+        arm
+            What the cluster says of it.
         """
         said = {key: getattr(self, key) for key in ("cpu", "memory", "gpu", "gpu_type", "vm_types")}
-        return HardwareAsk.of("worker", prefix=f"worker_groups.{name}." if name else "", **said)
+        return HardwareAsk.of("worker", prefix=f"worker_groups.{name}." if name else "", arm=arm, **said)
 
     @property
     def own_disk_settings(self) -> dict[str, int]:
