@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from terradask._runtime.attachment import Attachment, attach, read_reports, read_scheduler
 from terradask._runtime.dask_config import portable_config
-from terradask._runtime.delivery import check_scheduler_launches
 from terradask._runtime.documents import Descriptor, HostReport, Run
 from terradask._runtime.groups import Groups
+from terradask._runtime.looks import Looks
 from terradask._runtime.numbers_of_workers import check_workers, numbers_at_start
 from terradask._runtime.objects import CLOSING, DESCRIPTOR, RUN, SOFTWARE, ClusterObjects, write_secret
 from terradask._runtime.software import SoftwareLock, lock_software
@@ -29,9 +29,6 @@ from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
-
-#: Groups are looked at this often while they empty, which takes AWS a minute or so.
-_EMPTY_POLL_SECONDS = 0.5
 
 
 Given = ParamSpec("Given")
@@ -78,6 +75,8 @@ class Deployment:
         self.bucket = bucket
         self.name = name
         self.objects = ClusterObjects(aws, bucket, name)
+        #: What all polling through this object shares.
+        self.looks = Looks()
         #: Id of the run that this object started last, and nobody else.
         self.started_run_id: str | None = None
 
@@ -212,9 +211,10 @@ class Deployment:
         groups.zero()
         deadline = time.monotonic() + wait_seconds
         while wait_seconds and time.monotonic() < deadline:
-            if not any(group.members for group in groups.describe().values()):
+            with self.looks.turn():
+                described = groups.describe()
+            if not any(group.members for group in described.values()):
                 break
-            time.sleep(_EMPTY_POLL_SECONDS)
         groups.disarm()
         self._void_keys()
         self.objects.delete_run()
@@ -288,7 +288,7 @@ class Deployment:
         timeout_seconds
             Longest wait, in seconds.
         on_wait
-            Called every few seconds with what the hosts report.
+            Called every few seconds with what the scheduler's host reports.
         cancelled
             Asked between looks; when it says True the wait ends with `InterruptedError`.
 
@@ -312,12 +312,13 @@ class Deployment:
         return attach(
             self._aws,
             self.objects,
+            self.groups,
             self.descriptor,
             run,
+            looks=self.looks,
             timeout_seconds=timeout_seconds,
             on_wait=on_wait,
             cancelled=cancelled,
-            check_launches=lambda: check_scheduler_launches(self.groups, self.descriptor, run),
         )
 
     def check_workers(self, n: int, group: str = WORKER_GROUP) -> None:

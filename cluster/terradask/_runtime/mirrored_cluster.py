@@ -105,7 +105,8 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
             started_at=datetime.datetime.fromisoformat(self._current_run.started_at),
             fallback_seconds=float(descriptor.settings.get("spot_fallback_seconds", DEFAULT_FALLBACK_SECONDS)),
         )
-        self._workers = Workers(groups, descriptor.worker_groups, delivery, self._call, workers_per_host=self._workers_per_host)
+        looks, each = self._deployment.looks, self._workers_per_host
+        self._workers = Workers(groups, descriptor.worker_groups, delivery, self._call, looks=looks, workers_per_host=each)
         self._pace = Pace()
         await self._workers.mirror()
         self._show_plan()
@@ -197,17 +198,27 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
         while self.status == Status.running:
             # With nothing new to be known, what is missing is looked for as rarely as anything else.
             awaited = delivery.owing and delivery.shortfall is None
-            await self._pace.wait(calls=1 + delivery.calls, longest_seconds=_AWAITED_SECONDS if awaited else None)
+            await self._pace.wait(longest_seconds=_AWAITED_SECONDS if awaited else None)
             if self.status != Status.running:
                 return
             try:
-                async with self._lock:
-                    if not self._targets and not self._leaving:
-                        await self._workers.watch()
-                        self._show_plan()
-                        self._tell_shortfall()
+                if delivery.asks:
+                    async with self._deployment.looks.awaited_turn():
+                        await delivery.ask()
+                async with self._deployment.looks.awaited_turn():
+                    await self._look_at_groups(self._workers)
             except Exception:
                 logger.warning("cluster %s: can't read its worker groups", self.name, exc_info=True)
+
+    async def _look_at_groups(self, workers: Workers) -> None:
+        # Who scales reads the groups anyway, and has nobody wait for a turn meanwhile.
+        if self._lock.locked():
+            return
+        async with self._lock:
+            if not self._targets and not self._leaving:
+                await workers.watch()
+                self._show_plan()
+                self._tell_shortfall()
 
     def _tell_shortfall(self) -> None:
         """Warn of workers that AWS doesn't launch, once for each cause."""
