@@ -184,8 +184,6 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
                     await workers.remove(leaving, self.scheduler_comm, self._joined_names())
                 if targets:
                     await workers.resize(targets, self.scheduler_comm, self._joined_names())
-                if not leaving and not targets:
-                    await workers.mirror()
             finally:
                 self._show_plan()
             if self._pace is not None:
