@@ -9,6 +9,7 @@ from distributed.deploy.spec import SpecCluster
 
 from terradask import Cluster
 from terradask._runtime import lifecycle
+from terradask._runtime.looks import Looks
 
 
 class FakeProvisioner:
@@ -82,8 +83,9 @@ def test_closing_while_it_waits_for_workers_ends_it_once(monkeypatch):
 
     async def attach(self, provisioned):
         self.status = lifecycle.Status.running
-        deployment = SimpleNamespace(name="etl", descriptor=SimpleNamespace(workers_per_host=1))
-        self._provisioned = SimpleNamespace(workspace=None, deployment=deployment, origin="created")
+        deployment = SimpleNamespace(name="etl", descriptor=SimpleNamespace(workers_per_host=1), objects=None, looks=Looks())
+        attachment = SimpleNamespace(run=SimpleNamespace(run_id="r1"))
+        self._provisioned = SimpleNamespace(workspace=None, deployment=deployment, attachment=attachment, origin="created")
         self.shutdown_on_close = True
         await self._wait_for_workers(1)
 
