@@ -351,7 +351,6 @@ class Deployment:
         """Do all that must be there before a host boots."""
         from terradask._runtime.authority import make_keys
 
-        keys = make_keys(self.name, run.run_id).to_document()
         groups = self.groups
         tags = {
             "terradask:run:id": run.run_id,
@@ -360,11 +359,13 @@ class Deployment:
         }
         with ThreadPoolExecutor(4) as pool:
             waits = [
-                pool.submit(write_secret, self._aws, self.descriptor.secret_id, keys, version_id=run.secret_version_id),
                 pool.submit(self.objects.write_text, SOFTWARE, lock.to_requirements()),
                 pool.submit(groups.tag, tags),
                 pool.submit(groups.arm),
             ]
+            # Keys are made while AWS answers.
+            keys = make_keys(self.name, run.run_id).to_document()
+            waits.append(pool.submit(write_secret, self._aws, self.descriptor.secret_id, keys, version_id=run.secret_version_id))
             for wait in waits:
                 wait.result()
 
