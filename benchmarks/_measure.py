@@ -19,11 +19,12 @@ class NotMeasured(Exception):
 
 @dataclass
 class Row:
-    """One figure: seconds (or a count) of each run."""
+    """One figure: seconds (or a count) of each run; or why there is none."""
 
     name: str
     runs: list[float] = field(default_factory=list)
     unit: str = "s"
+    said: str = ""
 
     @property
     def median(self) -> float:
@@ -32,6 +33,8 @@ class Row:
 
     def cells(self) -> list[str]:
         """The row as Markdown cells."""
+        if not self.runs:
+            return [self.name, self.said, "", "", "0"]
         form = "{:.0f}" if self.unit != "s" else "{:.2f}"
         low, mid, high = (form.format(v) for v in (min(self.runs), self.median, max(self.runs)))
         return [self.name, f"{mid} {self.unit}", low, high, str(len(self.runs))]

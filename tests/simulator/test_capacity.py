@@ -32,7 +32,7 @@ def planned_anew() -> tuple[ClusterLock, list[str]]:
     """Return what another cluster's plan begins with, and what is told of it."""
     workspace, told = Workspace.load(), list[ProgressEvent]()
     baseline = workspace.baseline()
-    place = Place(baseline.account, "aws", frozenset(baseline.zones), workspace=baseline.workspace)
+    place = Place(baseline.account, "aws", frozenset(baseline.zones), baseline.architectures, workspace=baseline.workspace)
     lock = resolve_cluster(ClusterSettings(spot_policy="spot_with_fallback"), place, workspace.aws, progress=told.append)
     return lock, [event.text for event in told if isinstance(event, Message)]
 

@@ -9,6 +9,7 @@ from distributed.deploy.spec import SpecCluster
 
 from terradask import Cluster
 from terradask._runtime import lifecycle
+from terradask._runtime.looks import Looks
 from terradask.errors import ClusterClosed, ClusterEnded
 
 
@@ -83,8 +84,10 @@ def test_closing_while_it_waits_for_workers_ends_it_once(monkeypatch):
 
     async def attach(self, provisioned):
         self.status = lifecycle.Status.running
-        deployment = SimpleNamespace(name="etl", descriptor=SimpleNamespace(workers_per_host=1), current_run=lambda: None)
-        self._provisioned = SimpleNamespace(workspace=None, deployment=deployment, origin="created")
+        descriptor = SimpleNamespace(workers_per_host=1)
+        deployment = SimpleNamespace(name="etl", descriptor=descriptor, objects=None, looks=Looks(), current_run=lambda: None)
+        attachment = SimpleNamespace(run=SimpleNamespace(run_id="r1"))
+        self._provisioned = SimpleNamespace(workspace=None, deployment=deployment, attachment=attachment, origin="created")
         self.shutdown_on_close = True
         await self._wait_for_workers(1)
 

@@ -22,6 +22,7 @@ from terradask._runtime.deployment import Deployment
 from terradask._runtime.documents import Descriptor
 from terradask._runtime.group_cluster import GroupCluster
 from terradask._runtime.host_workers import counting_hosts
+from terradask._runtime.looks import Looks
 from terradask._runtime.mirrored_cluster import WorkerGroupState
 from terradask._runtime.numbers_of_workers import numbers_at_start
 from terradask._runtime.options import check_same_structure, structure_given
@@ -317,7 +318,7 @@ async def call(function: Any, *args: Any) -> Any:
 
 def workers_on(groups: FakeGroups) -> Workers:
     delivery = Delivery(groups, call, started_at=START, fallback_seconds=60)  # type: ignore[arg-type]
-    return Workers(groups, CHAINS, delivery, call)  # type: ignore[arg-type]
+    return Workers(groups, CHAINS, delivery, call, looks=Looks())  # type: ignore[arg-type]
 
 
 def test_groups_grow_together_in_one_look_and_a_call_each() -> None:
@@ -378,6 +379,8 @@ def test_a_group_falls_back_for_itself_and_only_one_is_asked_in_a_look() -> None
     async def main() -> None:
         await workers.resize({"workers": 2, "gpu": 3}, None, [])
         await workers.watch()
+        await workers.delivery.ask()
+        await workers.watch()
 
     asyncio.run(main())
     assert groups.asked == ["gpu-spot"]
@@ -393,6 +396,7 @@ def test_a_group_that_gets_nothing_is_told_and_the_others_count_as_theirs(monkey
         await workers.resize({"workers": 2, "gpu": 1}, None, [])
         for _ in range(4):
             await workers.watch()
+            await workers.delivery.ask()
 
     asyncio.run(main())
     shortfall = workers.delivery.shortfall

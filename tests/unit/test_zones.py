@@ -262,7 +262,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def _resolve(lock: ClusterLock | None = None, *, zones: tuple[str, ...] = ZONES, refresh: bool = False, **settings: Any) -> ClusterLock:
-    place = Place("123456789012", "aws", frozenset(zones), workspace="default")
+    place = Place("123456789012", "aws", frozenset(zones), frozenset({"x86_64"}), workspace="default")
     return resolve_cluster(ClusterSettings.model_validate(settings), place, Aws("us-east-1"), lock, refresh=refresh)
 
 
@@ -297,7 +297,7 @@ def test_the_first_zone_where_none_shall_be_chosen(known: dict[str, Any]) -> Non
     assert known["asked"] == []
     assert _resolve(lock, use_best_zone=False) is lock
     # A zone that the network gets later doesn't move it.
-    later = Place("123456789012", "aws", frozenset({"us-east-1", *ZONES}))
+    later = Place("123456789012", "aws", frozenset({"us-east-1", *ZONES}), frozenset({"x86_64"}))
     assert still_holds(lock, ClusterSettings(use_best_zone=False), later)
     chosen = _resolve(zone_name=C)
     assert _resolve(chosen, use_best_zone=False).zone == A
@@ -324,7 +324,7 @@ def test_workers_in_all_zones_that_offer_their_types_and_the_scheduler_in_one(kn
 def test_progress_tells_the_zone_and_what_was_left_out(known: dict[str, Any]) -> None:
     known["evidence"] = ZoneEvidence(notes=("spot prices aren't considered: no",))
     told: list[object] = []
-    place = Place("123456789012", "aws", frozenset(ZONES), workspace="default")
+    place = Place("123456789012", "aws", frozenset(ZONES), frozenset({"x86_64"}), workspace="default")
     resolve_cluster(ClusterSettings(), place, Aws("us-east-1"), progress=told.append)
     texts = [one.text for one in told if isinstance(one, Message)]
     assert texts == ["spot prices aren't considered: no", "zone: us-east-1a: as good as us-east-1b, and before it by name"]
@@ -332,7 +332,7 @@ def test_progress_tells_the_zone_and_what_was_left_out(known: dict[str, Any]) ->
 
 @pytest.mark.parametrize(("is_given", "says"), [(False, "add it to network.zones"), (True, 'add a table [network.subnets."us-east-1f"]')])
 def test_a_zone_without_a_subnet_says_how_it_gets_one(is_given: bool, says: str) -> None:
-    place = Place("123456789012", "aws", frozenset(ZONES), given=is_given)
+    place = Place("123456789012", "aws", frozenset(ZONES), frozenset({"x86_64"}), given=is_given)
     with pytest.raises(UnknownZone) as caught:
         resolve_cluster(ClusterSettings(zone_name="us-east-1f"), place, Aws("us-east-1"))
     assert says in str(caught.value.advice)

@@ -16,9 +16,9 @@ from terradask._progress import Progress
 from terradask._runtime.hardware import hardware_of
 from terradask._runtime.life import Duration, parse_duration
 from terradask._runtime.lifecycle import ProvisionedCluster
-from terradask._runtime.looks import by_group, repr_row, scaling_table
 from terradask._runtime.options import RUN, STRUCTURE, given, parse_name, refuse_unbuilt, under_either_name, unsupported, where_given
 from terradask._runtime.provision import Request
+from terradask._runtime.shown_numbers import by_group, repr_row, scaling_table
 from terradask._runtime.undo import Origin
 from terradask._runtime.ways import check_ways
 from terradask.errors import VersionMismatch

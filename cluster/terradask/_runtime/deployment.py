@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from terradask._account.launch_check import LaunchCheck
 from terradask._runtime.attachment import Attachment, attach, read_reports, read_scheduler
 from terradask._runtime.dask_config import portable_config
-from terradask._runtime.delivery import check_scheduler_launches
 from terradask._runtime.documents import Descriptor, HostReport, Run
 from terradask._runtime.ended import over
 from terradask._runtime.groups import DEAD_MAN_MINUTES, Groups
 from terradask._runtime.launch import deployed_launch
 from terradask._runtime.life import Life
+from terradask._runtime.looks import Looks
 from terradask._runtime.numbers_of_workers import check_workers, numbers_at_start
 from terradask._runtime.objects import CLOSING, DESCRIPTOR, RUN, SOFTWARE, ClusterObjects, write_secret
 from terradask._runtime.software import SoftwareLock, lock_software
@@ -34,9 +34,6 @@ from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
     from terradask._events.story import Event
-
-#: Groups are looked at this often while they empty, which takes AWS a minute or so.
-_EMPTY_POLL_SECONDS = 0.5
 
 
 Given = ParamSpec("Given")
@@ -83,6 +80,8 @@ class Deployment:
         self.bucket = bucket
         self.name = name
         self.objects = ClusterObjects(aws, bucket, name)
+        #: What all polling through this object shares.
+        self.looks = Looks()
         #: Id of the run that this object started last, and nobody else.
         self.started_run_id: str | None = None
 
@@ -249,9 +248,10 @@ class Deployment:
         groups.zero()
         deadline = time.monotonic() + wait_seconds
         while wait_seconds and time.monotonic() < deadline:
-            if not any(group.members for group in groups.describe().values()):
+            with self.looks.turn():
+                described = groups.describe()
+            if not any(group.members for group in described.values()):
                 break
-            time.sleep(_EMPTY_POLL_SECONDS)
         groups.disarm()
         self._void_keys()
         run = self.run()
@@ -354,7 +354,7 @@ class Deployment:
         timeout_seconds
             Longest wait, in seconds.
         on_wait
-            Called every few seconds with what the hosts report.
+            Called every few seconds with what the scheduler's host reports.
         cancelled
             Asked between looks; when it says True the wait ends with `InterruptedError`.
 
@@ -375,12 +375,13 @@ class Deployment:
         return attach(
             self._aws,
             self.objects,
+            self.groups,
             self.descriptor,
             run,
+            looks=self.looks,
             timeout_seconds=timeout_seconds,
             on_wait=on_wait,
             cancelled=cancelled,
-            check_launches=lambda: check_scheduler_launches(self.groups, self.descriptor, run),
         )
 
     def why_stopped(self, run_id: str | None = None) -> ClusterStopped:
@@ -424,7 +425,6 @@ class Deployment:
         from terradask._runtime.authority import make_keys
 
         lifetime_seconds = (run.life or Life.of_settings({})).max_lifetime_seconds
-        keys = make_keys(self.name, run.run_id, lifetime_days=lifetime_seconds / 86_400).to_document()
         groups = self.groups
         tags = {
             "terradask:run:id": run.run_id,
@@ -433,11 +433,13 @@ class Deployment:
         }
         with ThreadPoolExecutor(4) as pool:
             waits = [
-                pool.submit(write_secret, self._aws, self.descriptor.secret_id, keys, version_id=run.secret_version_id),
                 pool.submit(self.objects.write_text, SOFTWARE, lock.to_requirements()),
                 pool.submit(groups.tag, tags),
                 pool.submit(groups.arm, min(DEAD_MAN_MINUTES, lifetime_seconds / 60)),
             ]
+            # Keys are made while AWS answers.
+            keys = make_keys(self.name, run.run_id, lifetime_days=lifetime_seconds / 86_400).to_document()
+            waits.append(pool.submit(write_secret, self._aws, self.descriptor.secret_id, keys, version_id=run.secret_version_id))
             for wait in waits:
                 wait.result()
 

@@ -24,10 +24,10 @@ from terradask._runtime.deployment import Deployment
 from terradask._runtime.dial import REACH_SECONDS, newest, reach, unreachable
 from terradask._runtime.documents import Run
 from terradask._runtime.group_cluster import GroupCluster
-from terradask._runtime.looks import by_group
 from terradask._runtime.provision import Provisioned, Provisioner, Request, addresses_let_in
 from terradask._runtime.remote import RemoteScheduler, RemoteWorker
 from terradask._runtime.scaling import workers_to_wait_for
+from terradask._runtime.shown_numbers import by_group
 from terradask._runtime.sigterm import terminated_in_order
 from terradask._runtime.undo import end_cluster
 from terradask._runtime.widget import shown_in_notebook

@@ -123,7 +123,8 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
             started_at=datetime.datetime.fromisoformat(self._current_run.started_at),
             fallback_seconds=float(descriptor.settings.get("spot_fallback_seconds", DEFAULT_FALLBACK_SECONDS)),
         )
-        self._workers = Workers(groups, descriptor.worker_groups, delivery, self._call, workers_per_host=self._workers_per_host)
+        looks, each = self._deployment.looks, self._workers_per_host
+        self._workers = Workers(groups, descriptor.worker_groups, delivery, self._call, looks=looks, workers_per_host=each)
         self._pace = Pace()
         await self._workers.mirror()
         self._show_plan()
@@ -205,8 +206,6 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
                     await workers.remove(leaving, self.scheduler_comm, self._joined_names())
                 if targets:
                     await workers.resize(targets, self.scheduler_comm, self._joined_names())
-                if not leaving and not targets:
-                    await workers.mirror()
             finally:
                 self._show_plan()
             if self._pace is not None:
@@ -219,15 +218,15 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
         while self.status == Status.running and self._over is None:
             # With nothing new to be known, what is missing is looked for as rarely as anything else.
             awaited = delivery.owing and delivery.shortfall is None
-            await self._pace.wait(calls=1 + delivery.calls, longest_seconds=_AWAITED_SECONDS if awaited else None)
+            await self._pace.wait(longest_seconds=_AWAITED_SECONDS if awaited else None)
             if self.status != Status.running:
                 return
             try:
-                async with self._lock:
-                    if not self._targets and not self._leaving:
-                        await self._workers.watch()
-                        self._show_plan()
-                        self._tell_shortfall()
+                if delivery.asks:
+                    async with self._deployment.looks.awaited_turn():
+                        await delivery.ask()
+                async with self._deployment.looks.awaited_turn():
+                    await self._look_at_groups(self._workers)
                 if self._workers.abandoned:
                     await self._find_whether_over()
                 self._told_failure = ""
@@ -242,6 +241,16 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
         """Return the level for what went wrong: a warning when it is new, and not at every look."""
         known, self._told_failure = self._told_failure, f"{type(error).__name__}: {error}"
         return logging.DEBUG if known == self._told_failure else logging.WARNING
+
+    async def _look_at_groups(self, workers: Workers) -> None:
+        # Who scales reads the groups anyway, and has nobody wait for a turn meanwhile.
+        if self._lock.locked():
+            return
+        async with self._lock:
+            if not self._targets and not self._leaving:
+                await workers.watch()
+                self._show_plan()
+                self._tell_shortfall()
 
     def _tell_shortfall(self) -> None:
         """Warn of workers that AWS doesn't launch, once for each cause."""
