@@ -186,16 +186,10 @@ class Workspace(PlanningWorkspace):
         InvalidInput
             If `force` is another lock's id.
         """
-        from terradask._runtime.objects import STATE
         from terradask._state.lock_breaking import unlock
-        from terradask._terraform.state_object import S3Place
-        from terradask_modules.names import cluster_key
         from terradask_stacks.settings import validate_cluster_name
 
-        if stack == NETWORK_STACK:
-            place = self._network_state().place()
-        else:
-            place = S3Place(self.aws, self.bucket, cluster_key(validate_cluster_name(stack), STATE), made_by="terradask apply network")
+        place = self._state_place(stack if stack == NETWORK_STACK else validate_cluster_name(stack))
         return unlock(place, folder=self._folder(stack), state_dir=self._loaded.state_dir, caller=self.aws, force=force)
 
     def _apply_network(self, plan: Plan) -> None:

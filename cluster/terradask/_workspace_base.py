@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from terradask._stacks.configuration import Configuration
     from terradask._stacks.stack import Stack
     from terradask._state.migration import NetworkState
+    from terradask._terraform.state_lock import LockInfo
+    from terradask._terraform.state_places import StatePlace
     from terradask_stacks.loading import LoadedSettings
     from terradask_stacks.settings import Settings
 
@@ -203,7 +206,35 @@ class WorkspaceBase:
             plans=self._loaded.state_dir / "plans",
             progress=self._progress,
             state_lock_seconds=self.settings.state.lock_timeout_seconds,
+            on_unlock=partial(self._note_unlock, name),
         )
+
+    def _state_place(self, stack: str) -> StatePlace:
+        """Return where a stack's state lies."""
+        from terradask._runtime.objects import STATE
+        from terradask._terraform.state_object import S3Place
+        from terradask_modules.names import cluster_key
+
+        if stack == NETWORK_STACK:
+            return self._network_state().place()
+        return S3Place(self.aws, self.bucket, cluster_key(stack, STATE), made_by="terradask apply network")
+
+    def _note_unlock(self, stack: str, lock: LockInfo, proof: str) -> None:
+        """Write down that the lock of a killed command is removed from a stack's state."""
+        from terradask._state.lock_breaking import write_down
+        from terradask._terraform.state_object import S3Place
+
+        place = self._state_place(stack)
+        if isinstance(place, S3Place):
+            write_down(
+                place,
+                lock,
+                stack=stack,
+                proof=proof,
+                state_dir=self._loaded.state_dir,
+                caller=self.aws,
+                unless_denied=lambda text: self._progress(Message(text)),
+            )
 
     @contextmanager
     def _at_work(self, name: str) -> Iterator[Stack]:

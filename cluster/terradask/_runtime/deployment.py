@@ -21,7 +21,7 @@ from terradask._runtime.delivery import check_scheduler_launches
 from terradask._runtime.documents import Descriptor, HostReport, Run
 from terradask._runtime.groups import Groups
 from terradask._runtime.numbers_of_workers import check_workers, numbers_at_start
-from terradask._runtime.objects import CLOSING, DESCRIPTOR, RUN, SOFTWARE, ClusterObjects, write_secret
+from terradask._runtime.objects import CLOSING, DESCRIPTOR, HOSTS, RUN, SCHEDULER, SOFTWARE, ClusterObjects, write_secret
 from terradask._runtime.software import SoftwareLock, lock_software
 from terradask._runtime.status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
 from terradask.errors import ClusterNotFound, ClusterStopped
@@ -126,9 +126,7 @@ class Deployment:
     def current_run(self) -> Run | None:
         """Return the run that is going on; None when the cluster is stopped, or its run ended by itself: idle, or its hosts gone."""
         run = self.run()
-        if run is None or age_seconds(run.started_at) < CLAIM_SECONDS:
-            return run
-        return run if any(group.desired for group in self.groups.describe().values()) else None
+        return run if run is not None and self._goes_on(run) else None
 
     @_explained
     def start(
@@ -167,6 +165,8 @@ class Deployment:
         ------
         ClusterNotFound
             When the cluster isn't deployed.
+        ClusterStopped
+            When somebody stops it meanwhile.
         InvalidInput
             When more workers are asked for than ``max_workers`` allows, or a package isn't installed here.
         """
@@ -186,11 +186,20 @@ class Deployment:
             dask_config=portable_config() if _first(send_dask_config, settings["send_dask_config"]) else {},
         )
         while not self._claim(run):
-            current = self.run()
+            current = self.current_run()
             if current is not None:
                 return current
         self.started_run_id = run.run_id
         self._prepare(run, lock)
+        current = self.run()
+        if current is None:
+            raise ClusterStopped(
+                f"Cluster {self.name!r} was stopped while it was being started.", cluster=self.name, advice=f"terradask start {self.name}"
+            )
+        if current.run_id != run.run_id:
+            # Preparing took so long (a machine that slept) that somebody else took over.
+            self.started_run_id = None
+            return current
         self.groups.set_desired(SCHEDULER_GROUP, 1)
         # Where AWS can't deliver there, whoever is attached moves the rest on.
         for name, n in numbers.items():
@@ -338,13 +347,22 @@ class Deployment:
         check_workers(self.descriptor, n, group)
 
     def _claim(self, run: Run) -> bool:
+        """Describe a run where none is going on, and tell whether that was possible; S3 decides between several starters."""
         if self.objects.claim(RUN, run.to_document()):
             self.objects.delete([CLOSING])
             return True
-        if self.current_run() is None and self.run() is not None:
-            # Over, or claimed by a start that was interrupted: what is left of it makes way.
-            self.stop()
-        return False
+        found = self.objects.read_version(RUN)
+        if found is None or self._goes_on(Run.read(found[0])):
+            return False
+        # Over, or claimed by a start that was interrupted: whoever takes exactly its place clears what is left of it.
+        if not self.objects.replace(RUN, run.to_document(), found[1]):
+            return False
+        self.objects.delete([CLOSING, SCHEDULER, *self.objects.names(HOSTS)])
+        self.groups.zero()
+        return True
+
+    def _goes_on(self, run: Run) -> bool:
+        return age_seconds(run.started_at) < CLAIM_SECONDS or any(group.desired for group in self.groups.describe().values())
 
     def _prepare(self, run: Run, lock: SoftwareLock) -> None:
         """Do all that must be there before a host boots."""
