@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from terradask._plans.saved import Plan
     from terradask._runtime.deployment import Deployment
     from terradask._state.lock_breaking import BrokenLock
+    from terradask._sweep.findings import Sweep, Swept
+    from terradask._sweep.sweeping import Sweeper
 
 __all__ = ["Plan", "Workspace"]
 
@@ -160,6 +162,47 @@ class Workspace(PlanningWorkspace):
             stack.remove()
         self._baseline = None
 
+    def strays(self, *, grace_seconds: float | None = None) -> Sweep:
+        """Look for everything that carries the workspace's tag and that no live deployment owns. Nothing changes.
+
+        Parameters
+        ----------
+        grace_seconds
+            How old something has to be, in seconds, to be removed. Unset: as ``workspace.sweep_grace_seconds`` says.
+
+        Returns
+        -------
+        Sweep
+            The strays with their reasons and prices, and what the caller may not look at.
+
+        Raises
+        ------
+        AccessDenied
+            If the caller may not read the bucket, which alone says what lives.
+        """
+        return self._sweeper().find(self.settings.workspace.sweep_grace_seconds if grace_seconds is None else grace_seconds)
+
+    def sweep(self, found: Sweep | None = None, *, grace_seconds: float | None = None) -> Swept:
+        """Remove what no live deployment owns.
+
+        Each thing is looked at again before it goes. Nothing goes that is younger than the grace, that carries no tag of this workspace's,
+        that belongs to a live deployment, or that somebody works on. What is too young is waited for, for a minute at most. Interrupted at
+        any point, the next sweep goes on.
+
+        Parameters
+        ----------
+        found
+            What `strays` has returned: nothing else is removed. Unset: looked for now.
+        grace_seconds
+            As of `strays`, where nothing was found yet.
+
+        Returns
+        -------
+        Swept
+            What is gone, what was left alone, and what could not be removed; each with the reason.
+        """
+        return self._sweeper().remove(self.strays(grace_seconds=grace_seconds) if found is None else found)
+
     def unlock(self, stack: str = NETWORK_STACK, *, force: str | None = None) -> BrokenLock | None:
         """Break the lock on a stack's state if its owner is provably gone, and write down that it was broken.
 
@@ -223,3 +266,23 @@ class Workspace(PlanningWorkspace):
             if plan.destroy:
                 remains.forget()
                 stack.remove()
+
+    def _sweeper(self) -> Sweeper:
+        from terradask._sweep.look import Looked
+        from terradask._sweep.removing import Doors
+        from terradask._sweep.sweeping import Sweeper
+
+        where = Looked(
+            self.aws,
+            workspace=self.settings.workspace.name,
+            bucket=self.bucket,
+            isolated=self._isolated,
+            own_templates=self._own_templates,
+            folder_of=self._folder,
+            plans=self._plans,
+            network_state=lambda: self._state_place(NETWORK_STACK),
+        )
+        doors = Doors(
+            destroy=self.destroy_cluster, unlock=self.unlock, hold=self._holding_state, objects=lambda name: self.deployment(name).objects
+        )
+        return Sweeper(where, doors, self._progress)

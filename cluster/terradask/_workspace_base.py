@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -197,13 +197,17 @@ class WorkspaceBase:
     def _folder(self, stack: str) -> Path:
         return self._loaded.out_dir / "stacks" / stack
 
+    @property
+    def _plans(self) -> Path:
+        return self._loaded.state_dir / "plans"
+
     def _stack(self, name: str) -> Stack:
         from terradask._stacks.stack import Stack
 
         return Stack(
             name,
             self._folder(name),
-            plans=self._loaded.state_dir / "plans",
+            plans=self._plans,
             progress=self._progress,
             state_lock_seconds=self.settings.state.lock_timeout_seconds,
             on_unlock=partial(self._note_unlock, name),
@@ -250,6 +254,21 @@ class WorkspaceBase:
         finally:
             with self._lock:
                 self._running.discard(stack)
+
+    @contextmanager
+    def _holding_state(self, cluster: str) -> Iterator[None]:
+        """Keep everybody, here and elsewhere, from working on a cluster; without a bucket nobody could."""
+        from terradask._terraform.state_places import Waiting
+        from terradask.errors import BackendMissing
+
+        place = self._state_place(cluster)
+        with self._at_work(cluster) as stack, ExitStack() as held:
+            lock = stack.terraform.lock
+            waiting = Waiting(stack.folder, lock.killed, 0, lambda text: self._progress(Message(text)))
+            held.enter_context(lock.holding("terradask sweep"))
+            with suppress(BackendMissing):
+                held.enter_context(place.held(waiting))
+            yield
 
     def _configuration(self, cluster_overrides: Mapping[str, Any] = MappingProxyType({})) -> Configuration:
         from terradask._stacks.configuration import Configuration

@@ -138,19 +138,40 @@ def clusters_with_resources(aws: Aws, *, workspace: str, isolated: Isolated | No
     -----
     Permissions needed: ``ec2:DescribeSecurityGroups``, ``ec2:DescribeLaunchTemplates``, ``iam:ListRoles``, ``iam:GetRole``.
     """
-    ec2, iam = aws.client("ec2"), aws.client("iam")
-    kinds = (_TEMPLATE,) if isolated is None else _OF_CLUSTERS
-    found = _answers(aws, [partial(_in_ec2, ec2, kind, Owner(workspace)) for kind in kinds])
-    clusters = {resource.tags[TAG_CLUSTER] for resource in found if TAG_CLUSTER in resource.tags}
+    clusters = clusters_in_ec2(aws, workspace=workspace, isolated=isolated)
     if isolated is None:
         return clusters
-    expected = {role_name(workspace, role, isolated.role_name_prefix, cluster) for cluster in clusters.union(known) for role in ROLES}
+    return clusters | clusters_with_roles(aws, workspace=workspace, isolated=isolated, known=clusters.union(known))
+
+
+def clusters_in_ec2(aws: Aws, *, workspace: str, isolated: Isolated | None) -> set[str]:
+    """Return the names of the clusters that have launch templates, or isolated also security groups, of their own.
+
+    Notes
+    -----
+    Permissions needed: ``ec2:DescribeLaunchTemplates``; with `isolated` ``ec2:DescribeSecurityGroups``.
+    """
+    ec2 = aws.client("ec2")
+    kinds = (_TEMPLATE,) if isolated is None else _OF_CLUSTERS
+    found = _answers(aws, [partial(_in_ec2, ec2, kind, Owner(workspace)) for kind in kinds])
+    return {resource.tags[TAG_CLUSTER] for resource in found if TAG_CLUSTER in resource.tags}
+
+
+def clusters_with_roles(aws: Aws, *, workspace: str, isolated: Isolated, known: Collection[str]) -> set[str]:
+    """Return the names of the clusters that have roles of their own, without those that are known to exist.
+
+    Notes
+    -----
+    Permissions needed: ``iam:ListRoles``, ``iam:GetRole``.
+    """
+    iam = aws.client("iam")
+    expected = {role_name(workspace, role, isolated.role_name_prefix, cluster) for cluster in known for role in ROLES}
     with aws.explained():
         pages = iam.get_paginator("list_roles").paginate(PathPrefix=isolated.role_path)
         names = {role["RoleName"] for page in pages for role in page["Roles"]} - expected
     # The list is without tags.
     roles = [role.tags for role in _answers(aws, [partial(_role, iam, name) for name in sorted(names)])]
-    return clusters | {tags[TAG_CLUSTER] for tags in roles if tags.get(TAG_WORKSPACE) == workspace and TAG_CLUSTER in tags}
+    return {tags[TAG_CLUSTER] for tags in roles if tags.get(TAG_WORKSPACE) == workspace and TAG_CLUSTER in tags}
 
 
 def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:

@@ -104,9 +104,16 @@ class ClusterObjects:
             self._client.delete_objects(Bucket=self.bucket, Delete={"Objects": keys[start : start + _DELETE_BATCH], "Quiet": True})
 
     def names(self, under: str = "") -> list[str]:
-        """List the names of objects that start with `under`."""
+        """List the names of objects that start with `under`; none where there is no bucket."""
+        from botocore.exceptions import ClientError
+
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.prefix + under)
-        return [entry["Key"][len(self.prefix) :] for page in pages for entry in page.get("Contents", ())]
+        try:
+            return [entry["Key"][len(self.prefix) :] for page in pages for entry in page.get("Contents", ())]
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _MISSING:
+                return []
+            raise
 
     def delete_run(self) -> None:
         """Delete what belongs to a run: its description, addresses and the hosts' reports."""

@@ -44,6 +44,7 @@
     │   ├── NoBaseline                       the network isn't deployed
     │   ├── BaselineFormat                   client and network don't fit
     │   └── BaselineInUse                5   deployments exist on it
+    ├── SweepIncomplete                      something that nobody owns could not be removed
     └── ClusterError                     1
         ├── ClusterNotFound              6
         ├── ClusterStopped               6
@@ -84,6 +85,7 @@ from terradask.errors._cluster import (
     NoCapacity,
     SchedulerMissing,
     SchedulerReplaced,
+    SweepIncomplete,
     VersionMismatch,
     WorkersMissing,
 )
@@ -167,6 +169,7 @@ __all__ = [
     "StateConflict",
     "StateLocked",
     "StateNotMoved",
+    "SweepIncomplete",
     "SynthesisError",
     "TerradaskError",
     "TerraformCancelled",
