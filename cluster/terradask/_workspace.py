@@ -82,7 +82,8 @@ class Workspace(PlanningWorkspace):
     def note_applied(self, plan: Plan) -> None:
         """Note what a declared stack is applied from, for `plan` with `changed_only`; without the right to do so, nothing is noted.
 
-        `apply` does so by itself. For a plan that changes nothing this is all that is left to do.
+        A cluster that was to go, and whose destruction nobody had finished, stays from here on. `apply` does all this by itself. For a plan
+        that changes nothing this is all that is left to do.
 
         Parameters
         ----------
@@ -91,6 +92,8 @@ class Workspace(PlanningWorkspace):
         """
         from terradask._plans.applied import AppliedNotes
 
+        if not plan.destroy and plan.stack != NETWORK_STACK:
+            self._keep(plan.stack)
         if plan.destroy or plan.stack not in (NETWORK_STACK, *self.settings.clusters):
             return
         try:
@@ -261,11 +264,17 @@ class Workspace(PlanningWorkspace):
             if plan.destroy:
                 remains.remove_unknown(stack.ids)
             else:
+                # First: what is applied is wanted, also should this be interrupted.
+                self._keep(plan.stack)
                 remains.remove_strays(plan.creates, stack.ids)
             stack.apply(plan)
             if plan.destroy:
                 remains.forget()
                 stack.remove()
+
+    def _keep(self, cluster: str) -> None:
+        with self.aws.explained():
+            self.deployment(cluster).keep()
 
     def _sweeper(self) -> Sweeper:
         from terradask._sweep.look import Looked

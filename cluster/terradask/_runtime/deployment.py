@@ -233,6 +233,10 @@ class Deployment:
         self.objects.write(CLOSING, {"format": 1, "at": _now()})
         self.groups.zero()
 
+    def keep(self) -> None:
+        """Take back the mark of `mark_closing`."""
+        self.objects.delete([CLOSING])
+
     @property
     def marked_closing(self) -> bool:
         """Whether somebody wanted this deployment gone and could not finish."""
@@ -349,7 +353,7 @@ class Deployment:
     def _claim(self, run: Run) -> bool:
         """Describe a run where none is going on, and tell whether that was possible; S3 decides between several starters."""
         if self.objects.claim(RUN, run.to_document()):
-            self.objects.delete([CLOSING])
+            self.keep()
             return True
         found = self.objects.read_version(RUN)
         if found is None or self._goes_on(Run.read(found[0])):
