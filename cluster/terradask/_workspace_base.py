@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from terradask._recovery.cluster import ClusterRemains
     from terradask._recovery.network import NetworkRecovery
     from terradask._runtime.deployment import Deployment
+    from terradask._runtime.overview import ClusterOverview
     from terradask._stacks.configuration import Configuration
     from terradask._stacks.stack import Stack
     from terradask._state.migration import NetworkState
@@ -150,6 +151,38 @@ class WorkspaceBase:
         found = [self.deployment(name) for name in self._cluster_names()]
         done = _all(lambda d: d.exists or holds_nothing(d.objects), found)
         return [deployment.name for deployment, is_done in zip(found, done, strict=True) if not is_done]
+
+    def overview(self, name: str | None = None, *, all_workspaces: bool = False) -> list[ClusterOverview]:
+        """Return every cluster at a glance, from any machine: state, age, owner, hosts by state, price by the hour, last activity.
+
+        Parameters
+        ----------
+        name
+            The only cluster to look at. Unset: every one.
+        all_workspaces
+            Look for the clusters of other workspaces in this account and region, too, as far as tags tell.
+
+        Returns
+        -------
+        list of ClusterOverview
+            Sorted by workspace and name. Among them are those that are deployed in part, and those that nobody owns but that have
+            machines or groups.
+
+        Raises
+        ------
+        ClusterNotFound
+            If no cluster `name` is deployed.
+        """
+        from terradask._runtime.overview import overviews
+
+        found = overviews(
+            self.aws,
+            workspace=self.settings.workspace.name,
+            deployments=self.deployments() if name is None else [self.deployment(name)],
+            unfinished=self.unfinished() if name is None else [],
+            all_workspaces=all_workspaces,
+        )
+        return [one for one in found if name in (None, one.name)]
 
     def deployment(self, name: str) -> Deployment:
         """Return one cluster, deployed or not; its methods raise `ClusterNotFound` if it isn't."""

@@ -96,6 +96,25 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
     ]
 
 
+def sweep_strays(scope: CallerScope) -> list[Statement]:
+    """Return what finding and removing machines and their parts that nobody owns needs, and seeing what machines cost."""
+    return [
+        # Describe calls know no resources.
+        allow(
+            "SeeStrays",
+            ["ec2:DescribeInstances", "ec2:DescribeNetworkInterfaces", "ec2:DescribeVolumes", "secretsmanager:ListSecrets"],
+            "*",
+            scope.in_region,
+        ),
+        allow(
+            "RemoveStrays",
+            ["ec2:DeleteNetworkInterface", "ec2:DeleteVolume", "ec2:TerminateInstances"],
+            scope.ec2(*_BORN_WITH_AN_INSTANCE),
+            scope.owned,
+        ),
+    ]
+
+
 def use_key(scope: CallerScope) -> list[Statement]:
     """Return the use of the customer's key for objects and secrets, by S3 and Secrets Manager alone."""
     if scope.place.kms_key_arn is None:
