@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from terradask._progress import Message
@@ -80,7 +81,7 @@ class Workspace(PlanningWorkspace):
         return None if plan.destroy else self.deployment(plan.stack)
 
     def note_applied(self, plan: Plan) -> None:
-        """Note what a declared stack is applied from, for `plan` with `changed_only`; without the right to do so, nothing is noted.
+        """Note what a stack is applied from, and the state that this left; without the right to do so, nothing is noted.
 
         A cluster that was to go, and whose destruction nobody had finished, stays from here on. `apply` does all this by itself. For a plan
         that changes nothing this is all that is left to do.
@@ -90,16 +91,15 @@ class Workspace(PlanningWorkspace):
         plan
             The plan: applied, or without a change.
         """
-        from terradask._plans.applied import AppliedNotes
-
-        if not plan.destroy and plan.stack != NETWORK_STACK:
-            self._keep(plan.stack)
-        if plan.destroy or plan.stack not in (NETWORK_STACK, *self.settings.clusters):
+        if plan.destroy:
             return
+        if plan.stack != NETWORK_STACK:
+            self._keep(plan.stack)
         try:
-            AppliedNotes(self.aws, self.bucket).write(plan.stack, plan.folder)
+            self._applied().write(plan.stack, plan.folder)
         except AwsError as error:
-            self._progress(Message(f"{plan.stack}: --changed-only will plan it again: {error.problem}"))
+            if plan.stack in (NETWORK_STACK, *self.settings.clusters):
+                self._progress(Message(f"{plan.stack}: --changed-only will plan it again: {error.problem}"))
 
     def destroy_cluster(self, name: str) -> None:
         """Destroy a cluster, running or not: groups to zero, then everything that Terraform made, then its objects in the bucket.
@@ -110,10 +110,13 @@ class Workspace(PlanningWorkspace):
         ------
         ClusterNotFound
             If nothing of the cluster is there.
+        StateRolledBack
+            If the state is older than the one that the last apply left; `accept_older_state` goes on from it.
         """
         from terradask_stacks.settings import validate_cluster_name
 
         validate_cluster_name(name)
+        self._refuse_older_state(name)
         if not self.deployment(name).objects.names():
             if self._remains(name).remove_all():
                 return
@@ -134,6 +137,7 @@ class Workspace(PlanningWorkspace):
             stack.destroy(refresh=False)
             remains.forget()
             stack.remove()
+        self._forget_applied(name)
 
     def destroy_network(self) -> None:
         """Destroy the network, with the workspace's bucket.
@@ -147,9 +151,12 @@ class Workspace(PlanningWorkspace):
             If clusters stand on it, naming them.
         NoBaseline
             If there is nothing to destroy.
+        StateRolledBack
+            If the state is older than the one that the last apply left; `accept_older_state` goes on from it.
         """
         self._refuse_while_in_use()
         with self._at_work(NETWORK_STACK) as stack:
+            self._refuse_older_state(NETWORK_STACK)
             self._configuration().network()
             stack.init()
             recovery = self._recovery(stack)
@@ -271,6 +278,13 @@ class Workspace(PlanningWorkspace):
             if plan.destroy:
                 remains.forget()
                 stack.remove()
+        if plan.destroy:
+            self._forget_applied(plan.stack)
+
+    def _forget_applied(self, cluster: str) -> None:
+        with suppress(AwsError):
+            # Of another life: the next one's state has a lineage of its own.
+            self._applied().remove(cluster)
 
     def _keep(self, cluster: str) -> None:
         with self.aws.explained():

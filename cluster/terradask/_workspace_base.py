@@ -20,6 +20,7 @@ from terradask_modules.names import NETWORK_STACK, clusters_role_path
 if TYPE_CHECKING:
     from terradask._account.quotas import QuotaCheck
     from terradask._network.baseline import Baseline, Isolated
+    from terradask._plans.applied import AppliedNotes
     from terradask._recovery.cluster import ClusterRemains
     from terradask._recovery.network import NetworkRecovery
     from terradask._runtime.deployment import Deployment
@@ -255,6 +256,22 @@ class WorkspaceBase:
         if stack == NETWORK_STACK:
             return self._network_state().place()
         return S3Place(self.aws, self.bucket, cluster_key(stack, STATE), made_by="terradask apply network")
+
+    def _applied(self) -> AppliedNotes:
+        from terradask._plans.applied import AppliedNotes
+
+        return AppliedNotes(self.aws, self.bucket)
+
+    def _refuse_older_state(self, stack: str) -> None:
+        """Refuse to work from a state that is older than the one that the last apply left."""
+        from terradask._plans.basis import StateVersion
+        from terradask._state.rollback import refuse_older
+
+        noted = self._applied().version(stack)
+        place = self._state_place(stack)
+        found = None if noted is None else place.read()
+        version = None if found is None else StateVersion(found.info.serial, found.info.lineage)
+        refuse_older(stack, version, noted, place=place.name, folder=str(self._folder(stack)))
 
     def _note_unlock(self, stack: str, lock: LockInfo, proof: str) -> None:
         """Write down that the lock of a killed command is removed from a stack's state."""

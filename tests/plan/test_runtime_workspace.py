@@ -32,6 +32,7 @@ from terradask.errors import (
     PlanChanged,
     SettingsError,
     StalePlan,
+    StateRolledBack,
     TerraformCancelled,
     TerraformError,
     UnknownInstanceType,
@@ -262,6 +263,18 @@ def test_saved_plan_is_applied_on_another_machine(workspace: Workspace, machine:
     with pytest.raises(InvalidInput, match="no plan"):
         elsewhere.open_plan(tmp_path / "artifact")
 
+    # An earlier version of the state is put back: nothing is planned or destroyed from it before somebody says so.
+    s3 = boto3.client("s3", REGION)
+    state = json.loads(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read())
+    s3.put_object(Bucket=BUCKET, Key=key, Body=json.dumps({**state, "serial": state["serial"] - 1}).encode())
+    for refused in (workspace.plan_cluster, elsewhere.destroy_cluster):
+        with pytest.raises(StateRolledBack, match="--accept-older-state"):
+            refused("saved")
+    workspace.deployment("saved").mark_closing()
+    assert "older" in "".join(workspace.sweep(grace_seconds=OLD).failed.values())
+    assert len(_groups()) == 2
+    workspace.accept_older_state("saved")
+
     # Somebody's process has ended without destroying it; who applies it wants it, also where nothing changes.
     workspace.deployment("saved").mark_closing()
     assert [(stray.kind, stray.id) for stray in workspace.strays(grace_seconds=OLD).strays] == [("deployment", "saved")]
@@ -270,7 +283,7 @@ def test_saved_plan_is_applied_on_another_machine(workspace: Workspace, machine:
     # Otherwise a sweep finishes, on any machine.
     workspace.deployment("saved").mark_closing()
     assert [stray.id for stray in workspace.sweep(grace_seconds=OLD).removed] == ["saved"]
-    assert (_groups(), _keys("clusters/saved/")) == ([], [])
+    assert (_groups(), _keys("clusters/saved/"), _keys("applied/saved")) == ([], [], [])
 
 
 def test_interrupted_deployment_is_found_finished_or_destroyed(

@@ -35,6 +35,7 @@
     │   ├── StateLocked                  5   names the holder
     │   ├── StateConflict                5   two states, neither may take the other's place
     │   ├── StateNotMoved                5   the state lies elsewhere than the settings say
+    │   ├── StateRolledBack              5   the state is older than what was applied last
     │   ├── StalePlan                    5   the state changed since the plan
     │   └── TerraformCancelled         130
     ├── FolderBusy                       5   another process runs Terraform in this folder
@@ -119,6 +120,7 @@ from terradask.errors._terraform import (
     StateConflict,
     StateLocked,
     StateNotMoved,
+    StateRolledBack,
     TerraformCancelled,
     TerraformError,
 )
@@ -169,6 +171,7 @@ __all__ = [
     "StateConflict",
     "StateLocked",
     "StateNotMoved",
+    "StateRolledBack",
     "SweepIncomplete",
     "SynthesisError",
     "TerradaskError",

@@ -84,7 +84,7 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             ],
             scope.secrets,
         ),
-        allow("NoteWhatWasApplied", "s3:PutObject", f"{scope.bucket}/applied/*"),
+        allow("NoteWhatWasApplied", ["s3:DeleteObject", "s3:PutObject"], f"{scope.bucket}/applied/*"),
         record_unlocks("RecordUnlocks", scope.bucket),
         allow("ListVersions", "s3:ListBucketVersions", scope.bucket),
         allow(
