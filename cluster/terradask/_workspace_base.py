@@ -1,8 +1,7 @@
-"""What a workspace knows, and how its methods come at a stack: settings, AWS, the deployed network, folders."""
+"""How a workspace's methods come at its stacks: deployments, folders, states and their locks."""
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,16 +9,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from terradask._account.aws import Aws
-from terradask._progress import Message, Progress, silent
-from terradask.errors import BaselineError, BaselineInUse, UnsupportedPlatform
+from terradask._progress import Message, Progress
+from terradask._workspace_core import WorkspaceCore, load_with_dask
+from terradask.errors import BaselineError, BaselineInUse
 from terradask_modules.names import NETWORK_STACK, clusters_role_path
 
 if TYPE_CHECKING:
     from terradask._account.quotas import QuotaCheck
-    from terradask._network.baseline import Baseline, Isolated
+    from terradask._network.baseline import Isolated
     from terradask._plans.applied import AppliedNotes
     from terradask._recovery.cluster import ClusterRemains
     from terradask._recovery.network import NetworkRecovery
@@ -31,111 +30,15 @@ if TYPE_CHECKING:
     from terradask._terraform.state_lock import LockInfo
     from terradask._terraform.state_places import StatePlace
     from terradask_stacks.loading import LoadedSettings
-    from terradask_stacks.settings import Settings
 
 
-class WorkspaceBase:
-    """Settings, a session of AWS, and one stack's folder at a time."""
+class WorkspaceBase(WorkspaceCore):
+    """Deployments, and one stack's folder at a time."""
 
     def __init__(self, loaded: LoadedSettings, *, progress: Progress, path: Path | None, overrides: Mapping[str, Any]) -> None:
-        self._loaded = loaded
-        self._progress = progress
-        self._path = path
-        self._overrides = overrides
-        self._baseline: Baseline | None = None
+        super().__init__(loaded, progress=progress, path=path, overrides=overrides)
         self._running: set[Stack] = set()
         self._lock = threading.Lock()
-        self.aws = Aws(loaded.settings.workspace.region)
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        progress: Progress | None = None,
-        **overrides: Mapping[str, Any],
-    ) -> Self:
-        """Load a workspace from its settings.
-
-        Parameters
-        ----------
-        path
-            A ``terradask.toml`` or its folder. Unset: looked for from the working directory upwards; having none is fine.
-        progress
-            Called with every progress event. Unset: nobody is told.
-        overrides
-            Settings by section, above those of the file, Dask's configuration and the environment: ``cluster={"n_workers": 8}``.
-
-        Raises
-        ------
-        SettingsError
-            Listing everything that is wrong with the settings.
-        UnsupportedPlatform
-            On Windows.
-        """
-        if os.name == "nt":
-            raise UnsupportedPlatform(
-                "terradask doesn't run on Windows", allowed="Linux or macOS", advice="use the Windows Subsystem for Linux"
-            )
-        where = None if path is None else Path(path)
-        return cls(_load(where, overrides), progress=progress or silent, path=where, overrides=overrides)
-
-    def with_progress(self, progress: Progress) -> Self:
-        """Return the same workspace, telling somebody else about its progress."""
-        other = type(self)(self._loaded, progress=progress, path=self._path, overrides=self._overrides)
-        other.aws, other._baseline = self.aws, self._baseline
-        return other
-
-    def __repr__(self) -> str:
-        return f"Workspace({self.settings.workspace.name!r}, region={self.region!r}, root={str(self.root)!r})"
-
-    @property
-    def settings(self) -> Settings:
-        """The settings."""
-        return self._loaded.settings
-
-    @property
-    def settings_path(self) -> Path | None:
-        """The ``terradask.toml`` that was read, if there was one."""
-        return self._loaded.path
-
-    @property
-    def root(self) -> Path:
-        """The folder of ``terradask.toml``, or the user's data folder for terradask."""
-        return self._loaded.root
-
-    @property
-    def region(self) -> str:
-        """The AWS region."""
-        return self.settings.workspace.region
-
-    @property
-    def account_id(self) -> str:
-        """The AWS account's number."""
-        return self.aws.account_id
-
-    @property
-    def bucket(self) -> str:
-        """The workspace's bucket: descriptors, states and the host program."""
-        from terradask_modules.names import bucket_name
-
-        return bucket_name(self.settings.workspace.name, self.account_id, self.region)
-
-    def baseline(self) -> Baseline:
-        """Return the deployed network, read once.
-
-        Raises
-        ------
-        NoBaseline
-            If it isn't deployed.
-        BaselineFormat
-            If it was deployed by a version of terradask that this one doesn't fit.
-        """
-        from terradask._network.baseline import read_baseline
-
-        if self._baseline is None:
-            self._baseline = read_baseline(self.aws, self.bucket)
-        return self._baseline
 
     def deployments(self) -> list[Deployment]:
         """Return the clusters that are deployed, sorted by name; `Deployment.status` tells how each one is.
@@ -326,7 +229,7 @@ class WorkspaceBase:
         loaded = self._loaded
         if cluster_overrides:
             cluster = {**self._overrides.get("cluster", {}), **cluster_overrides}
-            loaded = _load(self._path, {**self._overrides, "cluster": cluster})
+            loaded = load_with_dask(self._path, {**self._overrides, "cluster": cluster})
         return Configuration(loaded, self.aws, progress=self._progress, baseline=self.baseline, deployment=self.deployment)
 
     def _isolated(self) -> Isolated | None:
@@ -390,16 +293,6 @@ class WorkspaceBase:
             names |= clusters_with_resources(self.aws, workspace=self.settings.workspace.name, isolated=isolated, known=names)
         if names:
             raise BaselineInUse(sorted(names))
-
-
-def _load(path: Path | None, overrides: Mapping[str, Any]) -> LoadedSettings:
-    """Load settings, with what Dask's configuration says under ``terradask``."""
-    import dask.config
-
-    from terradask_stacks.loading import load_settings
-
-    found = dask.config.get("terradask", None)
-    return load_settings(path, dask_config=found if isinstance(found, Mapping) else None, overrides=overrides)
 
 
 def _all(ask: Callable[[Deployment], bool], deployments: list[Deployment]) -> list[bool]:

@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from terradask._account.aws import Aws
+from terradask._runtime.deployment import Deployment
 from terradask._state.lock_owner import here
 from terradask._sweep import removal
 from terradask._sweep.findings import Sweep, Swept
@@ -249,6 +250,35 @@ def test_what_somebody_owns_by_now_stays(workspace: Workspace, account: Account)
     done = workspace.sweep(found)
     assert (done.removed, list(done.kept.values())) == ((), ["it is gone, or somebody owns it by now"])
     assert account.groups() == {group}
+
+
+def test_what_has_ended_and_was_made_for_that_alone_is_to_go(
+    workspace: Workspace, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deployment itself says so, from its run."""
+    for key in ("kept/cluster.json", "over/cluster.json", "over/run.json"):
+        account.put(f"clusters/{key}")
+    assert workspace.strays(grace_seconds=GRACE).strays == ()
+    monkeypatch.setattr(Deployment, "marked_closing", property(lambda deployment: True))
+    assert keys(workspace.strays(grace_seconds=GRACE)) == {("deployment", "over")}
+    assert not workspace.strays(grace_seconds=900).strays[0].may_go(datetime.datetime.now(datetime.UTC))
+
+
+@pytest.mark.parametrize("name", ["network", "../../etc", "Their Cluster"])
+def test_a_name_that_no_cluster_has_makes_nothing_ours(workspace: Workspace, account: Account, name: str) -> None:
+    machine = account.instance(name)
+    account.put(f"clusters/{name}/x")
+    assert swept(workspace) == Swept((), {}, {})
+    assert account.state_of(machine) == "running"
+    assert not list(workspace.root.glob("**/.*.lock"))
+
+
+def test_a_missing_bucket_of_states_is_in_nobodys_way(root: Path, region: Aws, account: Account) -> None:
+    (root / "terradask.toml").write_text('[state]\nbackend = "s3"\n')
+    workspace = Workspace.load(root)
+    workspace.aws = region
+    machine = account.instance("gone")
+    assert [stray.id for stray in swept(workspace).removed] == [machine]
 
 
 def test_while_somebody_holds_the_state_nothing_of_the_cluster_goes(workspace: Workspace, account: Account) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,20 +15,17 @@ from terradask._plans.basis import PLAN_LIFETIME
 from terradask._recovery.resources import outermost
 from terradask._recovery.search import clusters_in_ec2, clusters_with_roles, find_cluster
 from terradask._runtime.instances import Instance, find_instances, tags_of
-from terradask._runtime.objects import CLOSING, DESCRIPTOR, RUN, STATE, STATE_LOCK, ClusterObjects
-from terradask._state.lock_owner import proof_of_end
-from terradask._sweep.world import DeadLock, Deployed, Kind, OldPlan, Thing, Unseen, World
-from terradask._terraform.folder_lock import FolderLock
+from terradask._sweep.bucket import BucketLook, is_cluster_name
+from terradask._sweep.world import Deployed, Kind, OldPlan, Thing, Unseen, World
 from terradask._terraform.state_object import S3Place
 from terradask.cost.running import parts_of_host, parts_of_secret, parts_of_volume
-from terradask.errors import AccessDenied, FolderBusy
-from terradask_modules.names import NETWORK_STACK, ROLES, TAG_CLUSTER, TAG_WORKSPACE, cluster_key, host_name, secrets_prefix
+from terradask.errors import AccessDenied, BackendMissing
+from terradask_modules.names import NETWORK_STACK, ROLES, TAG_CLUSTER, TAG_WORKSPACE, host_name, secrets_prefix
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
     from terradask._network.baseline import Isolated
     from terradask._recovery.resources import Resource
-    from terradask._terraform.state_lock import LockInfo
     from terradask._terraform.state_places import StatePlace
 
 Found = TypeVar("Found")
@@ -101,10 +97,10 @@ class _Look:
         self._where = where
         self._aws = where.aws
         self._unseen: list[Unseen] = []
-        self._dead: list[DeadLock] = []
+        self._bucket = BucketLook(where.aws, where.bucket, where.folder_of)
 
     def run(self) -> World:
-        seen_at, listed = self._listed()
+        seen_at, listed = self._bucket.listed()
         # Clients are made here: boto3's sessions are not safe while they make one.
         for service in ("ec2", "autoscaling", "secretsmanager", "iam"):
             self._aws.client(service)
@@ -116,7 +112,7 @@ class _Look:
                 pool.submit(self._unless_denied, "network interfaces", "ec2:DescribeNetworkInterfaces", self._interfaces),
                 pool.submit(self._unless_denied, "secrets", "secretsmanager:ListSecrets", self._secrets),
             ]
-            deployed = {one.name: one for one in pool.map(lambda name: self._deployed(name, listed[name]), sorted(listed))}
+            deployed = {one.name: one for one in pool.map(lambda name: self._bucket.deployed(name, listed[name]), sorted(listed))}
             seen_groups = groups.result()
             things = [thing for each in rest for thing in each.result() or ()]
         self._look_at_network_lock()
@@ -129,80 +125,17 @@ class _Look:
             things=tuple(self._unless_gone(things, deployed)),
             deployed=deployed,
             groups=names,
-            dead_locks=tuple(self._dead),
+            dead_locks=tuple(self._bucket.dead),
             old_plans=tuple(_old_plans(self._where.plans, seen_at)),
             unseen=tuple(self._unseen),
         )
 
-    # ---- the bucket ---------------------------------------------------------------------------------------------------
-
-    def _listed(self) -> tuple[datetime.datetime, dict[str, dict[str, datetime.datetime]]]:
-        """Return what time it is for AWS, and each cluster's objects with their dates; none where there is no bucket."""
-        from botocore.exceptions import ClientError
-
-        listed: dict[str, dict[str, datetime.datetime]] = {}
-        seen_at = datetime.datetime.now(datetime.UTC)
-        with self._aws.explained():
-            try:
-                pages = self._aws.client("s3").get_paginator("list_objects_v2").paginate(Bucket=self._where.bucket, Prefix="clusters/")
-                for page in pages:
-                    # Ages are told by the clock that dates things, not by this machine's.
-                    date = page["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
-                    seen_at = parsedate_to_datetime(date) if date else seen_at
-                    for entry in page.get("Contents", ()):
-                        _, cluster, name = entry["Key"].split("/", 2)
-                        listed.setdefault(cluster, {})[name] = entry["LastModified"]
-            except ClientError as error:
-                if error.response["Error"]["Code"] not in {"NoSuchBucket", "404"}:
-                    raise
-        return seen_at, listed
-
-    def _deployed(self, name: str, listed: Mapping[str, datetime.datetime]) -> Deployed:
-        is_whole = DESCRIPTOR in listed
-        found = Deployed(
-            name,
-            max(listed.values()),
-            is_whole=is_whole,
-            has_resources=not is_whole and STATE in listed and self._knows_resources(name),
-            closing_at=listed.get(CLOSING),
-            started_at=listed.get(RUN),
-        )
-        place = S3Place(self._aws, self._where.bucket, cluster_key(name, STATE))
-        return replace(found, held=self._held(name, place if STATE_LOCK in listed else None))
-
-    def _knows_resources(self, name: str) -> bool:
-        with self._aws.explained():
-            try:
-                state = ClusterObjects(self._aws, self._where.bucket, name).read(STATE)
-            except json.JSONDecodeError:
-                # Whoever destroys it will be told what is wrong with it.
-                return True
-        return bool((state or {}).get("resources"))
-
-    def _held(self, stack: str, place: S3Place | None) -> str | None:
-        """Return who works on a stack; the lock of somebody who is provably gone is noted."""
-        folder, killed = self._where.folder_of(stack), None
-        if folder.with_name(f".{folder.name}.lock").exists():
-            try:
-                with FolderLock(folder, limit_seconds=0) as folder_lock:
-                    killed = folder_lock.killed
-            except FolderBusy as busy:
-                return busy.problem
-        lock = None if place is None else place.lock()
-        return None if lock is None else self._holder(stack, lock, killed)
-
-    def _holder(self, stack: str, lock: LockInfo, killed: Mapping[str, Any] | None) -> str | None:
-        proof = proof_of_end(lock, killed)
-        if proof is None:
-            return f"its state is {lock.describe()}"
-        since = None if lock.seconds is None else datetime.datetime.fromtimestamp(lock.seconds, datetime.UTC)
-        self._dead.append(DeadLock(stack, lock.id or "", since, proof))
-        return None
-
     def _look_at_network_lock(self) -> None:
         place = self._where.network_state()
         if isinstance(place, S3Place):
-            self._unless_denied("the lock on the network's state", "s3:GetObject", lambda: self._held(NETWORK_STACK, place))
+            # Without its bucket there is no lock either.
+            with suppress(BackendMissing):
+                self._unless_denied("the lock on the network's state", "s3:GetObject", partial(self._bucket.held, NETWORK_STACK, place))
 
     # ---- AWS ----------------------------------------------------------------------------------------------------------
 
@@ -328,7 +261,7 @@ class _Look:
         found = [
             self._unless_denied(f"what {name} has of its own", "iam:GetRole", partial(own, name)) or []
             for name in sorted(known)
-            if not _lives(deployed.get(name))
+            if is_cluster_name(name) and not _lives(deployed.get(name))
         ]
         return [_owned(resource) for resources in found for resource in resources]
 
@@ -339,15 +272,19 @@ def _lives(deployed: Deployed | None) -> bool:
 
 def _thing(kind: Kind, identity: str, listed: Any, born: datetime.datetime | None) -> Thing:
     tags = tags_of(listed)
-    return Thing(kind, identity, tags.get(TAG_WORKSPACE), tags.get(TAG_CLUSTER), born)
+    return Thing(kind, identity, *_owner(tags.get(TAG_WORKSPACE), tags.get(TAG_CLUSTER)), born)
+
+
+def _owner(workspace: str | None, cluster: str | None) -> tuple[str | None, str | None]:
+    """Return whose a thing is; with a name that no cluster of ours can have, nobody's: somebody else's tags."""
+    return (workspace, cluster) if cluster is None or is_cluster_name(cluster) else (None, None)
 
 
 def _machine(instance: Instance, region: str) -> Thing:
     return Thing(
         "instance",
         instance.id,
-        instance.workspace,
-        instance.cluster,
+        *_owner(instance.workspace, instance.cluster),
         instance.launched_at,
         group=instance.autoscaling_group,
         parts=parts_of_host(instance.host, region, is_on=instance.is_on),
@@ -357,7 +294,8 @@ def _machine(instance: Instance, region: str) -> Thing:
 def _owned(resource: Resource) -> Thing:
     kind, date = _OWN_KINDS[resource.type]
     born = None if date is None else resource.description.get(date)
-    return Thing(kind, resource.id, resource.tags.get(TAG_WORKSPACE), resource.tags.get(TAG_CLUSTER), born, resource=resource)
+    whose = _owner(resource.tags.get(TAG_WORKSPACE), resource.tags.get(TAG_CLUSTER))
+    return Thing(kind, resource.id, *whose, born, resource=resource)
 
 
 def _old_plans(folder: Path, now: datetime.datetime) -> Iterator[OldPlan]:
