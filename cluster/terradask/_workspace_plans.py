@@ -100,10 +100,13 @@ class PlanningWorkspace(WorkspaceBase):
             With `destroy`, if clusters stand on it.
         SettingsError
             If what the settings name as given can't be used, listing all that is wrong, or would take away what clusters stand on.
+        StateRolledBack
+            If the state is older than the one that the last apply left; `accept_older_state` goes on from it.
         """
         if destroy:
             self._refuse_while_in_use()
         with self._at_work(NETWORK_STACK) as stack:
+            self._refuse_older_state(NETWORK_STACK)
             self._configuration().network(refresh=refresh, check=not destroy)
             stack.init()
             return stack.plan(self._plan_place(), destroy=destroy, out=out, imports={} if destroy else self._recovery(stack).imports())
@@ -148,6 +151,8 @@ class PlanningWorkspace(WorkspaceBase):
             If no instance type is as they ask for; with the nearest asks that find something.
         QuotaExceeded
             If AWS lets the account run fewer vCPUs than the cluster starts with, whatever else runs.
+        StateRolledBack
+            If the state is older than the one that the last apply left; `accept_older_state` goes on from it.
         """
         return self._plan_cluster(name, cluster_overrides, LaunchCheck.before_plan, destroy=destroy, refresh=refresh, out=out)
 
@@ -184,6 +189,7 @@ class PlanningWorkspace(WorkspaceBase):
         configuration = self._configuration(cluster_overrides)
         checks: list[LaunchCheck] = []
         with self._at_work(name) as stack:
+            self._refuse_older_state(name)
             if destroy:
                 configuration.cluster_to_destroy(name)
             else:
@@ -197,6 +203,16 @@ class PlanningWorkspace(WorkspaceBase):
             except BaseException:
                 self._remains(name).forget_empty_state()
                 raise
+
+    def accept_older_state(self, stack: str) -> None:
+        """Go on from a state that is older than the one that the last apply left: plan, look at what that changes, and apply or destroy.
+
+        Parameters
+        ----------
+        stack
+            ``network``, or the name of a cluster.
+        """
+        self._applied().remove(stack)
 
     def explain(self, name: str, **cluster_overrides: Any) -> HardwareExplanation:
         """Tell which instance types a cluster gets, in which order, and why. Nothing changes.

@@ -32,6 +32,7 @@ from terradask.errors import (
     PlanChanged,
     SettingsError,
     StalePlan,
+    StateRolledBack,
     TerraformCancelled,
     TerraformError,
     UnknownInstanceType,
@@ -42,6 +43,8 @@ pytestmark = [pytest.mark.plan, pytest.mark.timeout(180)]
 
 REGION = "us-east-1"
 BUCKET = f"terradask-default-123456789012-{REGION}"
+#: A grace with which nothing is too young to be swept.
+OLD = -2
 SETTINGS = """
 [network]
 zones = ["us-east-1a"]
@@ -259,7 +262,28 @@ def test_saved_plan_is_applied_on_another_machine(workspace: Workspace, machine:
     assert [d.name for d in workspace.deployments()] == ["saved"]
     with pytest.raises(InvalidInput, match="no plan"):
         elsewhere.open_plan(tmp_path / "artifact")
-    workspace.destroy_cluster("saved")
+
+    # An earlier version of the state is put back: nothing is planned or destroyed from it before somebody says so.
+    s3 = boto3.client("s3", REGION)
+    state = json.loads(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read())
+    s3.put_object(Bucket=BUCKET, Key=key, Body=json.dumps({**state, "serial": state["serial"] - 1}).encode())
+    for refused in (workspace.plan_cluster, elsewhere.destroy_cluster):
+        with pytest.raises(StateRolledBack, match="--accept-older-state"):
+            refused("saved")
+    workspace.deployment("saved").mark_closing()
+    assert "older" in "".join(workspace.sweep(grace_seconds=OLD).failed.values())
+    assert len(_groups()) == 2
+    workspace.accept_older_state("saved")
+
+    # Somebody's process has ended without destroying it; who applies it wants it, also where nothing changes.
+    workspace.deployment("saved").mark_closing()
+    assert [(stray.kind, stray.id) for stray in workspace.strays(grace_seconds=OLD).strays] == [("deployment", "saved")]
+    elsewhere.note_applied(opened)
+    assert workspace.strays(grace_seconds=OLD).strays == ()
+    # Otherwise a sweep finishes, on any machine.
+    workspace.deployment("saved").mark_closing()
+    assert [stray.id for stray in workspace.sweep(grace_seconds=OLD).removed] == ["saved"]
+    assert (_groups(), _keys("clusters/saved/"), _keys("applied/saved")) == ([], [], [])
 
 
 def test_interrupted_deployment_is_found_finished_or_destroyed(
@@ -296,6 +320,8 @@ def test_interrupted_deployment_is_found_finished_or_destroyed(
     boto3.client("s3", REGION).delete_object(Bucket=BUCKET, Key="clusters/half/cluster.json")
     assert workspace.unfinished() == ["half"]
     assert workspace.deployments() == []
+    (part,) = workspace.strays(grace_seconds=OLD).strays
+    assert (part.kind, part.reason) == ("deployment", "it was deployed or destroyed in part")
     boto3.client("s3", REGION).delete_object(Bucket=BUCKET, Key="clusters/half/terraform.tfstate")
     boto3.client("s3", REGION).put_object(Bucket=BUCKET, Key="clusters/half/run.json", Body=b"{}")
     interrupted.destroy_cluster("half")
@@ -317,8 +343,16 @@ def test_killed_terraform_stands_in_nobodys_way(machine: Callable[[str], Path]):
         killed.apply(killed.plan_cluster("killed"))
     assert "clusters/killed/terraform.tfstate.tflock" in _keys("clusters/")
     told: list[ProgressEvent] = []
+    # Nobody elsewhere can know that nobody holds it, and so nothing goes.
+    kept = Workspace.load(machine("elsewhere")).sweep(grace_seconds=OLD).kept
+    assert all("locked by" in why for why in kept.values())
+    assert kept
+
     killed.with_progress(told.append).destroy_cluster("killed")
     assert any(isinstance(event, Message) and "lock on the state" in event.text for event in told)
+    (record,) = map(json.loads, (folder / ".terradask/unlocks.jsonl").read_text().splitlines())
+    assert (record["stack"], record["forced"]) == ("killed", False)
+    assert f"unlocks/{record['at']}.json" in _keys("unlocks/")
     assert _groups() == []
     assert boto3.client("secretsmanager", REGION).list_secrets()["SecretList"] == []
     assert _keys("clusters/") == []

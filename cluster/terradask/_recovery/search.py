@@ -151,21 +151,41 @@ def clusters_with_resources(
     Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``, ``DescribeLaunchTemplates``; ``iam:ListRoles``,
     ``iam:GetRole``.
     """
+    clusters = clusters_in_ec2(aws, workspace=workspace, isolated=isolated, own_templates=own_templates)
+    if isolated is None:
+        return clusters
+    return clusters | clusters_with_roles(aws, workspace=workspace, isolated=isolated, known=clusters.union(known))
+
+
+def clusters_in_ec2(aws: Aws, *, workspace: str, isolated: Isolated | None, own_templates: bool = True) -> set[str]:
+    """Return the names of the clusters that have placement groups, launch templates, or isolated also security groups, of their own.
+
+    Notes
+    -----
+    Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeLaunchTemplates``; with `isolated` ``DescribeSecurityGroups``.
+    """
     ec2 = aws.client("ec2")
     kinds = _OF_CLUSTERS if isolated is not None else (_TEMPLATE,) if own_templates else ()
     searches: list[_Search] = [partial(_in_ec2, ec2, kind, Owner(workspace)) for kind in kinds]
     found = _answers(aws, [partial(_placement_groups, ec2, Owner(workspace)), *searches])
-    clusters = {resource.tags[TAG_CLUSTER] for resource in found if TAG_CLUSTER in resource.tags}
-    if isolated is None:
-        return clusters
+    return {resource.tags[TAG_CLUSTER] for resource in found if TAG_CLUSTER in resource.tags}
+
+
+def clusters_with_roles(aws: Aws, *, workspace: str, isolated: Isolated, known: Collection[str]) -> set[str]:
+    """Return the names of the clusters that have roles of their own, without those that are known to exist.
+
+    Notes
+    -----
+    Permissions needed: ``iam:ListRoles``, ``iam:GetRole``.
+    """
     iam = aws.client("iam")
-    expected = {role_name(workspace, role, isolated.role_name_prefix, cluster) for cluster in clusters.union(known) for role in ROLES}
+    expected = {role_name(workspace, role, isolated.role_name_prefix, cluster) for cluster in known for role in ROLES}
     with aws.explained():
         pages = iam.get_paginator("list_roles").paginate(PathPrefix=isolated.role_path)
         names = {role["RoleName"] for page in pages for role in page["Roles"]} - expected
     # The list is without tags.
     roles = [role.tags for role in _answers(aws, [partial(_role, iam, name) for name in sorted(names)])]
-    return clusters | {tags[TAG_CLUSTER] for tags in roles if tags.get(TAG_WORKSPACE) == workspace and TAG_CLUSTER in tags}
+    return {tags[TAG_CLUSTER] for tags in roles if tags.get(TAG_WORKSPACE) == workspace and TAG_CLUSTER in tags}
 
 
 def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:

@@ -25,7 +25,7 @@ from terradask._runtime.launch import deployed_launch
 from terradask._runtime.life import Life
 from terradask._runtime.looks import Looks
 from terradask._runtime.numbers_of_workers import check_workers, numbers_at_start
-from terradask._runtime.objects import CLOSING, DESCRIPTOR, RUN, SOFTWARE, ClusterObjects, write_secret
+from terradask._runtime.objects import CLOSING, DESCRIPTOR, HOSTS, RUN, SCHEDULER, SOFTWARE, ClusterObjects, write_secret
 from terradask._runtime.software import SoftwareLock, lock_software
 from terradask._runtime.status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
 from terradask.errors import ClusterNotFound, ClusterStopped, QuotaExceeded
@@ -135,9 +135,7 @@ class Deployment:
     def current_run(self) -> Run | None:
         """Return the run that is going on; None when the cluster is stopped, or its run ended by itself: idle, or its hosts gone."""
         run = self.run()
-        if run is None or (age_seconds(run.started_at) < CLAIM_SECONDS and not self._has_ended(run)):
-            return run
-        return run if any(group.desired for group in self.groups.describe().values()) else None
+        return run if run is not None and self._goes_on(run) else None
 
     def _has_ended(self, run: Run) -> bool:
         scheduler = read_scheduler(self.objects)
@@ -189,6 +187,8 @@ class Deployment:
         ------
         ClusterNotFound
             When the cluster isn't deployed.
+        ClusterStopped
+            When somebody stops it meanwhile.
         InvalidInput
             When more workers are asked for than ``max_workers`` allows, or a package isn't installed here.
         QuotaExceeded
@@ -222,11 +222,20 @@ class Deployment:
                 raise
             return current
         while not self._claim(run):
-            current = self.run()
+            current = self.current_run()
             if current is not None:
                 return current
         self.started_run_id = run.run_id
         self._prepare(run, lock)
+        current = self.run()
+        if current is None:
+            raise ClusterStopped(
+                f"Cluster {self.name!r} was stopped while it was being started.", cluster=self.name, advice=f"terradask start {self.name}"
+            )
+        if current.run_id != run.run_id:
+            # Preparing took so long (a machine that slept) that somebody else took over.
+            self.started_run_id = None
+            return current
         self.groups.set_desired(SCHEDULER_GROUP, 1)
         # Where AWS can't deliver there, whoever is attached moves the rest on.
         for name, n in numbers.items():
@@ -254,17 +263,17 @@ class Deployment:
                 break
         groups.disarm()
         self._void_keys()
-        run = self.run()
-        if run is not None:
-            from terradask._events.gather import write_journal
-
-            write_journal(self, run, by=self._aws.caller_arn)
+        self._write_journal(self.run())
         self.objects.delete_run()
 
     def mark_closing(self) -> None:
         """Bring the groups to zero and note that the deployment shall go: what fits into the last seconds of a process."""
         self.objects.write(CLOSING, {"format": 1, "at": _now()})
         self.groups.zero()
+
+    def keep(self) -> None:
+        """Take back the mark of `mark_closing`."""
+        self.objects.delete([CLOSING])
 
     @property
     def marked_closing(self) -> bool:
@@ -412,13 +421,31 @@ class Deployment:
         check_workers(self.descriptor, n, group)
 
     def _claim(self, run: Run) -> bool:
+        """Describe a run where none is going on, and tell whether that was possible; S3 decides between several starters."""
         if self.objects.claim(RUN, run.to_document()):
-            self.objects.delete([CLOSING])
+            self.keep()
             return True
-        if self.current_run() is None and self.run() is not None:
-            # Over, or claimed by a start that was interrupted: what is left of it makes way.
-            self.stop()
-        return False
+        found = self.objects.read_version(RUN)
+        if found is None or self._goes_on(Run.read(found[0])):
+            return False
+        # Over, or claimed by a start that was interrupted: whoever takes exactly its place clears what is left of it.
+        if not self.objects.replace(RUN, run.to_document(), found[1]):
+            return False
+        self._write_journal(Run.read(found[0]))
+        self.objects.delete([CLOSING, SCHEDULER, *self.objects.names(HOSTS)])
+        self.groups.zero()
+        return True
+
+    def _goes_on(self, run: Run) -> bool:
+        if age_seconds(run.started_at) < CLAIM_SECONDS and not self._has_ended(run):
+            return True
+        return any(group.desired for group in self.groups.describe().values())
+
+    def _write_journal(self, run: Run | None) -> None:
+        from terradask._events.gather import write_journal
+
+        if run is not None:
+            write_journal(self, run, by=self._aws.caller_arn)
 
     def _prepare(self, run: Run, lock: SoftwareLock) -> None:
         """Do all that must be there before a host boots."""

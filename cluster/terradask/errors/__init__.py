@@ -36,6 +36,7 @@
     │   ├── StateLocked                  5   names the holder
     │   ├── StateConflict                5   two states, neither may take the other's place
     │   ├── StateNotMoved                5   the state lies elsewhere than the settings say
+    │   ├── StateRolledBack              5   the state is older than what was applied last
     │   ├── StalePlan                    5   the state changed since the plan
     │   └── TerraformCancelled         130
     ├── FolderBusy                       5   another process runs Terraform in this folder
@@ -46,12 +47,13 @@
     │   ├── ArchitectureMissing              it has no launch templates for a cluster's machines
     │   ├── BaselineFormat                   client and network don't fit
     │   └── BaselineInUse                5   deployments exist on it
+    ├── SweepIncomplete                      something that nobody owns could not be removed
     └── ClusterError                     1
         ├── ClusterNotFound              6
         ├── ClusterExists                6   a name that must be new, or must not run
         ├── ClusterStopped               6
-        ├── ClusterClosed                    this object has left its cluster
         │   └── ClusterEnded                 by itself: idle, without a client, too old
+        ├── ClusterClosed                    this object has left its cluster
         ├── SchedulerReplaced
         ├── SchedulerUnreachable             also a ConnectionError
         ├── HostFailed
@@ -96,6 +98,7 @@ from terradask.errors._cluster import (
     SchedulerMissing,
     SchedulerReplaced,
     SchedulerUnreachable,
+    SweepIncomplete,
     VersionMismatch,
     WorkersMissing,
 )
@@ -129,6 +132,7 @@ from terradask.errors._terraform import (
     StateConflict,
     StateLocked,
     StateNotMoved,
+    StateRolledBack,
     TerraformCancelled,
     TerraformError,
 )
@@ -185,6 +189,8 @@ __all__ = [
     "StateConflict",
     "StateLocked",
     "StateNotMoved",
+    "StateRolledBack",
+    "SweepIncomplete",
     "SynthesisError",
     "TerradaskError",
     "TerraformCancelled",

@@ -79,6 +79,25 @@ class ClusterEnded(ClusterStopped):
         self.at = at
 
 
+class SweepIncomplete(TerradaskError):
+    """Something that nobody owns could not be removed.
+
+    Parameters
+    ----------
+    left
+        What is left -> why.
+    """
+
+    def __init__(self, left: Mapping[str, str]) -> None:
+        names = ", ".join(left)
+        super().__init__(
+            f"{len(left)} of what nobody owns could not be removed: {names}",
+            given="; ".join(dict.fromkeys(left.values())),
+            advice="see to the reason, then: terradask sweep",
+        )
+        self.left = dict(left)
+
+
 class SchedulerReplaced(ClusterError):
     """The scheduler's host was replaced: what the old scheduler knew is gone."""
 

@@ -86,7 +86,7 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             ],
             scope.secrets,
         ),
-        allow("NoteWhatWasApplied", "s3:PutObject", f"{scope.bucket}/applied/*"),
+        allow("NoteWhatWasApplied", ["s3:DeleteObject", "s3:PutObject"], f"{scope.bucket}/applied/*"),
         record_unlocks("RecordUnlocks", scope.bucket),
         allow("ListVersions", "s3:ListBucketVersions", scope.bucket),
         allow(
@@ -96,6 +96,25 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
         ),
         *keep_placement_groups(scope),
         *change_own_things(scope),
+    ]
+
+
+def sweep_strays(scope: CallerScope) -> list[Statement]:
+    """Return what finding and removing machines and their parts that nobody owns needs, and seeing what machines cost."""
+    return [
+        # Describe calls know no resources.
+        allow(
+            "SeeStrays",
+            ["ec2:DescribeInstances", "ec2:DescribeNetworkInterfaces", "ec2:DescribeVolumes", "secretsmanager:ListSecrets"],
+            "*",
+            scope.in_region,
+        ),
+        allow(
+            "RemoveStrays",
+            ["ec2:DeleteNetworkInterface", "ec2:DeleteVolume", "ec2:TerminateInstances"],
+            scope.ec2(*_BORN_WITH_AN_INSTANCE),
+            scope.owned,
+        ),
     ]
 
 
