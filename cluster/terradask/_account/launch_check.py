@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from terradask._account.aws import Aws
 
 #: As long is waited for AWS's answer where what went on meanwhile was faster.
-_PATIENCE_SECONDS = 10.0
+_PATIENCE_SECONDS = 5.0
 
 
 class LaunchCheck:
