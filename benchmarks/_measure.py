@@ -96,5 +96,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def machine() -> str:
-    """Say what was measured on."""
-    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    """Say what was measured on, and how busy it was with all that ran there."""
+    load = f"load average {os.getloadavg()[2]:.1f}"
+    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}, {load}"
