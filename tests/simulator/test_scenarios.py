@@ -20,6 +20,8 @@ import yaml
 from terradask import Plan, Workspace
 from terradask_simulator import Simulator
 
+from ..quick_provider import QuickProvider
+
 pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.timeout(240)]
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +93,9 @@ OWN_SETTINGS = {"bring-your-own-vpc": ("vpc_id", "subnets"), "gpu": ("image",), 
 
 
 @pytest.fixture(scope="module")
-def planned(sim: Simulator, given: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Planned]]:
+def planned(
+    sim: Simulator, given: dict[str, Any], quick_provider: QuickProvider, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Planned]]:
     """Every folder, synthesised and planned, two at a time."""
     root = tmp_path_factory.mktemp("examples")
     shutil.copytree(EXAMPLES, root, dirs_exist_ok=True)
@@ -103,6 +107,7 @@ def planned(sim: Simulator, given: dict[str, Any], tmp_path_factory: pytest.Temp
         with ThreadPoolExecutor(2) as pool:
             jobs = {}
             for folder in FOLDERS:
+                quick_provider.lock(root / folder)
                 network = {name: given[name] for name in OWN_SETTINGS.get(folder, ())}
                 workspace = Workspace.load(root / folder, network=network)
                 found[folder] = Planned(workspace, workspace.synth())
