@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from terradask import Workspace
 from terradask_modules.caller_policies import CALLERS, CallerScope, caller_policies
 from terradask_modules.policies import PolicyScope
 from terradask_simulator import Simulator
-from terradask_simulator.baseline import deploy_baseline
 
 from ..quick_provider import QuickProvider
 
@@ -61,8 +61,10 @@ def sim(policies: dict[str, list[dict[str, Any]]], quick_provider: QuickProvider
     """
     with QuickSimulator.start(enforce_iam=True) as simulator:
         simulator.provider = quick_provider
-        # Two zones are enough, and locked by this: fewer resources make every plan of the network quicker.
-        deploy_baseline({**simulator.environ_of("setup", *policies["setup"]), "TERRADASK_NETWORK__ZONES": '["us-east-1a", "us-east-1b"]'})
+        with simulator.acting_as("setup", *policies["setup"]):
+            # Two zones are enough, and locked by this: fewer resources make every plan of the network quicker.
+            workspace = Workspace.load(network={"zones": ["us-east-1a", "us-east-1b"]})
+            workspace.apply(workspace.plan_network())
         yield simulator
 
 
