@@ -78,7 +78,7 @@ def given(sim: Simulator) -> Iterator[dict[str, Any]]:
             table = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
             ec2.associate_route_table(RouteTableId=table, SubnetId=subnet)
             ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", **way)
-        images = ec2.describe_images(Filters=[{"Name": "architecture", "Values": ["x86_64"]}])["Images"]
+        images = ec2.describe_images(Filters=[{"Name": "name", "Values": ["al2023-ami-2023*-x86_64"]}])["Images"]
         yield {
             "vpc_id": vpc,
             "subnets": {"us-east-1a": {"scheduler": public, "worker": private}},
