@@ -39,6 +39,8 @@ from terradask.errors import (
 )
 from terradask_simulator import leftovers
 
+from ..quick_provider import QuickProvider
+
 pytestmark = [pytest.mark.plan, pytest.mark.timeout(180)]
 
 REGION = "us-east-1"
@@ -86,7 +88,7 @@ def _until_it_answers(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture(scope="module")
-def machine(endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
+def machine(endpoint: str, quick_provider: QuickProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
     """Make folders that are like machines of their own: each with the settings, none with another's files."""
     with pytest.MonkeyPatch.context() as patched:
         for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE", "TERRADASK_STATE_DIR"):
@@ -96,10 +98,13 @@ def machine(endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         patched.setenv("AWS_SECRET_ACCESS_KEY", "test")
         patched.setenv("AWS_EC2_METADATA_DISABLED", "true")
         patched.setenv("AWS_REGION", REGION)
+        for name, value in quick_provider.environ.items():
+            patched.setenv(name, value)
 
         def make(name: str) -> Path:
             folder = tmp_path_factory.mktemp(name)
             (folder / "terradask.toml").write_text(SETTINGS)
+            quick_provider.lock(folder)
             return folder
 
         yield make
@@ -158,7 +163,7 @@ def test_state_and_plans_stay_out_of_version_control(workspace: Workspace):
         ["git", "-C", str(workspace.root), "status", "--short", "--untracked-files=all"], capture_output=True, text=True, check=True
     )
     shutil.rmtree(workspace.root / ".git")
-    assert shown.stdout.splitlines() == ["?? terradask.lock.json", "?? terradask.toml"]
+    assert shown.stdout.splitlines() == ["?? .terraform.lock.hcl", "?? terradask.lock.json", "?? terradask.toml"]
 
 
 def test_unchanged_stacks_are_found_without_planning_them(

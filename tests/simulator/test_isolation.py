@@ -26,6 +26,7 @@ from terradask_simulator import Simulator, leftovers
 from terradask_simulator.iam import denied_by, needless
 from terradask_stacks.loading import load_settings
 
+from ..quick_provider import QuickProvider
 from .acting import ACCOUNT, Account, host, refused
 
 pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.timeout(240)]
@@ -97,9 +98,10 @@ class Walled:
 
 
 @pytest.fixture(scope="module")
-def walled(sim: Simulator, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walled]:
+def walled(sim: Simulator, quick_provider: QuickProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walled]:
     """The workspace with its network, deployed by ``setup``; removed by it afterwards."""
     folder = tmp_path_factory.mktemp("walled")
+    quick_provider.lock(folder)
     with sim.applied():
         with contextlib.closing(sim.client("s3")) as s3:
             shared = json.load(s3.get_object(Bucket=f"terradask-default-{ACCOUNT}-us-east-1", Key="workspace.json")["Body"])
