@@ -93,7 +93,9 @@ class AwaitedCluster(MirroredCluster):
 
     def _check_joining(self, missing: MissingHosts, n: int, waited_seconds: float, late: bool) -> None:
         name, joined, plan = self._deployment.name, self._joined_hosts(), self.plan
-        why = describe(self._shortfall, self._deployment.descriptor.pools) if self._shortfall is not None else None
+        # Once: the loop's thread may find meanwhile that nothing is missing any more.
+        shortfall = self._shortfall
+        why = describe(shortfall, self._deployment.descriptor.pools) if shortfall is not None else None
 
         def check(*, everything: bool) -> None:
             reports = missing.look(joined, everything=everything)
