@@ -81,5 +81,5 @@ def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(
         waits.cancel()
         cluster.scale(0, group="gpu")
         eventually(lambda: numbers(cluster) == {"workers": 1, "gpu": 0})
-        assert cluster._deployment.status().max_workers == 6
+        assert cluster._deployment.status().max_workers == 4
     assert sim.left_running() == []

@@ -119,7 +119,9 @@ class AwaitedCluster(WatchedCluster):
         def check() -> None:
             name, plan, waited_seconds = self._deployment.name, self.plan, time.monotonic() - started
             joined, n = self._joined_hosts(), self._awaited(n_workers)
-            why = describe(self._shortfall, self._deployment.descriptor.pools) if self._shortfall is not None else None
+            # Once: the loop's thread may find meanwhile that nothing is missing any more.
+            shortfall = self._shortfall
+            why = describe(shortfall, self._deployment.descriptor.pools) if shortfall is not None else None
             check_joining(name, n, missing.reports, joined=joined, plan=plan, waited_seconds=waited_seconds, late=late, why=why)
 
         if not late:
