@@ -91,7 +91,8 @@ def observe(scheduler: Any, uploads: Uploads) -> Look:
     return Look(
         at=now,
         idle_seconds=None if idle_since is None else max(dask_time() - idle_since, 0.0),
-        uploading=uploads.look(list(scheduler._comms), now),
+        # Thousands of workers have as many connections: nobody counts on them while there is work anyway.
+        uploading=idle_since is not None and uploads.look(list(scheduler._comms), now),
         # Others hold what is published, or are on their way out.
         present=frozenset(filter(_is_somebodys, scheduler.client_comms.keys() & scheduler.clients.keys())) | watching(scheduler),
         left_work=bool(scheduler.clients["fire-and-forget"].wants_what),
