@@ -63,6 +63,8 @@ class Look:
         Whether somebody sends it more than signs of life.
     present
         Who is connected, each by a name of its own: clients, and cluster managers that watch.
+    came
+        Who connected since the last look, be it that he is gone again.
     left_work
         Whether there is work that nobody need wait for (``fire_and_forget``).
     """
@@ -71,6 +73,7 @@ class Look:
     idle_seconds: float | None
     uploading: bool = False
     present: frozenset[str] = frozenset()
+    came: frozenset[str] = frozenset()
     left_work: bool = False
 
 
@@ -111,9 +114,9 @@ class Story:
         """Return the story with one look more."""
         # Long graphs block the loop while they are unpickled: that is work, and a client may have tried to connect meanwhile.
         blocked = look.at - self.looked_at > BLOCKED_SECONDS
-        busy = look.idle_seconds is None or look.uploading or blocked or look.present != self.present
-        attended = bool(look.present) or look.left_work or blocked
-        gone = bool(self.present) and not look.present
+        busy = look.idle_seconds is None or look.uploading or blocked or look.present != self.present or bool(look.came)
+        attended = bool(look.present | look.came) or look.left_work or blocked
+        gone = bool(self.present | look.came) and not look.present
         return replace(
             self,
             looked_at=look.at,

@@ -101,6 +101,9 @@ def test_the_first_client_is_waited_for_longer() -> None:
     never = why_over(tell((120, {})), limits, NOON)
     assert never == "no client for 2 minutes, since 2026-11-20T11:58:00Z: no client ever came"
     assert why_over(tell((50, {"present": ANN}), (80, {})), limits, NOON) is not None
+    # Nobody saw him but in passing.
+    passing = Story.begin(0).told(Look(5, 5, came=ANN)).told(Look(10, 5))
+    assert (passing.attended_at, passing.left_at, passing.active_at) == (5, 5, 5)
     # One that came is waited for no longer, and a long limit is not cut.
     assert why_over(tell((120, {})), replace(limits, no_client_seconds=300), NOON) is None
 

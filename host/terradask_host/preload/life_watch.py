@@ -38,11 +38,10 @@ class LifeWatch:
     """
 
     def __init__(self, scheduler: Any, life: Mapping[str, Any], tell: Callable[..., None]) -> None:
-        self._scheduler = scheduler
         self._limits = Limits.of_run({"life": life}).beside(getattr(scheduler, "idle_timeout", None))
         self._look_seconds = float(life.get("look_seconds", 1.0))
         self._tell = tell
-        self._uploads = Uploads()
+        self._observer = Observer(scheduler)
         self._story = Story.begin(time.monotonic())
         self._trouble: str | None = None
         scheduler.handlers[KEEPALIVE_OPERATION] = self.set_keepalive
@@ -59,7 +58,7 @@ class LifeWatch:
         while True:
             await asyncio.sleep(self._look_seconds)
             try:
-                self._story = self._story.told(observe(self._scheduler, self._uploads))
+                self._story = self._story.told(self._observer.look())
                 reason = why_over(self._story, self._limits, datetime.datetime.now(datetime.UTC))
             except Exception:  # noqa: BLE001 - whatever a scheduler class of somebody's does, the next look may see
                 self._complain(traceback.format_exc())
@@ -73,29 +72,53 @@ class LifeWatch:
         self._trouble = trouble
 
 
-def observe(scheduler: Any, uploads: Uploads) -> Look:
-    """Look at a scheduler once.
+class Observer:
+    """Looks at a scheduler.
 
     Parameters
     ----------
     scheduler
         A `distributed.Scheduler`.
-    uploads
-        What was on its way at the last look.
     """
-    from distributed.metrics import time as dask_time
 
-    now = time.monotonic()
-    # Dask's notion: running, queued and unrunnable tasks, and graphs that are being taken in.
-    idle_since = scheduler.check_idle()
-    return Look(
-        at=now,
-        idle_seconds=None if idle_since is None else max(dask_time() - idle_since, 0.0),
-        uploading=uploads.look(list(scheduler._comms), now),
-        # Others hold what is published, or are on their way out.
-        present=frozenset(filter(_is_somebodys, scheduler.client_comms.keys() & scheduler.clients.keys())) | watching(scheduler),
-        left_work=bool(scheduler.clients["fire-and-forget"].wants_what),
-    )
+    def __init__(self, scheduler: Any) -> None:
+        self._scheduler = scheduler
+        self._uploads = Uploads()
+        self._came: set[str] = set()
+        _note_clients(scheduler, self._came)
+
+    def look(self) -> Look:
+        """Look once."""
+        from distributed.metrics import time as dask_time
+
+        scheduler, now = self._scheduler, time.monotonic()
+        # Dask's notion: running, queued and unrunnable tasks, and graphs that are being taken in.
+        idle_since = scheduler.check_idle()
+        came = frozenset(filter(_is_somebodys, self._came))
+        self._came.clear()
+        return Look(
+            at=now,
+            idle_seconds=None if idle_since is None else max(dask_time() - idle_since, 0.0),
+            # Thousands of workers have as many connections: nobody counts on them while there is work anyway.
+            uploading=idle_since is not None and self._uploads.look(list(scheduler._comms), now),
+            # Others hold what is published, or are on their way out.
+            present=frozenset(filter(_is_somebodys, scheduler.client_comms.keys() & scheduler.clients.keys())) | watching(scheduler),
+            came=came,
+            left_work=bool(scheduler.clients["fire-and-forget"].wants_what),
+        )
+
+
+def _note_clients(scheduler: Any, came: set[str]) -> None:
+    """Let a scheduler note every client that comes: it may be gone before the next look."""
+    from distributed.diagnostics.plugin import SchedulerPlugin
+
+    class NoteClients(SchedulerPlugin):  # type: ignore[misc]  # distributed carries no types here
+        name = "terradask-clients"
+
+        def add_client(self, scheduler: Any, client: str) -> None:
+            came.add(client)
+
+    scheduler.add_plugin(NoteClients())
 
 
 def _is_somebodys(client: str) -> bool:
