@@ -90,8 +90,7 @@ class Account:
     def instance(self, cluster: str | None, group: str | None = None, workspace: str = "default") -> str:
         more = {} if group is None else {"aws:autoscaling:groupName": group}
         tags = [{"ResourceType": "instance", "Tags": self.tags(cluster, workspace, **more)}]
-        image = self.ec2.describe_images()["Images"][0]["ImageId"]
-        made = self.ec2.run_instances(ImageId=image, InstanceType="m6i.large", MinCount=1, MaxCount=1, TagSpecifications=tags)
+        made = self.ec2.run_instances(ImageId="ami-12c6146b", InstanceType="m6i.large", MinCount=1, MaxCount=1, TagSpecifications=tags)
         return str(made["Instances"][0]["InstanceId"])
 
     def state_of(self, instance: str) -> str:
