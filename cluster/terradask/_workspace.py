@@ -126,6 +126,7 @@ class Workspace(PlanningWorkspace):
                 given=f"nothing under clusters/{name}/ in s3://{self.bucket}",
                 advice="terradask list shows those there are",
             )
+        self.deployment(name).note_closing()
         # The groups first: from here on no host costs anything, whatever happens to this process.
         with ThreadPoolExecutor(1) as pool, self._at_work(name) as stack:
             remains = self._remains(name)
@@ -266,6 +267,7 @@ class Workspace(PlanningWorkspace):
             plan.check()
             remains = self._remains(plan.stack)
             if plan.destroy:
+                self.deployment(plan.stack).note_closing()
                 remains.zero()
             stack.terraform.init()
             if plan.destroy:

@@ -148,6 +148,17 @@ def _keys(prefix: str) -> list[str]:
     return [entry["Key"] for entry in found.get("Contents", [])]
 
 
+def _killing_terraform(folder: Path, stack: str, action: str) -> Callable[[ProgressEvent], None]:
+    """Return what kills a stack's Terraform, as the end of a machine's memory does, as soon as it acts."""
+
+    def kill(event: ProgressEvent) -> None:
+        if isinstance(event, ResourceChanged) and event.action == action:
+            note = json.loads((folder / f"cdktf.out/stacks/.{stack}.lock").read_text())
+            os.killpg(note["child"], signal.SIGKILL)
+
+    return kill
+
+
 def test_second_plan_of_the_network_is_clean(workspace: Workspace):
     plan = workspace.plan_network()
     assert (plan.summary.headline, plan.summary.drift, plan.summary.dangers) == ("network: no changes", (), ())
@@ -203,7 +214,14 @@ def test_cluster_from_plan_to_nothing(workspace: Workspace, machine: Callable[[s
 
     # Another machine, which has never seen this cluster, and whose settings differ.
     boto3.client("autoscaling", REGION).set_desired_capacity(AutoScalingGroupName="terradask-default-etl-workers", DesiredCapacity=2)
-    Workspace.load(machine("second")).destroy_cluster("etl")
+    folder = machine("second")
+    second = Workspace.load(folder, progress=_killing_terraform(folder, "etl", "delete"))
+    with pytest.raises(TerraformError, match="ended by signal 9"):
+        second.destroy_cluster("etl")
+    # What is to go is known from then on: a sweep finishes.
+    assert "clusters/etl/closing.json" in _keys("clusters/etl/")
+    swept = Workspace.load(folder).sweep(grace_seconds=OLD)
+    assert ({stray.kind for stray in swept.removed}, swept.kept, swept.failed) == ({"lock", "deployment"}, {}, {})
     assert _groups() == []
     assert _keys("clusters/") == []
     assert boto3.client("secretsmanager", REGION).list_secrets()["SecretList"] == []
@@ -337,13 +355,8 @@ def test_interrupted_deployment_is_found_finished_or_destroyed(
 
 
 def test_killed_terraform_stands_in_nobodys_way(machine: Callable[[str], Path]):
-    def kill_at_first(event: ProgressEvent) -> None:
-        if isinstance(event, ResourceChanged) and event.action == "create":
-            note = json.loads((folder / "cdktf.out/stacks/.killed.lock").read_text())
-            os.killpg(note["child"], signal.SIGKILL)
-
     folder = machine("fifth")
-    killed = Workspace.load(folder, progress=kill_at_first)
+    killed = Workspace.load(folder, progress=_killing_terraform(folder, "killed", "create"))
     with pytest.raises(TerraformError, match="ended by signal 9"):
         killed.apply(killed.plan_cluster("killed"))
     assert "clusters/killed/terraform.tfstate.tflock" in _keys("clusters/")

@@ -90,6 +90,12 @@ def test_a_clusters_life_in_two_hands(sim: Simulator, terradask: Run, removed: N
     assert json.loads(terradask("user", "status", "granted", "--json").stdout)["state"] == "stopped"
     assert denied(sim, "user") == []
 
+    # Both see everything that nobody owns: here, nothing.
+    for caller in ("ongoing", "user"):
+        found = json.loads(terradask(caller, "sweep", "--dry-run", "--json").stdout)
+        assert (found["strays"], found["unseen"]) == ([], [])
+        assert denied(sim, caller) == []
+
     terradask("ongoing", "destroy", "granted", "--yes")
     assert denied(sim, "ongoing") == []
     with sim.applied():

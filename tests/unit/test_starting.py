@@ -16,7 +16,7 @@ from terradask._runtime.deployment import Deployment
 from terradask._runtime.documents import Run
 from terradask._runtime.objects import CLOSING, RUN, SCHEDULER
 from terradask._runtime.scaling import Group
-from terradask.errors import ClusterStopped
+from terradask.errors import ClusterError, ClusterStopped
 
 BUCKET = "terradask-default-123456789012-us-east-1"
 
@@ -36,6 +36,7 @@ class Starter(Deployment):
         settings = {"software": [], "environ": {}, "send_dask_config": False}
         self._descriptor: Any = SimpleNamespace(
             cluster="etl",
+            groups=dict(self.desired),
             settings=settings,
             worker_groups={"workers": ("workers",)},
             workers_at_start=lambda group: 1,
@@ -102,6 +103,20 @@ def test_a_version_that_is_gone_is_replaced_by_nobody(aws: Aws) -> None:
     starter.objects.delete([RUN])
     assert not starter.objects.replace(RUN, {}, version)
     assert starter.objects.names() == []
+
+
+def test_what_is_to_go_is_started_only_while_it_is_whole(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+    starter = Starter(aws)
+    monkeypatch.setattr(starter, "_prepare", lambda mine, lock: None)
+    starter.note_closing()
+    del starter.desired["workers"]
+    with pytest.raises(ClusterError, match="destroyed in part") as refused:
+        starter.start(n_workers=1)
+    assert refused.value.given == "without workers"
+    assert starter.objects.names() == [CLOSING]
+    starter.desired["workers"] = 0
+    starter.start(n_workers=1)
+    assert (starter.desired, starter.objects.names()) == ({"scheduler": 1, "workers": 1}, [RUN])
 
 
 @pytest.mark.parametrize(("successor", "raised"), [("other", 0), (None, 0), ("mine", 1)])

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,12 +18,13 @@ from moto import mock_aws
 from terradask._account.aws import Aws
 from terradask._runtime.deployment import Deployment
 from terradask._state.lock_owner import here
-from terradask._sweep import removal
+from terradask._sweep import removal, sweeping
 from terradask._sweep.findings import Sweep, Swept
 from terradask._terraform.folder_lock import FolderLock
 from terradask._workspace import Workspace
 from terradask.cli import run
-from terradask.errors import AccessDenied, FolderBusy
+from terradask.cost.prices import Quotes
+from terradask.errors import AccessDenied, FolderBusy, TerraformCancelled
 from terradask_modules.names import clusters_role_path, role_name
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
@@ -40,6 +42,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     monkeypatch.setattr(removal, "_POLL_SECONDS", 0)
+    # moto knows no prices, and a client for them takes a second to make.
+    monkeypatch.setattr(sweeping, "AwsPriceList", lambda aws: SimpleNamespace(look_up=lambda keys: Quotes("nobody")))
     (tmp_path / "terradask.toml").write_text('[workspace]\nisolation = "cluster"\n')
     with mock_aws():
         yield tmp_path
@@ -86,8 +90,7 @@ class Account:
     def instance(self, cluster: str | None, group: str | None = None, workspace: str = "default") -> str:
         more = {} if group is None else {"aws:autoscaling:groupName": group}
         tags = [{"ResourceType": "instance", "Tags": self.tags(cluster, workspace, **more)}]
-        image = self.ec2.describe_images()["Images"][0]["ImageId"]
-        made = self.ec2.run_instances(ImageId=image, InstanceType="m6i.large", MinCount=1, MaxCount=1, TagSpecifications=tags)
+        made = self.ec2.run_instances(ImageId="ami-12c6146b", InstanceType="m6i.large", MinCount=1, MaxCount=1, TagSpecifications=tags)
         return str(made["Instances"][0]["InstanceId"])
 
     def state_of(self, instance: str) -> str:
@@ -391,6 +394,34 @@ def test_what_cant_be_removed_keeps_no_other_cluster(workspace: Workspace, accou
         "terradask/default/a": "something that uses it could not be removed",
     }
     assert account.keys() == []
+
+
+def test_machines_end_with_their_group_or_by_themselves(workspace: Workspace, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = account.group("gone", "terradask-default-gone-workers")
+    account.autoscaling.set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=1)
+    alone = account.instance("gone", "terradask-default-gone-other")
+    asked: list[str] = []
+    monkeypatch.setattr(removal, "end_machines", lambda aws, ids, **_: asked.extend(ids))
+    kinds = sorted(stray.kind for stray in swept(workspace).removed)
+    assert (kinds, asked) == (["group", "instance", "instance"], [alone])
+    (member,) = {i["InstanceId"] for r in account.ec2.describe_instances()["Reservations"] for i in r["Instances"]} - {alone}
+    assert account.state_of(member) == "terminated"
+
+
+def test_ctrl_c_during_a_destruction_ends_the_sweep(workspace: Workspace, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        account.put(f"clusters/{name}/cluster.json")
+        account.put(f"clusters/{name}/closing.json")
+    begun: list[str] = []
+
+    def cancelled(name: str) -> None:
+        begun.append(name)
+        raise TerraformCancelled("cancelled")
+
+    monkeypatch.setattr(workspace, "destroy_cluster", cancelled)
+    with pytest.raises(TerraformCancelled):
+        swept(workspace)
+    assert begun == ["a"]
 
 
 def test_a_machine_that_ec2_hides_is_not_taken_for_gone(workspace: Workspace, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from terradask._runtime.numbers_of_workers import check_workers, numbers_at_star
 from terradask._runtime.objects import CLOSING, DESCRIPTOR, HOSTS, RUN, SCHEDULER, SOFTWARE, ClusterObjects, write_secret
 from terradask._runtime.software import SoftwareLock, lock_software
 from terradask._runtime.status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
-from terradask.errors import ClusterNotFound, ClusterStopped, QuotaExceeded
+from terradask.errors import ClusterError, ClusterNotFound, ClusterStopped, QuotaExceeded
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 if TYPE_CHECKING:
@@ -187,6 +187,8 @@ class Deployment:
         ------
         ClusterNotFound
             When the cluster isn't deployed.
+        ClusterError
+            When its destruction was begun, and some of its groups are gone.
         ClusterStopped
             When somebody stops it meanwhile.
         InvalidInput
@@ -195,6 +197,8 @@ class Deployment:
             When AWS lets the account run fewer vCPUs than that takes, beside what runs.
         """
         descriptor = self.descriptor
+        if self.marked_closing:
+            self._check_whole()
         settings = descriptor.settings
         numbers = numbers_at_start(descriptor, n_workers, group_workers or {})
         launch = deployed_launch(descriptor, numbers)
@@ -268,11 +272,15 @@ class Deployment:
 
     def mark_closing(self) -> None:
         """Bring the groups to zero and note that the deployment shall go: what fits into the last seconds of a process."""
-        self.objects.write(CLOSING, {"format": 1, "at": _now()})
+        self.note_closing()
         self.groups.zero()
 
+    def note_closing(self) -> None:
+        """Note that the deployment shall go: whoever comes after an interruption finishes."""
+        self.objects.write(CLOSING, {"format": 1, "at": _now()})
+
     def keep(self) -> None:
-        """Take back the mark of `mark_closing`."""
+        """Take back the mark of `note_closing`."""
         self.objects.delete([CLOSING])
 
     @property
@@ -435,6 +443,17 @@ class Deployment:
         self.objects.delete([CLOSING, SCHEDULER, *self.objects.names(HOSTS)])
         self.groups.zero()
         return True
+
+    def _check_whole(self) -> None:
+        """Refuse to start what was destroyed in part."""
+        gone = set(self.descriptor.groups) - set(self.groups.describe())
+        if gone:
+            raise ClusterError(
+                f"Cluster {self.name!r} is destroyed in part: its destruction was begun and not finished.",
+                cluster=self.name,
+                given=f"without {', '.join(sorted(gone))}",
+                advice=f"terradask destroy {self.name} finishes; terradask apply {self.name} makes it whole again",
+            )
 
     def _goes_on(self, run: Run) -> bool:
         if age_seconds(run.started_at) < CLAIM_SECONDS and not self._has_ended(run):

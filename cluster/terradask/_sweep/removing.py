@@ -16,7 +16,7 @@ from terradask._sweep import removal
 from terradask._sweep.findings import Swept
 from terradask._sweep.policy import Stray
 from terradask._sweep.world import Kind, World
-from terradask.errors import FolderBusy, StateLocked, TerradaskError
+from terradask.errors import FolderBusy, StateLocked, TerradaskError, TerraformCancelled
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
@@ -66,7 +66,6 @@ class Removing:
     def __init__(self, aws: Aws, world: World, doors: Doors, progress: Progress) -> None:
         self._aws = aws
         self._things = {thing.key: thing for thing in world.things}
-        self._groups = world.groups or frozenset()
         self._doors = doors
         self._progress = progress
         self._removed: list[Stray] = []
@@ -137,6 +136,9 @@ class Removing:
             with self._aws.explained():
                 act()
             return True
+        except TerraformCancelled:
+            # Somebody has pressed Ctrl-C: the next sweep goes on.
+            raise
         except (StateLocked, FolderBusy) as busy:
             noted, why = self._kept, busy.problem
         except TerradaskError as error:
@@ -148,7 +150,8 @@ class Removing:
 
     def _end(self, cluster: str, machines: Sequence[Stray]) -> None:
         # The others end with their group.
-        lost = [stray.id for stray in machines if self._things[stray.key].group not in self._groups]
+        ended = {stray.id for stray in self._removed if stray.kind == "group"}
+        lost = [stray.id for stray in machines if self._things[stray.key].group not in ended]
         if lost:
             removal.end_machines(self._aws, lost, cluster=cluster or None, progress=self._progress)
 
