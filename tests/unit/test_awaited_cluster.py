@@ -115,7 +115,7 @@ def test_when_the_time_is_up_all_are_told_at_once() -> None:
     objects = Objects(100, "booting")
     looks = Looks(3600)
     looks.note()
-    with pytest.raises(WorkersMissing, match=r"i-0 \(worker\) booting"):
+    with pytest.raises(WorkersMissing, match=r"i-0 \(workers\) booting"):
         waited(Waiting(objects, looks), 100, timeout=0.0)
     assert objects.reads == 100
 

@@ -113,7 +113,7 @@ def test_reports_tell_each_step_with_its_reason():
 
 def test_the_run_tells_who_started_it_and_where_its_scheduler_is():
     run = Run("r1", "2026-11-20T05:15:00Z", "arn:aws:iam::1:user/ada", "v1", "3.11", {}, 2)
-    scheduler = SchedulerAddress("r1", "i-9", 2, "tls://10.0.0.1:8786", None, 8787, "3.11", {}, "2026-11-20T05:15:20Z")
+    scheduler = SchedulerAddress("r1", "i-9", 2, "tls://10.0.0.1:8786", None, 8787, "3.11", {}, started_at="2026-11-20T05:15:20Z")
     told = list(reports.events_of_run(run, scheduler))
     assert [(e.subject, e.state) for e in told] == [("cluster", "starting"), ("cluster", "running")]
     assert "user/ada" in told[0].reason

@@ -71,11 +71,11 @@ def known() -> Catalog:
 def _without_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def run(provisioner: Any) -> None:
         cluster = load_settings(tmp_path, environ={}, dask_config={}, overrides=provisioner._overrides()).settings.cluster_named("etl")
-        place = Place("123456789012", "aws", frozenset(ZONES))
+        place = Place("123456789012", "aws", frozenset(ZONES), frozenset({"x86_64", "arm64"}))
         raise Asked(cluster, resolve_cluster(cluster, place, Aws("us-east-1")))
 
     def named(_aws: Aws, names: set[str], default: set[str], zones: Any) -> Catalog:
-        return replace(known(), zones={zone: known().zones[zone] & (names | default) for zone in zones})
+        return replace(known(), zones={zone: known().zones[zone] & {*names, *default} for zone in zones})
 
     (tmp_path / "terradask.toml").touch()
     monkeypatch.setattr(lifecycle.Provisioner, "run", run)
@@ -293,7 +293,7 @@ def hosts(asked: Asked, tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any],
         "worker": {"class": settings.worker_class, "options": settings.worker_options, "workers_per_host": settings.workers_per_host},
         "groups": {"workers": {"role": "worker", "resources": {}}},
     }
-    of_scheduler = scheduler_document(IDENTITY, cluster, write_keys(SECRET, "scheduler", tmp_path / "scheduler"))
+    of_scheduler = scheduler_document(IDENTITY, cluster, write_keys(SECRET, "scheduler", tmp_path / "scheduler"), {}, roll_call_seconds=60)
     rest = (config, IDENTITY, cluster, {"private_address": "tls://10.64.0.5:8786"}, write_keys(SECRET, "worker", tmp_path / "worker"))
     return of_scheduler, worker_document(*rest), extra_worker_document(*rest)
 

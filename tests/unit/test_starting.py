@@ -41,6 +41,8 @@ class Starter(Deployment):
             worker_groups={"workers": ("workers",)},
             workers_at_start=lambda group: 1,
             most_workers=lambda group: 9,
+            architecture="x86_64",
+            workspace="default",
             max_workers=9,
         )
 
@@ -111,11 +113,11 @@ def test_what_is_to_go_is_started_only_while_it_is_whole(aws: Aws, monkeypatch: 
     starter.note_closing()
     del starter.desired["workers"]
     with pytest.raises(ClusterError, match="destroyed in part") as refused:
-        starter.start(n_workers=1)
+        starter.start(n_workers=1, check_quotas=False)
     assert refused.value.given == "without workers"
     assert starter.objects.names() == [CLOSING]
     starter.desired["workers"] = 0
-    starter.start(n_workers=1)
+    starter.start(n_workers=1, check_quotas=False)
     assert (starter.desired, starter.objects.names()) == ({"scheduler": 1, "workers": 1}, [RUN])
 
 
@@ -134,9 +136,9 @@ def test_whoever_was_overtaken_while_preparing_raises_nothing(
     monkeypatch.setattr(starter, "_prepare", prepare)
     if successor is None:
         with pytest.raises(ClusterStopped, match="while it was being started"):
-            starter.start(n_workers=1)
+            starter.start(n_workers=1, check_quotas=False)
     else:
-        started = starter.start(n_workers=1)
+        started = starter.start(n_workers=1, check_quotas=False)
         assert (started.run_id == starter.started_run_id) == (successor == "mine")
         assert (started.run_id == "other") == (successor == "other")
     assert starter.desired["scheduler"] == raised

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from terradask._runtime.documents import Ended, HostReport, Run, SchedulerAddress
+from terradask._runtime.overview import ClusterOverview
 from terradask._runtime.scaling import Group, Member
 from terradask._runtime.status import DeploymentStatus, derive_state, dial_address
 from terradask.cli._deployments import _story
@@ -65,6 +66,10 @@ def test_a_host_whose_instance_is_gone_is_lost_unless_it_left_in_order():
     assert host("worker", "failed").lost() == host("worker", "failed")
 
 
+def story(status):
+    return _story(ClusterOverview("default", status.name, status.state, status=status), status)
+
+
 def status(**facts):
     known = {"run_id": "r1", "owner": "arn", "started_at": "2026-11-20T05:00:00Z", "scheduler_address": None, "groups": {}, "hosts": ()}
     return DeploymentStatus(name="etl", max_workers=9, **known, **facts)
@@ -72,10 +77,10 @@ def status(**facts):
 
 def test_why_a_cluster_has_ended_is_told_to_people_and_scripts():
     idle = status(state="ended", ended=OVER.ended)
-    assert "idle for 20 minutes" in next(line for line in _story(idle).splitlines() if line.startswith("ended"))
+    assert "idle for 20 minutes" in next(line for line in story(idle).splitlines() if line.startswith("ended"))
     assert json.loads(json.dumps(idle.as_dict()))["ended"] == {"at": "2026-11-20T05:15:00Z", "reason": "idle for 20 minutes"}
-    assert "dead man's switch" in next(line for line in _story(status(state="ended")).splitlines() if line.startswith("ended"))
+    assert "dead man's switch" in next(line for line in story(status(state="ended")).splitlines() if line.startswith("ended"))
     for state in ("running", "stopped"):
         assert status(state=state).why_ended is None
-        assert "ended" not in _story(status(state=state))
+        assert "ended" not in story(status(state=state))
         assert status(state=state).as_dict()["ended"] is None

@@ -26,6 +26,7 @@ from terradask.cli import run
 from terradask.cost.prices import Quotes
 from terradask.errors import AccessDenied, FolderBusy, TerraformCancelled
 from terradask_modules.names import clusters_role_path, role_name
+from terradask_simulator.fidelity import placement_groups
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 BUCKET = f"terradask-default-{ACCOUNT}-{REGION}"
@@ -45,6 +46,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     # moto knows no prices, and a client for them takes a second to make.
     monkeypatch.setattr(sweeping, "AwsPriceList", lambda aws: SimpleNamespace(look_up=lambda keys: Quotes("nobody")))
     (tmp_path / "terradask.toml").write_text('[workspace]\nisolation = "cluster"\n')
+    # moto has none.
+    placement_groups.install()
     with mock_aws():
         yield tmp_path
 

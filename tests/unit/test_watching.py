@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from distributed.core import Status
 
+from terradask._runtime.looks import Looks
 from terradask._runtime.mirrored_cluster import MirroredCluster
 from terradask._runtime.workers import Workers
 from terradask.errors import ClusterError
@@ -29,9 +30,14 @@ class Watched(MirroredCluster):
         self._lock = asyncio.Lock()
         self._pace = SimpleNamespace(wait=self._wait)
         self._workers = SimpleNamespace(
-            delivery=SimpleNamespace(owing=False, shortfall=None, calls=0), watch=self._look, plan=set(), abandoned=False
+            delivery=SimpleNamespace(owing=False, shortfall=None, asks=False), watch=self._look, plan=set(), abandoned=False
         )
         self._pool = ThreadPoolExecutor(1)
+        self._looks_at_aws = Looks(0)
+
+    @property
+    def _deployment(self) -> Any:
+        return SimpleNamespace(looks=self._looks_at_aws)
 
     def __del__(self) -> None:
         pass
@@ -85,6 +91,6 @@ def test_groups_that_are_gone_are_named() -> None:
         return function(*args)
 
     groups: Any = SimpleNamespace(describe=lambda: {"workers": None})
-    workers = Workers(groups, {"workers": ("workers",), "gpu": ("gpu-spot", "gpu")}, SimpleNamespace(), call)  # type: ignore[arg-type]
+    workers = Workers(groups, {"workers": ("workers",), "gpu": ("gpu-spot", "gpu")}, SimpleNamespace(), call, looks=Looks(0))  # type: ignore[arg-type]
     with pytest.raises(ClusterError, match="given: gpu, gpu-spot"):
         asyncio.run(workers.mirror())

@@ -201,8 +201,7 @@ class Deployment:
             self._check_whole()
         settings = descriptor.settings
         numbers = numbers_at_start(descriptor, n_workers, group_workers or {})
-        launch = deployed_launch(descriptor, numbers)
-        check = LaunchCheck(self._aws, launch, workspace=descriptor.workspace) if check_quotas else None
+        check = LaunchCheck(self._aws, deployed_launch(descriptor, numbers), workspace=descriptor.workspace) if check_quotas else None
         lock = lock_software(_first(software, settings["software"]), architecture=descriptor.architecture)
         run = Run(
             run_id=_run_id(),

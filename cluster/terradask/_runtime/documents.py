@@ -195,8 +195,8 @@ class SchedulerAddress:
     dashboard_port: int
     python: str
     packages: Mapping[str, str]
-    started_at: str | None = None
     ended: Ended | None = None
+    started_at: str | None = None
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> SchedulerAddress:
