@@ -121,6 +121,19 @@ def test_what_is_to_go_is_started_only_while_it_is_whole(aws: Aws, monkeypatch: 
     assert (starter.desired, starter.objects.names()) == ({"scheduler": 1, "workers": 1}, [RUN])
 
 
+def test_what_is_kept_is_not_to_go_any_more_whoever_said_so(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+    starter = Starter(aws)
+    stopped: list[str] = []
+    monkeypatch.setattr(starter, "stop", lambda: stopped.append("stopped"))
+    starter.note_closing()
+    starter.keep()
+    assert (starter.marked_closing, stopped) == (False, [])
+    # A run that was to take its deployment along.
+    monkeypatch.setattr(Starter, "marked_closing", property(lambda deployment: True))
+    starter.keep()
+    assert stopped == ["stopped"]
+
+
 @pytest.mark.parametrize(("successor", "raised"), [("other", 0), (None, 0), ("mine", 1)])
 def test_whoever_was_overtaken_while_preparing_raises_nothing(
     aws: Aws, monkeypatch: pytest.MonkeyPatch, successor: str | None, raised: int

@@ -279,8 +279,11 @@ class Deployment:
         self.objects.write(CLOSING, {"format": 1, "at": _now()})
 
     def keep(self) -> None:
-        """Take back the mark of `note_closing`."""
+        """Take back that the deployment shall go."""
         self.objects.delete([CLOSING])
+        if self.marked_closing:
+            # Its run, which is over, says so too.
+            self.stop()
 
     @property
     def marked_closing(self) -> bool:
@@ -430,7 +433,7 @@ class Deployment:
     def _claim(self, run: Run) -> bool:
         """Describe a run where none is going on, and tell whether that was possible; S3 decides between several starters."""
         if self.objects.claim(RUN, run.to_document()):
-            self.keep()
+            self.objects.delete([CLOSING])
             return True
         found = self.objects.read_version(RUN)
         if found is None or self._goes_on(Run.read(found[0])):

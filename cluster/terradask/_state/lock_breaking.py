@@ -166,15 +166,15 @@ def write_down(
     )
     document: Mapping[str, Any] = broken.as_dict()
     path = state_dir / RECORDS
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as stream:
-        stream.write(json.dumps(document) + "\n")
     try:
         place.put_beside(f"unlocks/{broken.at}.json", document)
     except AccessDenied as denied:
         if unless_denied is None:
             raise
         unless_denied(f"the broken lock is written down in {path} alone: {denied.problem}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(document) + "\n")
     return broken
 
 
