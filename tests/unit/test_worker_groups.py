@@ -483,3 +483,17 @@ def test_the_signature_takes_groups() -> None:
 def test_a_group_with_a_name_does_not_adapt() -> None:
     with pytest.raises(UnsupportedOption, match="scale the group by its name"):
         Scaled().adapt(maximum=2, group="gpu")
+
+
+def test_what_is_asked_for_is_in_the_plan_while_aws_is_told() -> None:
+    groups = FakeGroups()
+    workers = workers_on(groups)
+    seen: list[int] = []
+
+    def set_desired(name: str, n: int) -> None:
+        seen.append(len(workers.plan))
+        FakeGroups.set_desired(groups, name, n)
+
+    groups.set_desired = set_desired  # type: ignore[method-assign]
+    asyncio.run(workers.resize({"workers": 3, "gpu": 2}, None, []))
+    assert seen == [5, 5]

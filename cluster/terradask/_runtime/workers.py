@@ -146,10 +146,11 @@ class Workers:
         shrinking = {name: n for name, n in numbers.items() if n < len(self.sets[name].roster)}
         # Without a scheduler, nobody would end what is launched now.
         growing = {name: n for name, n in numbers.items() if name not in shrinking and not self.abandoned}
+        # At once: who waits for workers counts these while AWS is told.
         for name, n in growing.items():
-            each = self.sets[name]
-            await self._set(grown(each.chain(described), n, avoided=self.delivery.exhausted))
-            each.roster.grow_to(n)
+            self.sets[name].roster.grow_to(n)
+        for name, n in growing.items():
+            await self._set(grown(self.sets[name].chain(described), n, avoided=self.delivery.exhausted))
         described = await self._cancel_pending(shrinking, described)
         victims = await self._victims(shrinking, scheduler, set(joined), described)
         if victims:
