@@ -289,13 +289,13 @@ with Cluster("resting", n_workers=1, wait_for_workers=True) as cluster, cluster.
     deployment.objects.write("run.json", {**deployment.run().to_document(), "started_at": "2026-01-01T00:00:00Z"})
     with pytest.raises(ClusterEnded, match="dead man's switch"):
         Cluster.from_name("resting")
-    with Cluster("resting", n_workers=0, idle_timeout="3s") as cluster:
+    with Cluster("resting", n_workers=0, idle_timeout="8s") as cluster:
         assert cluster.origin == "started"
         cluster.set_keepalive("5m")
         # It ends under this client, which nothing tells but the scheduler's silence and the groups.
         with pytest.raises(ClusterEnded) as caught:
             eventually(lambda: cluster.scale(0), timeout=40)
-        assert caught.value.reason.startswith("idle for 3 seconds, since 20")
+        assert caught.value.reason.startswith("idle for 8 seconds, since 20")
         assert caught.value.reason.endswith("no task, 1 connected")
         with pytest.raises(ClusterEnded):
             cluster.get_client()

@@ -39,18 +39,18 @@ def wait_ended(cluster: Cluster, scheduler: HostProcess) -> str:
 
 
 def test_an_idle_cluster_ends_and_one_with_work_does_not(lonely: Callable[..., Cluster]) -> None:
-    cluster = living(lonely(), idle_timeout_seconds=2, idle_timeout_yields=False, destroyed_after=True)
+    cluster = living(lonely(), idle_timeout_seconds=4, idle_timeout_yields=False, destroyed_after=True)
     scheduler = cluster.scheduler(timing={"life_look_seconds": 0.2})
     scheduler.wait_state("running")
     with cluster.client() as client:
         future = client.submit(sum, [1])
-        time.sleep(4)
+        time.sleep(5)
         assert scheduler.report()["state"] == "running"
         future.cancel()
         del future
         wait_until(lambda: scheduler.report()["state"] != "running", "the cluster to end")
     reason = wait_ended(cluster, scheduler)
-    assert reason.startswith("idle for 2 seconds, since 20")
+    assert reason.startswith("idle for 4 seconds, since 20")
     assert reason.endswith("no task, 1 connected")
     assert (cluster.get("closing.json") or {})["reason"] == reason
     # A worker that comes too late knows at once that nobody waits for it.
