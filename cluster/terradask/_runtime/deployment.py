@@ -1,35 +1,31 @@
 """A deployed cluster: start it, stop it, see how it is.
 
 Deployed means stopped: Terraform made the groups with no instance and an empty secret. Starting makes keys and numbers, and needs no
-Terraform. Waiting for the scheduler is in `_attachment`.
+Terraform. Starting is in `starting`, waiting for the scheduler in `attachment`.
 """
 
 from __future__ import annotations
 
 import datetime
-import secrets
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from terradask._account.launch_check import LaunchCheck
 from terradask._runtime.attachment import Attachment, attach, read_reports, read_scheduler
-from terradask._runtime.dask_config import portable_config
 from terradask._runtime.documents import Descriptor, HostReport, Run
 from terradask._runtime.ended import over
-from terradask._runtime.groups import DEAD_MAN_MINUTES, Groups
-from terradask._runtime.launch import deployed_launch
+from terradask._runtime.groups import Groups
 from terradask._runtime.life import Life
 from terradask._runtime.looks import Looks
 from terradask._runtime.numbers_of_workers import check_workers, numbers_at_start
-from terradask._runtime.objects import CLOSING, DESCRIPTOR, HOSTS, RUN, SCHEDULER, SOFTWARE, ClusterObjects, write_secret
-from terradask._runtime.software import SoftwareLock, lock_software
+from terradask._runtime.objects import CLOSING, DESCRIPTOR, RUN, ClusterObjects, write_secret
+from terradask._runtime.starting import check_whole, plan_run, start_run
 from terradask._runtime.status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
-from terradask.errors import ClusterError, ClusterNotFound, ClusterStopped, QuotaExceeded
-from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
+from terradask.errors import ClusterNotFound, ClusterStopped
+from terradask_modules.names import WORKER_GROUP
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
@@ -135,7 +131,7 @@ class Deployment:
     def current_run(self) -> Run | None:
         """Return the run that is going on; None when the cluster is stopped, or its run ended by itself: idle, or its hosts gone."""
         run = self.run()
-        return run if run is not None and self._goes_on(run) else None
+        return run if run is not None and self.goes_on(run) else None
 
     def _has_ended(self, run: Run) -> bool:
         scheduler = read_scheduler(self.objects)
@@ -196,54 +192,19 @@ class Deployment:
         QuotaExceeded
             When AWS lets the account run fewer vCPUs than that takes, beside what runs.
         """
-        descriptor = self.descriptor
         if self.marked_closing:
-            self._check_whole()
-        settings = descriptor.settings
-        numbers = numbers_at_start(descriptor, n_workers, group_workers or {})
-        check = LaunchCheck(self._aws, deployed_launch(descriptor, numbers), workspace=descriptor.workspace) if check_quotas else None
-        lock = lock_software(_first(software, settings["software"]), architecture=descriptor.architecture)
-        run = Run(
-            run_id=_run_id(),
-            started_at=_now(),
-            owner=self._aws.caller_arn,
-            secret_version_id=str(uuid.uuid4()),
-            python=lock.python,
-            packages=dict(lock.packages),
-            n_workers=sum(numbers.values()),
-            environ=dict(_first(environ, settings["environ"])),
-            dask_config=portable_config() if _first(send_dask_config, settings["send_dask_config"]) else {},
+            check_whole(self)
+        settings = self.descriptor.settings
+        plan = plan_run(
+            self,
+            numbers=numbers_at_start(self.descriptor, n_workers, group_workers or {}),
+            environ=settings["environ"] if environ is None else environ,
+            software=settings["software"] if software is None else software,
+            send_dask_config=settings["send_dask_config"] if send_dask_config is None else send_dask_config,
             life=life or Life.of_settings(settings),
+            check_quotas=check_quotas,
         )
-        try:
-            if check is not None:
-                check.before_launch(tell or _nobody)
-        except QuotaExceeded:
-            # What runs already may have taken the room.
-            current = self.current_run()
-            if current is None:
-                raise
-            return current
-        while not self._claim(run):
-            current = self.current_run()
-            if current is not None:
-                return current
-        self.started_run_id = run.run_id
-        self._prepare(run, lock)
-        current = self.run()
-        if current is None:
-            raise ClusterStopped(
-                f"Cluster {self.name!r} was stopped while it was being started.", cluster=self.name, advice=f"terradask start {self.name}"
-            )
-        if current.run_id != run.run_id:
-            # Preparing took so long (a machine that slept) that somebody else took over.
-            self.started_run_id = None
-            return current
-        self.groups.set_desired(SCHEDULER_GROUP, 1)
-        # Where AWS can't deliver there, whoever is attached moves the rest on.
-        for name, n in numbers.items():
-            self.groups.set_desired(descriptor.worker_groups[name][0], n)
-        return run
+        return start_run(self, plan, tell or (lambda _: None))
 
     @_explained
     def stop(self, *, wait_seconds: float = 0) -> None:
@@ -266,7 +227,7 @@ class Deployment:
                 break
         groups.disarm()
         self._void_keys()
-        self._write_journal(self.run())
+        self.write_journal(self.run())
         self.objects.delete_run()
 
     def mark_closing(self) -> None:
@@ -281,9 +242,6 @@ class Deployment:
     def keep(self) -> None:
         """Take back that the deployment shall go."""
         self.objects.delete([CLOSING])
-        if self.marked_closing:
-            # Its run, which is over, says so too.
-            self.stop()
 
     @property
     def marked_closing(self) -> bool:
@@ -430,83 +388,22 @@ class Deployment:
         """
         check_workers(self.descriptor, n, group)
 
-    def _claim(self, run: Run) -> bool:
-        """Describe a run where none is going on, and tell whether that was possible; S3 decides between several starters."""
-        if self.objects.claim(RUN, run.to_document()):
-            self.objects.delete([CLOSING])
-            return True
-        found = self.objects.read_version(RUN)
-        if found is None or self._goes_on(Run.read(found[0])):
-            return False
-        # Over, or claimed by a start that was interrupted: whoever takes exactly its place clears what is left of it.
-        if not self.objects.replace(RUN, run.to_document(), found[1]):
-            return False
-        self._write_journal(Run.read(found[0]))
-        self.objects.delete([CLOSING, SCHEDULER, *self.objects.names(HOSTS)])
-        self.groups.zero()
-        return True
-
-    def _check_whole(self) -> None:
-        """Refuse to start what was destroyed in part."""
-        gone = set(self.descriptor.groups) - set(self.groups.describe())
-        if gone:
-            raise ClusterError(
-                f"Cluster {self.name!r} is destroyed in part: its destruction was begun and not finished.",
-                cluster=self.name,
-                given=f"without {', '.join(sorted(gone))}",
-                advice=f"terradask destroy {self.name} finishes; terradask apply {self.name} makes it whole again",
-            )
-
-    def _goes_on(self, run: Run) -> bool:
+    def goes_on(self, run: Run) -> bool:
+        """Tell whether a run was just begun, or has hosts, and has not ended by itself."""
         if age_seconds(run.started_at) < CLAIM_SECONDS and not self._has_ended(run):
             return True
         return any(group.desired for group in self.groups.describe().values())
 
-    def _write_journal(self, run: Run | None) -> None:
+    def write_journal(self, run: Run | None) -> None:
+        """Keep the events of a run whose documents are about to go."""
         from terradask._events.gather import write_journal
 
         if run is not None:
             write_journal(self, run, by=self._aws.caller_arn)
 
-    def _prepare(self, run: Run, lock: SoftwareLock) -> None:
-        """Do all that must be there before a host boots."""
-        from terradask._runtime.authority import make_keys
-
-        lifetime_seconds = (run.life or Life.of_settings({})).max_lifetime_seconds
-        groups = self.groups
-        tags = {
-            "terradask:run:id": run.run_id,
-            "terradask:run:owner": run.owner,
-            "terradask:run:started": run.started_at,
-        }
-        with ThreadPoolExecutor(4) as pool:
-            waits = [
-                pool.submit(self.objects.write_text, SOFTWARE, lock.to_requirements()),
-                pool.submit(groups.tag, tags),
-                pool.submit(groups.arm, min(DEAD_MAN_MINUTES, lifetime_seconds / 60)),
-            ]
-            # Keys are made while AWS answers.
-            keys = make_keys(self.name, run.run_id, lifetime_days=lifetime_seconds / 86_400).to_document()
-            waits.append(pool.submit(write_secret, self._aws, self.descriptor.secret_id, keys, version_id=run.secret_version_id))
-            for wait in waits:
-                wait.result()
-
     def _void_keys(self) -> None:
         write_secret(self._aws, self.descriptor.secret_id, {"format": 1}, version_id=str(uuid.uuid4()))
 
 
-def _first(*values: Any) -> Any:
-    return next((v for v in values if v is not None), None)
-
-
-def _nobody(_text: str) -> None:
-    return
-
-
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _run_id() -> str:
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
-    return f"{stamp}-{secrets.token_hex(3)}"
