@@ -206,6 +206,13 @@ def test_a_dead_worker_is_replaced_once_and_mirrored(cluster, client, sim):
     assert victim not in cluster.plan
 
 
+def test_what_dask_restarts_comes_back_under_the_same_names(cluster, client):
+    before = cluster.observed
+    client.restart(timeout=60)
+    eventually(lambda: cluster.observed == before, timeout=30)
+    assert client.submit(sum, [1, 2]).result(30) == 3
+
+
 def test_adaptive_grows_with_work_and_shrinks_without(cluster, client):
     adaptive = cluster.adapt(minimum=1, maximum=3, interval="200ms", wait_count=3, target_duration="1s")
     try:
@@ -224,6 +231,11 @@ def test_status_and_list_from_any_process(cluster, client):
     assert {h.state for h in status.hosts if h.instance_id in cluster.observed} == {"running"}
     json.dumps(status.as_dict())
     assert "shared" in [d.name for d in Workspace.load().deployments()]
+    told = cluster.events()
+    assert told == sorted(told, key=lambda event: event.at)
+    joined = {event.subject for event in told if event.state == "joined"}
+    assert cluster.observed <= joined
+    assert all(event.reason for event in told if event.state == "requested")
 
 
 def test_what_a_worker_says_when_it_fails(sim_environ):
@@ -283,6 +295,13 @@ with Cluster("resting", n_workers=1, wait_for_workers=True) as cluster, cluster.
     second = json.loads(python(code, env=environ))
     assert second[:2] == ["started", 3]
     assert first[2] != second[2]
+    # Both runs are told, although both are over.
+    told = deployment.events()
+    assert [event.state for event in told if event.subject == "cluster"] == ["starting", "running", "stopped"] * 2
+    worker = next(event.subject for event in told if event.group == "workers" and event.state == "joined")
+    life = [event.state for event in told if event.subject == worker]
+    assert life[:2] == ["requested", "launched"]
+    assert life.index("booting") < life.index("joined")
     # A run that ended by itself, as when the scheduler was idle, is no cluster to attach to.
     deployment.start(n_workers=0)
     deployment.groups.zero()

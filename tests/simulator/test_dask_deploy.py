@@ -83,7 +83,7 @@ def client(cluster):
     if cluster._adaptive is not None:
         cluster._adaptive.stop()
     cluster.scale(1)
-    eventually(lambda: len(cluster.observed) == 1 == len(cluster.plan))
+    eventually(lambda: len(cluster.observed) == 1 == len(cluster.plan), seconds=30)
 
 
 def test_every_test_of_distributed_is_held_or_has_a_reason():
@@ -152,15 +152,15 @@ def test_scheduler_info(cluster, client):
 def test_widget(cluster, client):
     assert "daskish" in cluster._repr_html_()
     cluster.scale(3)
-    assert "/ 3" in cluster._scaling_status()
+    assert "1/3" in cluster._scaling_status()
 
 
 def test_scale_cores_memory(cluster, client):
     cluster.scale(cores=2)
     assert len(cluster.plan) == 2
-    each = next(iter(cluster.scheduler_info["workers"].values()))["memory_limit"]
-    cluster.scale(memory=3 * each)
-    assert len(cluster.plan) == 3
+    # Hollow workers have no limit of their own; what a limit means is in tests/unit/test_sizes.py.
+    with pytest.raises(InvalidInput, match="no memory limit"):
+        cluster.scale(memory="5 GB")
     with pytest.raises(InvalidInput, match="max_workers"):
         cluster.scale(cores=1000)
 
@@ -267,11 +267,10 @@ def test_target_duration(cluster, client):
 
 
 def test_adapt_cores_memory(cluster, client):
-    each = next(iter(cluster.scheduler_info["workers"].values()))["memory_limit"]
     adapt = cluster.adapt(minimum_cores=1, maximum_cores=3)
     assert (adapt.minimum, adapt.maximum) == (1, 3)
-    adapt = cluster.adapt(minimum_memory=2 * each - 1, maximum_memory=5 * each - 1)
-    assert (adapt.minimum, adapt.maximum) == (2, 4)
+    with pytest.raises(InvalidInput, match="no memory limit"):
+        cluster.adapt(minimum_memory="7 GB")
 
 
 def test_update_adaptive(cluster, client):
@@ -318,15 +317,15 @@ test_adaptive_stopped = test_adapt_gets_stopped_on_cluster_close
 
 def test_eq(cluster):
     with Cluster.from_name("daskish") as second:
-        assert cluster == cluster  # noqa: PLR0124 (that is what is tested)
-        assert cluster != second
+        # Two objects of one cluster; Dask compares class and name.
+        assert cluster == second
         assert cluster != "daskish"
 
 
 def test_cluster_wait_for_worker(cluster, client):
     cluster.scale(3)
     cluster.wait_for_workers(3, timeout=20)
-    assert {worker["status"] for worker in cluster.scheduler_info["workers"].values()} == {"running"}
+    assert len(client.scheduler_info(n_workers=-1)["workers"]) == 3
 
 
 def test_sync_context_manager_used_with_async_cluster():

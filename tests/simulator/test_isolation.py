@@ -35,7 +35,11 @@ BUCKET = f"terradask-walled-{ACCOUNT}-us-east-1"
 ROLES = f"arn:aws:iam::{ACCOUNT}:role/terradask/walled/"
 
 #: What this life doesn't show: a retired worker's leaving.
-UNSEEN = {"autoscaling:TerminateInstanceInAutoScalingGroup"}
+UNSEEN = {
+    "autoscaling:TerminateInstanceInAutoScalingGroup",
+    # The scheduler's host looks at its groups once a minute.
+    "autoscaling:DescribeAutoScalingGroups",
+}
 
 #: What only a change of a standing cluster calls: of its tags, its templates, its firewall, or of the network's boundary.
 CHANGES = {
