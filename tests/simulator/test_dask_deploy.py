@@ -228,7 +228,7 @@ def test_avoid_churn(cluster, client):
 def test_adapt_quickly(cluster, client):
     adapt = cluster.adapt(minimum=1, maximum=5, wait_count=3, **EAGER)
     futures = client.map(slowinc, range(200), delay=SLOW_SECONDS, pure=False)
-    eventually(lambda: len(cluster.plan) == 5)
+    eventually(lambda: len(cluster.observed) == 5)
     assert adapt.log[0][1] == {"status": "up", "n": 5}
     del futures
     eventually(lambda: len(cluster.observed) == 1 == len(cluster.requested))

@@ -246,6 +246,8 @@ def test_each_lives_on_rights_of_its_own_and_leaves_nothing(
         statements = [statement for document in walled.policies[caller] for statement in document["Statement"]]
         own = [statement for statement in statements if statement["Sid"].endswith("OfClusters")]
         unused = needless({"Version": "2012-10-17", "Statement": own}, [one.request for one in logged if one.allowed])
-        assert {action for _, action in unused} == CHANGES
+        # Listing roles is for a sweep.
+        assert {action for _, action in unused} <= CHANGES | {"iam:ListRoles"}
+        assert {action for _, action in unused} >= CHANGES
     with walled.sim.applied():
         assert [leftovers("walled", cluster=name) for name in both] == [[], []]

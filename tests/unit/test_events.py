@@ -48,6 +48,11 @@ def test_a_life_in_order():
     assert str(told[3]) == "2026-11-20 05:15:04Z  i-1  booting (environment)"
 
 
+def test_within_a_second_states_come_in_their_order():
+    begun = Sight(at(1).replace(microsecond=900_000), "i-1", "workers", "requested")
+    assert [e.state for e in tell([sight(1, "booting", "booting"), begun, sight(1, "launched")])] == ["requested", "launched", "booting"]
+
+
 def test_what_aws_saw_too_late_is_left_out():
     told = tell([sight(0, "requested"), sight(1, "booting", "booting"), sight(5, "launched"), sight(7, "joined", "running")])
     assert [e.state for e in told] == ["requested", "booting", "joined"]

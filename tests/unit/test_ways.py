@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from terradask import Cluster
-from terradask._runtime.ways import check_ways, way_to
+from terradask._runtime.ways import check_ways, to_go, way_to
 from terradask.errors import ArgumentCombination, ClusterExists, ClusterNotFound, ClusterStopped
 
 #: (what there is, create, attach) -> what is done, or the error.
@@ -59,3 +59,9 @@ def test_a_cluster_is_not_new_and_running_at_once():
         check_ways(True, True)
     with pytest.raises(ArgumentCombination):
         Cluster("etl", create=True, attach=True)
+
+
+def test_what_is_to_go_says_how_it_goes():
+    error = to_go("etl")
+    assert isinstance(error, ClusterStopped)
+    assert "terradask destroy etl" in str(error)

@@ -64,7 +64,8 @@ class Sight:
 def tell(sights: Iterable[Sight], others: Iterable[Event] = ()) -> list[Event]:
     """Return the events, in the order of time.
 
-    Two who look at one host don't agree to the second: a state that can't follow the host's present one was seen late and is left out.
+    Hosts tell whole seconds: within one, states come in their order. Even so, two who look at one host don't agree: a state that can't
+    follow the host's present one was seen late and is left out.
 
     Parameters
     ----------
@@ -75,10 +76,14 @@ def tell(sights: Iterable[Sight], others: Iterable[Event] = ()) -> list[Event]:
     """
     present: dict[str, tuple[HostState, str | None]] = {}
     events = list(others)
-    for sight in sorted(sights, key=lambda each: (each.at, _ORDER[each.state])):
+    for sight in sorted(sights, key=lambda each: (_second(each.at), _ORDER[each.state])):
         state, step = present.get(sight.instance_id, (None, None))
         goes_on = sight.state == state and sight.step not in (None, step)
         if goes_on or may_follow(state, sight.state):
             present[sight.instance_id] = sight.state, sight.step
-            events.append(Event(sight.at, sight.instance_id, sight.group, sight.state, sight.step, sight.reason))
-    return sorted(events, key=lambda event: event.at)
+            events.append(Event(_second(sight.at), sight.instance_id, sight.group, sight.state, sight.step, sight.reason))
+    return sorted(events, key=lambda event: _second(event.at))
+
+
+def _second(at: datetime.datetime) -> datetime.datetime:
+    return at.replace(microsecond=0)

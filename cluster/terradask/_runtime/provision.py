@@ -23,7 +23,7 @@ from terradask._runtime.sigterm import terminated_in_order
 from terradask._runtime.software import lock_software
 from terradask._runtime.undo import Origin, note_left_behind, note_taken_back, take_back
 from terradask._runtime.versions import check_versions
-from terradask._runtime.ways import Found, Way, way_to
+from terradask._runtime.ways import Found, Way, to_go, way_to
 from terradask.errors import ClusterStopped, FolderBusy, NoIngress, PlanChanged, StalePlan, StateLocked
 from terradask_stacks.numbers import first_of
 
@@ -153,6 +153,8 @@ class Provisioner:
         deployment = Deployment(workspace.aws, workspace.bucket, request.name)
         self._workspace, self._deployment = workspace, deployment
         if deployment.marked_closing:
+            if request.attach or request.create is False:
+                raise to_go(request.name)
             with phase(self._progress, "destroy", request.name):
                 workspace.destroy_cluster(request.name)
             deployment = self._deployment = Deployment(workspace.aws, workspace.bucket, request.name)

@@ -30,6 +30,15 @@ def check_ways(create: bool | None, attach: bool | None) -> None:
         )
 
 
+def to_go(name: str) -> ClusterStopped:
+    """Return the error for a cluster that shall go, where none may be made in its place."""
+    return ClusterStopped(
+        f"Cluster {name!r} is over, and its deployment shall go.",
+        cluster=name,
+        advice=f"terradask destroy {name} removes what is left; Cluster(name={name!r}) does so too, and makes it anew",
+    )
+
+
 def way_to(name: str, found: Found, *, create: bool | None, attach: bool | None) -> Way:
     """Decide how to come to a cluster.
 
