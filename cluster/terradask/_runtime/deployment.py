@@ -192,12 +192,12 @@ class Deployment:
         QuotaExceeded
             When AWS lets the account run fewer vCPUs than that takes, beside what runs.
         """
+        descriptor, settings = self.descriptor, self.descriptor.settings
         if self.marked_closing:
             check_whole(self)
-        settings = self.descriptor.settings
         plan = plan_run(
             self,
-            numbers=numbers_at_start(self.descriptor, n_workers, group_workers or {}),
+            numbers=numbers_at_start(descriptor, n_workers, group_workers or {}),
             environ=settings["environ"] if environ is None else environ,
             software=settings["software"] if software is None else software,
             send_dask_config=settings["send_dask_config"] if send_dask_config is None else send_dask_config,
