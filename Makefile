@@ -5,6 +5,9 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
+# Containers' images often have it: then each of the many processes that start here would compile the same modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 BIN := $(VENV)/bin
 CDKTF := tests/cdktf

@@ -37,14 +37,16 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], help="parts to run; all where left out")
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each candidate (default 5)")
     arguments = parser.parse_args()
-    sections = _sections(_PAGE.read_text(encoding="utf-8"))
+    measured: dict[str, str] = {}
     kept = True
     for name in arguments.parts or list(_PARTS):
         print(f"{name} …", file=sys.stderr, flush=True)
-        sections[name], held = _section(name, _PARTS[name], arguments.runs)
-        print(sections[name])
+        measured[name], held = _section(name, _PARTS[name], arguments.runs)
+        print(measured[name], flush=True)
         kept = kept and held
     head = _HEAD.format(runs=arguments.runs)
+    # Read only now: another part may have been measured meanwhile.
+    sections = _sections(_PAGE.read_text(encoding="utf-8")) | measured
     _PAGE.write_text("\n".join([head, *(sections[name] for name in _PARTS if name in sections)]), encoding="utf-8")
     return 0 if kept else 1
 

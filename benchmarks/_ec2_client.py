@@ -39,7 +39,12 @@ async def main(given: dict[str, Any], sizes: list[int]) -> None:
         for n in sizes:
             before, started = _counted(), time.perf_counter()
             cluster.scale(n)
-            await cluster
+            try:
+                await cluster
+            except Exception as error:
+                said = f"{type(error).__name__}: {error}"
+                print(json.dumps({"n": n, "failed": said, "failed_seconds": time.perf_counter() - started}), flush=True)
+                raise
             seconds = time.perf_counter() - started
             assert len(cluster.workers) == n
             print(json.dumps({"n": n, "calls": _counted() - before, "requested_seconds": seconds}), flush=True)

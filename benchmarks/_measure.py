@@ -19,11 +19,12 @@ class NotMeasured(Exception):
 
 @dataclass
 class Row:
-    """One figure: seconds (or a count) of each run."""
+    """One figure: seconds (or a count) of each run; or why there is none."""
 
     name: str
     runs: list[float] = field(default_factory=list)
     unit: str = "s"
+    said: str = ""
 
     @property
     def median(self) -> float:
@@ -32,6 +33,8 @@ class Row:
 
     def cells(self) -> list[str]:
         """The row as Markdown cells."""
+        if not self.runs:
+            return [self.name, self.said, "", "", "0"]
         form = "{:.0f}" if self.unit != "s" else "{:.2f}"
         low, mid, high = (form.format(v) for v in (min(self.runs), self.median, max(self.runs)))
         return [self.name, f"{mid} {self.unit}", low, high, str(len(self.runs))]
@@ -93,5 +96,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def machine() -> str:
-    """Say what was measured on."""
-    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    """Say what was measured on, and how busy it was with all that ran there."""
+    load = f"load average {os.getloadavg()[2]:.1f}"
+    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}, {load}"

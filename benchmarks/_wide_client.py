@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import sys
-import threading
 import time
 import urllib.request
 from collections import Counter
@@ -19,6 +18,7 @@ from typing import Any
 import psutil
 
 from terradask import Cluster
+from terradask_simulator.calls import most_within
 
 NAME, MOST = "wide", 1000
 
@@ -65,38 +65,36 @@ def counting() -> Iterator[Calls]:
     calls.counts = _now() - before
 
 
-class Pulse:
-    """How often the client looks: sampled every second, on a thread, for the length of a ``with`` block."""
+class Log:
+    """When the client called what from here on, as the embedded AWS saw it."""
 
     def __init__(self) -> None:
-        self._samples: list[tuple[float, int]] = []
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._begin = max((call["seconds"] for call in self._read()), default=0.0)
 
-    def __enter__(self) -> Pulse:
-        """Begin."""
-        self._take()
-        self._thread.start()
-        return self
+    @staticmethod
+    def _read() -> list[dict[str, Any]]:
+        with urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/terradask-sim/calls/log") as answer:
+            log: list[dict[str, Any]] = json.load(answer)
+            return log
 
-    def __exit__(self, *_: object) -> None:
-        """End."""
-        self._over.set()
-        self._thread.join()
+    def looks(self) -> list[float]:
+        """When it looked, after it had first asked for a number of instances."""
+        calls = [call for call in self._read() if call["seconds"] > self._begin]
+        asked_at = min(call["seconds"] for call in calls if call["action"] == "autoscaling:SetDesiredCapacity")
+        polls = ("DescribeAutoScalingGroups", "DescribeScalingActivities", "ListObjectsV2", f"{NAME}/scheduler.json", f"{NAME}/hosts/")
+        looks = (call for call in calls if any(poll in call["action"] + call["resource"] for poll in polls))
+        return [call["seconds"] for call in looks if call["seconds"] > asked_at]
 
-    def _take(self) -> None:
-        reading = Calls(_now()).reading
-        self._samples.append((time.perf_counter(), reading))
 
-    def _sample(self) -> None:
-        while not self._over.wait(1.0):
-            self._take()
+def _fullest(looks: list[float]) -> dict[str, int]:
+    return {f"looks_in_{seconds}_s": most_within(looks, seconds) for seconds in (1, 5)}
 
-    @property
-    def most(self) -> float:
-        """Looks a second in the busiest five seconds."""
-        ends = zip(self._samples, self._samples[5:], strict=False)
-        return max((later - sooner) / (end - begin) for (begin, sooner), (end, later) in ends)
+
+def _attach() -> tuple[Cluster, dict[str, int]]:
+    log = Log()
+    cluster = Cluster(NAME, n_workers=0, max_workers=MOST, wait_for_workers=False, show_widget=False)
+    # Its own look at the groups, once it has attached, is left out.
+    return cluster, _fullest(log.looks()[:-1])
 
 
 def _until(condition: Callable[[], bool], what: str) -> float:
@@ -124,25 +122,22 @@ def _request(cluster: Cluster, n: int) -> dict[str, Any]:
 
 
 def _grow(cluster: Cluster, n: int) -> dict[str, Any]:
-    started, before = time.perf_counter(), _now()
+    started, log = time.perf_counter(), Log()
     with counting() as calls:
         scale_ms = _timed_ms(lambda: cluster.scale(n))
-        # The number, and a look before and after it, are scaling's own: what follows is polling.
-        _until(lambda: (own := Calls(_now() - before)).writing > 0 and own.reading > 1, "AWS has the number")
-        pulse = Pulse()
-        with pulse:
-            cluster.wait_for_workers(n, timeout=_PATIENCE_SECONDS)
-            joined = time.perf_counter() - started
-            with cluster.get_client() as client:
-                assert client.gather(client.map(lambda i: i + 1, range(2 * n), pure=False)) == list(range(1, 2 * n + 1))
-            time.sleep(_IDLE_SECONDS)
+        cluster.wait_for_workers(n, timeout=_PATIENCE_SECONDS)
+        joined = time.perf_counter() - started
+        with cluster.get_client() as client:
+            assert client.gather(client.map(lambda i: i + 1, range(2 * n), pure=False)) == list(range(1, 2 * n + 1))
+        time.sleep(_IDLE_SECONDS)
     return {
         "scale_ms": scale_ms,
         "joined_seconds": joined,
         "writing": calls.writing,
         "calls": calls.total,
-        "looks_a_second": pulse.most,
         "memory_mib": psutil.Process().memory_info().rss / 2**20,
+        # Scaling itself looks once before it asks and once after: its own are left out.
+        **_fullest(log.looks()[1:]),
     }
 
 
@@ -166,7 +161,9 @@ def _empty(cluster: Cluster) -> dict[str, Any]:
 def main(arguments: list[str]) -> None:
     """Scale to each size; with ``--requested``, no further than until all instances are there."""
     join = "--requested" not in arguments
-    with Cluster(NAME, n_workers=0, max_workers=MOST, wait_for_workers=False, show_widget=False) as cluster:
+    cluster, attached = _attach()
+    with cluster:
+        print(json.dumps({"attached": attached}), flush=True)
         for n in (int(size) for size in arguments if size.isdigit()):
             grown = _grow(cluster, n) if join else _request(cluster, n)
             removed = [_remove(cluster, k) for k in _REMOVED.get(n, ()) if join]

@@ -17,9 +17,12 @@ def python_markdown() -> str:
     from terradask._plans.report import PlanReport, WorkspaceReport
     from terradask._plans.several import Plans
     from terradask._plans.summary import Change, Danger, PlanSummary
+    from terradask._runtime.overview import ClusterOverview
+    from terradask._sweep.findings import Sweep, Swept
+    from terradask._sweep.policy import Stray
 
     exported = [getattr(terradask, name) for name in terradask.__all__ if not name.startswith("_")]
-    entries = [*exported, Plans, WorkspaceReport, PlanReport, PlanSummary, Change, Danger]
+    entries = [*exported, Plans, WorkspaceReport, PlanReport, PlanSummary, Change, Danger, ClusterOverview, Sweep, Stray, Swept]
     return "\n\n".join(_class(entry) if inspect.isclass(entry) else _function(entry) for entry in entries)
 
 

@@ -2,8 +2,31 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import signal
+from pathlib import Path
+
+import pytest
+
+from .quick_provider import QuickProvider
+from .quick_provider import quick_provider as make_quick_provider
 
 # Whoever runs the tests in the background may have SIGINT ignored, and so would every process that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# As the Makefile does, for whoever runs pytest without it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from going through all that was imported, hundreds of thousands of objects, again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def quick_provider(tmp_path_factory: pytest.TempPathFactory) -> QuickProvider:
+    """The AWS provider in a package that Terraform checks in no time."""
+    return make_quick_provider(tmp_path_factory.mktemp("provider"), Path(__file__).parents[1] / ".terraform.lock.hcl")

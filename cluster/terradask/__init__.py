@@ -9,6 +9,7 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from terradask._backend_options import BackendOptionsChange, set_backend_options
     from terradask._instance_types import list_instance_types
     from terradask._runtime.cluster import Cluster
     from terradask._runtime.deployment import Deployment
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from terradask.hardware.listing import PricedInstanceType
 
 __all__ = [
+    "BackendOptionsChange",
     "Cluster",
     "Deployment",
     "DeploymentStatus",
@@ -28,11 +30,13 @@ __all__ = [
     "Workspace",
     "__version__",
     "list_instance_types",
+    "set_backend_options",
 ]
 
 __version__ = _version("terradask")
 
 _HOMES = {
+    "BackendOptionsChange": "terradask._backend_options",
     "Cluster": "terradask._runtime.cluster",
     "Deployment": "terradask._runtime.deployment",
     "DeploymentStatus": "terradask._runtime.status",
@@ -42,6 +46,7 @@ _HOMES = {
     "PricedInstanceType": "terradask.hardware.listing",
     "Workspace": "terradask._workspace",
     "list_instance_types": "terradask._instance_types",
+    "set_backend_options": "terradask._backend_options",
 }
 
 

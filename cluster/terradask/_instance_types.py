@@ -65,7 +65,7 @@ def list_instance_types(
     Raises
     ------
     InvalidHardware
-        If a filter can't be read.
+        If a filter can't be read, or the region has no such GPU.
     UnknownZone
         If the region has no such zone.
     AccessDenied

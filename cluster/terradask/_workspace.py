@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from terradask._progress import Message
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from terradask._plans.saved import Plan
     from terradask._runtime.deployment import Deployment
     from terradask._state.lock_breaking import BrokenLock
+    from terradask._sweep.findings import Sweep, Swept
+    from terradask._sweep.sweeping import Sweeper
 
 __all__ = ["Plan", "Workspace"]
 
@@ -78,23 +81,25 @@ class Workspace(PlanningWorkspace):
         return None if plan.destroy else self.deployment(plan.stack)
 
     def note_applied(self, plan: Plan) -> None:
-        """Note what a declared stack is applied from, for `plan` with `changed_only`; without the right to do so, nothing is noted.
+        """Note what a stack is applied from, and the state that this left; without the right to do so, nothing is noted.
 
-        `apply` does so by itself. For a plan that changes nothing this is all that is left to do.
+        A cluster that was to go, and whose destruction nobody had finished, stays from here on. `apply` does all this by itself. For a plan
+        that changes nothing this is all that is left to do.
 
         Parameters
         ----------
         plan
             The plan: applied, or without a change.
         """
-        from terradask._plans.applied import AppliedNotes
-
-        if plan.destroy or plan.stack not in (NETWORK_STACK, *self.settings.clusters):
+        if plan.destroy:
             return
+        if plan.stack != NETWORK_STACK:
+            self._keep(plan.stack)
         try:
-            AppliedNotes(self.aws, self.bucket).write(plan.stack, plan.folder)
+            self._applied().write(plan.stack, plan.folder)
         except AwsError as error:
-            self._progress(Message(f"{plan.stack}: --changed-only will plan it again: {error.problem}"))
+            if plan.stack in (NETWORK_STACK, *self.settings.clusters):
+                self._progress(Message(f"{plan.stack}: --changed-only will plan it again: {error.problem}"))
 
     def destroy_cluster(self, name: str) -> None:
         """Destroy a cluster, running or not: groups to zero, then everything that Terraform made, then its objects in the bucket.
@@ -105,10 +110,13 @@ class Workspace(PlanningWorkspace):
         ------
         ClusterNotFound
             If nothing of the cluster is there.
+        StateRolledBack
+            If the state is older than the one that the last apply left; `accept_older_state` goes on from it.
         """
         from terradask_stacks.settings import validate_cluster_name
 
         validate_cluster_name(name)
+        self._refuse_older_state(name)
         if not self.deployment(name).objects.names():
             if self._remains(name).remove_all():
                 return
@@ -118,6 +126,7 @@ class Workspace(PlanningWorkspace):
                 given=f"nothing under clusters/{name}/ in s3://{self.bucket}",
                 advice="terradask list shows those there are",
             )
+        self.deployment(name).note_closing()
         # The groups first: from here on no host costs anything, whatever happens to this process.
         with ThreadPoolExecutor(1) as pool, self._at_work(name) as stack:
             remains = self._remains(name)
@@ -125,10 +134,11 @@ class Workspace(PlanningWorkspace):
             self._configuration().cluster_to_destroy(name)
             stack.init()
             zeroed.result()
-            remains.remove_unknown(stack.ids)
+            remains.make_way(stack.ids)
             stack.destroy(refresh=False)
             remains.forget()
             stack.remove()
+        self._forget_applied(name)
 
     def destroy_network(self) -> None:
         """Destroy the network, with the workspace's bucket.
@@ -142,9 +152,12 @@ class Workspace(PlanningWorkspace):
             If clusters stand on it, naming them.
         NoBaseline
             If there is nothing to destroy.
+        StateRolledBack
+            If the state is older than the one that the last apply left; `accept_older_state` goes on from it.
         """
         self._refuse_while_in_use()
         with self._at_work(NETWORK_STACK) as stack:
+            self._refuse_older_state(NETWORK_STACK)
             self._configuration().network()
             stack.init()
             recovery = self._recovery(stack)
@@ -159,6 +172,47 @@ class Workspace(PlanningWorkspace):
                 )
             stack.remove()
         self._baseline = None
+
+    def strays(self, *, grace_seconds: float | None = None) -> Sweep:
+        """Look for everything that carries the workspace's tag and that no live deployment owns. Nothing changes.
+
+        Parameters
+        ----------
+        grace_seconds
+            How old something has to be, in seconds, to be removed. Unset: as ``workspace.sweep_grace_seconds`` says.
+
+        Returns
+        -------
+        Sweep
+            The strays with their reasons and prices, and what the caller may not look at.
+
+        Raises
+        ------
+        AccessDenied
+            If the caller may not read the bucket, which alone says what lives.
+        """
+        return self._sweeper().find(self.settings.workspace.sweep_grace_seconds if grace_seconds is None else grace_seconds)
+
+    def sweep(self, found: Sweep | None = None, *, grace_seconds: float | None = None) -> Swept:
+        """Remove what no live deployment owns.
+
+        Each thing is looked at again before it goes. Nothing goes that is younger than the grace, that carries no tag of this workspace's,
+        that belongs to a live deployment, or that somebody works on. What is too young is waited for, for a minute at most. Interrupted at
+        any point, the next sweep goes on.
+
+        Parameters
+        ----------
+        found
+            What `strays` has returned: nothing else is removed. Unset: looked for now.
+        grace_seconds
+            As of `strays`, where nothing was found yet.
+
+        Returns
+        -------
+        Swept
+            What is gone, what was left alone, and what could not be removed; each with the reason.
+        """
+        return self._sweeper().remove(self.strays(grace_seconds=grace_seconds) if found is None else found)
 
     def unlock(self, stack: str = NETWORK_STACK, *, force: str | None = None) -> BrokenLock | None:
         """Break the lock on a stack's state if its owner is provably gone, and write down that it was broken.
@@ -186,16 +240,10 @@ class Workspace(PlanningWorkspace):
         InvalidInput
             If `force` is another lock's id.
         """
-        from terradask._runtime.objects import STATE
         from terradask._state.lock_breaking import unlock
-        from terradask._terraform.state_object import S3Place
-        from terradask_modules.names import cluster_key
         from terradask_stacks.settings import validate_cluster_name
 
-        if stack == NETWORK_STACK:
-            place = self._network_state().place()
-        else:
-            place = S3Place(self.aws, self.bucket, cluster_key(validate_cluster_name(stack), STATE), made_by="terradask apply network")
+        place = self._state_place(stack if stack == NETWORK_STACK else validate_cluster_name(stack))
         return unlock(place, folder=self._folder(stack), state_dir=self._loaded.state_dir, caller=self.aws, force=force)
 
     def _apply_network(self, plan: Plan) -> None:
@@ -219,13 +267,47 @@ class Workspace(PlanningWorkspace):
             plan.check()
             remains = self._remains(plan.stack)
             if plan.destroy:
+                self.deployment(plan.stack).note_closing()
                 remains.zero()
             stack.terraform.init()
             if plan.destroy:
-                remains.remove_unknown(stack.ids)
+                remains.make_way(stack.ids)
             else:
+                # First: what is applied is wanted, also should this be interrupted.
+                self._keep(plan.stack)
                 remains.remove_strays(plan.creates, stack.ids)
             stack.apply(plan)
             if plan.destroy:
                 remains.forget()
                 stack.remove()
+        if plan.destroy:
+            self._forget_applied(plan.stack)
+
+    def _forget_applied(self, cluster: str) -> None:
+        with suppress(AwsError):
+            # Of another life: the next one's state has a lineage of its own.
+            self._applied().remove(cluster)
+
+    def _keep(self, cluster: str) -> None:
+        with self.aws.explained():
+            self.deployment(cluster).keep()
+
+    def _sweeper(self) -> Sweeper:
+        from terradask._sweep.look import Looked
+        from terradask._sweep.removing import Doors
+        from terradask._sweep.sweeping import Sweeper
+
+        where = Looked(
+            self.aws,
+            workspace=self.settings.workspace.name,
+            bucket=self.bucket,
+            isolated=self._isolated,
+            own_templates=self._own_templates,
+            folder_of=self._folder,
+            plans=self._plans,
+            network_state=lambda: self._state_place(NETWORK_STACK),
+        )
+        doors = Doors(
+            destroy=self.destroy_cluster, unlock=self.unlock, hold=self._holding_state, objects=lambda name: self.deployment(name).objects
+        )
+        return Sweeper(where, doors, self._progress)

@@ -1,136 +1,44 @@
-"""What a workspace knows, and how its methods come at a stack: settings, AWS, the deployed network, folders."""
+"""How a workspace's methods come at its stacks: deployments, folders, states and their locks."""
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from terradask._account.aws import Aws
-from terradask._progress import Message, Progress, silent
-from terradask.errors import BaselineError, BaselineInUse, UnsupportedPlatform
+from terradask._progress import Message, Progress
+from terradask._workspace_core import WorkspaceCore, load_with_dask
+from terradask.errors import BaselineError, BaselineInUse
 from terradask_modules.names import NETWORK_STACK, clusters_role_path
 
 if TYPE_CHECKING:
     from terradask._account.quotas import QuotaCheck
-    from terradask._network.baseline import Baseline, Isolated
+    from terradask._network.baseline import Isolated
+    from terradask._plans.applied import AppliedNotes
     from terradask._recovery.cluster import ClusterRemains
     from terradask._recovery.network import NetworkRecovery
     from terradask._runtime.deployment import Deployment
+    from terradask._runtime.overview import ClusterOverview
     from terradask._stacks.configuration import Configuration
     from terradask._stacks.stack import Stack
     from terradask._state.migration import NetworkState
+    from terradask._terraform.state_lock import LockInfo
+    from terradask._terraform.state_places import StatePlace
     from terradask_stacks.loading import LoadedSettings
-    from terradask_stacks.settings import Settings
 
 
-class WorkspaceBase:
-    """Settings, a session of AWS, and one stack's folder at a time."""
+class WorkspaceBase(WorkspaceCore):
+    """Deployments, and one stack's folder at a time."""
 
     def __init__(self, loaded: LoadedSettings, *, progress: Progress, path: Path | None, overrides: Mapping[str, Any]) -> None:
-        self._loaded = loaded
-        self._progress = progress
-        self._path = path
-        self._overrides = overrides
-        self._baseline: Baseline | None = None
+        super().__init__(loaded, progress=progress, path=path, overrides=overrides)
         self._running: set[Stack] = set()
         self._lock = threading.Lock()
-        self.aws = Aws(loaded.settings.workspace.region)
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        progress: Progress | None = None,
-        **overrides: Mapping[str, Any],
-    ) -> Self:
-        """Load a workspace from its settings.
-
-        Parameters
-        ----------
-        path
-            A ``terradask.toml`` or its folder. Unset: looked for from the working directory upwards; having none is fine.
-        progress
-            Called with every progress event. Unset: nobody is told.
-        overrides
-            Settings by section, above those of the file, Dask's configuration and the environment: ``cluster={"n_workers": 8}``.
-
-        Raises
-        ------
-        SettingsError
-            Listing everything that is wrong with the settings.
-        UnsupportedPlatform
-            On Windows.
-        """
-        if os.name == "nt":
-            raise UnsupportedPlatform(
-                "terradask doesn't run on Windows", allowed="Linux or macOS", advice="use the Windows Subsystem for Linux"
-            )
-        where = None if path is None else Path(path)
-        return cls(_load(where, overrides), progress=progress or silent, path=where, overrides=overrides)
-
-    def with_progress(self, progress: Progress) -> Self:
-        """Return the same workspace, telling somebody else about its progress."""
-        other = type(self)(self._loaded, progress=progress, path=self._path, overrides=self._overrides)
-        other.aws, other._baseline = self.aws, self._baseline
-        return other
-
-    def __repr__(self) -> str:
-        return f"Workspace({self.settings.workspace.name!r}, region={self.region!r}, root={str(self.root)!r})"
-
-    @property
-    def settings(self) -> Settings:
-        """The settings."""
-        return self._loaded.settings
-
-    @property
-    def settings_path(self) -> Path | None:
-        """The ``terradask.toml`` that was read, if there was one."""
-        return self._loaded.path
-
-    @property
-    def root(self) -> Path:
-        """The folder of ``terradask.toml``, or the user's data folder for terradask."""
-        return self._loaded.root
-
-    @property
-    def region(self) -> str:
-        """The AWS region."""
-        return self.settings.workspace.region
-
-    @property
-    def account_id(self) -> str:
-        """The AWS account's number."""
-        return self.aws.account_id
-
-    @property
-    def bucket(self) -> str:
-        """The workspace's bucket: descriptors, states and the host program."""
-        from terradask_modules.names import bucket_name
-
-        return bucket_name(self.settings.workspace.name, self.account_id, self.region)
-
-    def baseline(self) -> Baseline:
-        """Return the deployed network, read once.
-
-        Raises
-        ------
-        NoBaseline
-            If it isn't deployed.
-        BaselineFormat
-            If it was deployed by a version of terradask that this one doesn't fit.
-        """
-        from terradask._network.baseline import read_baseline
-
-        if self._baseline is None:
-            self._baseline = read_baseline(self.aws, self.bucket)
-        return self._baseline
 
     def deployments(self) -> list[Deployment]:
         """Return the clusters that are deployed, sorted by name; `Deployment.status` tells how each one is.
@@ -147,6 +55,38 @@ class WorkspaceBase:
         found = [self.deployment(name) for name in self._cluster_names()]
         done = _all(lambda d: d.exists or holds_nothing(d.objects), found)
         return [deployment.name for deployment, is_done in zip(found, done, strict=True) if not is_done]
+
+    def overview(self, name: str | None = None, *, all_workspaces: bool = False) -> list[ClusterOverview]:
+        """Return every cluster at a glance, from any machine: state, age, owner, hosts by state, price by the hour, last activity.
+
+        Parameters
+        ----------
+        name
+            The only cluster to look at. Unset: every one.
+        all_workspaces
+            Look for the clusters of other workspaces in this account and region, too, as far as tags tell.
+
+        Returns
+        -------
+        list of ClusterOverview
+            Sorted by workspace and name. Among them are those that are deployed in part, and those that nobody owns but that have
+            machines or groups.
+
+        Raises
+        ------
+        ClusterNotFound
+            If no cluster `name` is deployed.
+        """
+        from terradask._runtime.overview import overviews
+
+        found = overviews(
+            self.aws,
+            workspace=self.settings.workspace.name,
+            deployments=self.deployments() if name is None else [self.deployment(name)],
+            unfinished=self.unfinished() if name is None else [],
+            all_workspaces=all_workspaces,
+        )
+        return [one for one in found if name in (None, one.name)]
 
     def deployment(self, name: str) -> Deployment:
         """Return one cluster, deployed or not; its methods raise `ClusterNotFound` if it isn't."""
@@ -194,16 +134,64 @@ class WorkspaceBase:
     def _folder(self, stack: str) -> Path:
         return self._loaded.out_dir / "stacks" / stack
 
+    @property
+    def _plans(self) -> Path:
+        return self._loaded.state_dir / "plans"
+
     def _stack(self, name: str) -> Stack:
         from terradask._stacks.stack import Stack
 
         return Stack(
             name,
             self._folder(name),
-            plans=self._loaded.state_dir / "plans",
+            plans=self._plans,
             progress=self._progress,
             state_lock_seconds=self.settings.state.lock_timeout_seconds,
+            on_unlock=partial(self._note_unlock, name),
         )
+
+    def _state_place(self, stack: str) -> StatePlace:
+        """Return where a stack's state lies."""
+        from terradask._runtime.objects import STATE
+        from terradask._terraform.state_object import S3Place
+        from terradask_modules.names import cluster_key
+
+        if stack == NETWORK_STACK:
+            return self._network_state().place()
+        return S3Place(self.aws, self.bucket, cluster_key(stack, STATE), made_by="terradask apply network")
+
+    def _applied(self) -> AppliedNotes:
+        from terradask._plans.applied import AppliedNotes
+
+        return AppliedNotes(self.aws, self.bucket)
+
+    def _refuse_older_state(self, stack: str) -> None:
+        """Refuse to work from a state that is older than the one that the last apply left."""
+        from terradask._plans.basis import StateVersion
+        from terradask._state.rollback import refuse_older
+
+        noted = self._applied().version(stack)
+        place = self._state_place(stack)
+        found = None if noted is None else place.read()
+        version = None if found is None else StateVersion(found.info.serial, found.info.lineage)
+        refuse_older(stack, version, noted, place=place.name, folder=str(self._folder(stack)))
+
+    def _note_unlock(self, stack: str, lock: LockInfo, proof: str) -> None:
+        """Write down that the lock of a killed command is removed from a stack's state."""
+        from terradask._state.lock_breaking import write_down
+        from terradask._terraform.state_object import S3Place
+
+        place = self._state_place(stack)
+        if isinstance(place, S3Place):
+            write_down(
+                place,
+                lock,
+                stack=stack,
+                proof=proof,
+                state_dir=self._loaded.state_dir,
+                caller=self.aws,
+                unless_denied=lambda text: self._progress(Message(text)),
+            )
 
     @contextmanager
     def _at_work(self, name: str) -> Iterator[Stack]:
@@ -220,13 +208,28 @@ class WorkspaceBase:
             with self._lock:
                 self._running.discard(stack)
 
+    @contextmanager
+    def _holding_state(self, cluster: str) -> Iterator[None]:
+        """Keep everybody, here and elsewhere, from working on a cluster; without a bucket nobody could."""
+        from terradask._terraform.state_places import Waiting
+        from terradask.errors import BackendMissing
+
+        place = self._state_place(cluster)
+        with self._at_work(cluster) as stack, ExitStack() as held:
+            lock = stack.terraform.lock
+            waiting = Waiting(stack.folder, lock.killed, 0, lambda text: self._progress(Message(text)))
+            held.enter_context(lock.holding("terradask sweep"))
+            with suppress(BackendMissing):
+                held.enter_context(place.held(waiting))
+            yield
+
     def _configuration(self, cluster_overrides: Mapping[str, Any] = MappingProxyType({})) -> Configuration:
         from terradask._stacks.configuration import Configuration
 
         loaded = self._loaded
         if cluster_overrides:
             cluster = {**self._overrides.get("cluster", {}), **cluster_overrides}
-            loaded = _load(self._path, {**self._overrides, "cluster": cluster})
+            loaded = load_with_dask(self._path, {**self._overrides, "cluster": cluster})
         return Configuration(loaded, self.aws, progress=self._progress, baseline=self.baseline, deployment=self.deployment)
 
     def _isolated(self) -> Isolated | None:
@@ -286,20 +289,15 @@ class WorkspaceBase:
         # Also those of which the bucket, or what was in it, is gone.
         names = known | strays.clusters(self.aws, workspace=self.settings.workspace.name)
         isolated = self._isolated()
-        if isolated is not None or self._own_templates():
-            names |= clusters_with_resources(self.aws, workspace=self.settings.workspace.name, isolated=isolated, known=names)
+        names |= clusters_with_resources(
+            self.aws,
+            workspace=self.settings.workspace.name,
+            isolated=isolated,
+            own_templates=isolated is not None or self._own_templates(),
+            known=names,
+        )
         if names:
             raise BaselineInUse(sorted(names))
-
-
-def _load(path: Path | None, overrides: Mapping[str, Any]) -> LoadedSettings:
-    """Load settings, with what Dask's configuration says under ``terradask``."""
-    import dask.config
-
-    from terradask_stacks.loading import load_settings
-
-    found = dask.config.get("terradask", None)
-    return load_settings(path, dask_config=found if isinstance(found, Mapping) else None, overrides=overrides)
 
 
 def _all(ask: Callable[[Deployment], bool], deployments: list[Deployment]) -> list[bool]:

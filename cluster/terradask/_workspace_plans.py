@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from terradask._account.launch_check import LaunchCheck
+from terradask._progress import Message
 from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from terradask._plans.saved import Plan
     from terradask._plans.several import Plans
     from terradask._plans.summary import PlanSummary
+    from terradask._stacks.answers import ClusterAnswers
     from terradask._stacks.explanation import HardwareExplanation
 
 from terradask._workspace_base import WorkspaceBase
@@ -97,10 +100,13 @@ class PlanningWorkspace(WorkspaceBase):
             With `destroy`, if clusters stand on it.
         SettingsError
             If what the settings name as given can't be used, listing all that is wrong, or would take away what clusters stand on.
+        StateRolledBack
+            If the state is older than the one that the last apply left; `accept_older_state` goes on from it.
         """
         if destroy:
             self._refuse_while_in_use()
         with self._at_work(NETWORK_STACK) as stack:
+            self._refuse_older_state(NETWORK_STACK)
             self._configuration().network(refresh=refresh, check=not destroy)
             stack.init()
             return stack.plan(self._plan_place(), destroy=destroy, out=out, imports={} if destroy else self._recovery(stack).imports())
@@ -143,22 +149,70 @@ class PlanningWorkspace(WorkspaceBase):
             If AWS doesn't offer what the settings name.
         NoMatchingType
             If no instance type is as they ask for; with the nearest asks that find something.
+        QuotaExceeded
+            If AWS lets the account run fewer vCPUs than the cluster starts with, whatever else runs.
+        StateRolledBack
+            If the state is older than the one that the last apply left; `accept_older_state` goes on from it.
         """
+        return self._plan_cluster(name, cluster_overrides, LaunchCheck.before_plan, destroy=destroy, refresh=refresh, out=out)
+
+    def plan_launch(self, name: str) -> Plan:
+        """Plan one cluster that is to be started as soon as it is applied. Nothing in AWS changes.
+
+        Parameters
+        ----------
+        name
+            The cluster's name.
+
+        Raises
+        ------
+        QuotaExceeded
+            If AWS lets the account run fewer vCPUs than the cluster starts with, beside what runs now.
+        TerradaskError
+            As `plan_cluster` does.
+        """
+        return self._plan_cluster(name, {}, LaunchCheck.before_launch)
+
+    def _plan_cluster(
+        self,
+        name: str,
+        cluster_overrides: Mapping[str, Any],
+        check_quotas: Callable[[LaunchCheck, Callable[[str], None]], None],
+        *,
+        destroy: bool = False,
+        refresh: bool = False,
+        out: str | os.PathLike[str] | None = None,
+    ) -> Plan:
         from terradask_stacks.settings import validate_cluster_name
 
         validate_cluster_name(name)
         configuration = self._configuration(cluster_overrides)
+        checks: list[LaunchCheck] = []
         with self._at_work(name) as stack:
+            self._refuse_older_state(name)
             if destroy:
                 configuration.cluster_to_destroy(name)
             else:
-                configuration.cluster(name, refresh=refresh)
+                configuration.cluster(name, refresh=refresh, on_answers=lambda answers: checks.append(self._check_launch(name, answers)))
             stack.init()
+            for check in checks:
+                # Asked while the stack was written, which takes longer.
+                check_quotas(check, lambda text: self._progress(Message(text)))
             try:
                 return stack.plan(self._plan_place(), destroy=destroy, out=out)
             except BaseException:
                 self._remains(name).forget_empty_state()
                 raise
+
+    def accept_older_state(self, stack: str) -> None:
+        """Go on from a state that is older than the one that the last apply left: plan, look at what that changes, and apply or destroy.
+
+        Parameters
+        ----------
+        stack
+            ``network``, or the name of a cluster.
+        """
+        self._applied().remove(stack)
 
     def explain(self, name: str, **cluster_overrides: Any) -> HardwareExplanation:
         """Tell which instance types a cluster gets, in which order, and why. Nothing changes.
@@ -264,6 +318,12 @@ class PlanningWorkspace(WorkspaceBase):
                 stack.init()
                 found[name] = stack.drift()
         return found
+
+    def _check_launch(self, name: str, answers: ClusterAnswers) -> LaunchCheck:
+        from terradask._runtime.launch import planned_launch
+
+        launch = planned_launch(name, answers.settings.cluster, answers.lock)
+        return LaunchCheck(self.aws, launch, workspace=self.settings.workspace.name)
 
     def _check_opened(self, plan: Plan) -> None:
         """Refuse a saved plan unless everything is as it was when it was made."""

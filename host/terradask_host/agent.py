@@ -153,7 +153,7 @@ class Agent:
         python = self._config.python or self._build(objects, run)
         secret = self._wait_secret(objects, cluster["secret_id"], run)
         return Host(
-            config=self._config,
+            config=self._config.of_run(run),
             identity=identity,
             cluster=cluster,
             run=run,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,11 @@ class HostConfig:
     metadata_endpoint: str
     cpu_count: int
     memory_bytes: int
+
+    def of_run(self, run: Mapping[str, Any]) -> HostConfig:
+        """Return the configuration with the time constants that ``life`` of ``run.json`` sets."""
+        silent_seconds = (run.get("life") or {}).get("scheduler_silent_seconds")
+        return self if silent_seconds is None else replace(self, timing=replace(self.timing, scheduler_silent_seconds=silent_seconds))
 
 
 def load_config(environ: Mapping[str, str]) -> HostConfig:

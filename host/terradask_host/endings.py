@@ -51,13 +51,14 @@ def leave_on_stop(host: Host, child: DaskChild, stop: Stop) -> None:
     An instance that AWS takes back ends itself as soon as its data has moved: its group replaces it then, not two minutes later.
     """
     host.reporter.enter(states.LEAVING, stop.reason)
-    _close_in_order(host, child, stop.seconds_left(host.config.timing.leave_seconds))
+    close_in_order(host, child, stop.seconds_left(host.config.timing.leave_seconds))
     if stop.interrupted:
         host.groups.leave(host.identity.instance_id, replaced=True)
     host.reporter.enter(states.LEFT, stop.reason)
 
 
-def _close_in_order(host: Host, child: DaskChild, seconds: float) -> None:
+def close_in_order(host: Host, child: DaskChild, seconds: float) -> None:
+    """Let the Dask process close in order, for so long at most."""
     child.send({"do": "leave", "seconds": seconds})
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -158,7 +159,8 @@ def _try(
         tail = "\n".join(lines[-15:])
         raise EnvironmentFailed(
             f"Building the environment {how}: uv {step[1]}:\n{tail}",
-            advice="Check the versions that software= names, and that the instance reaches the package index.",
+            advice="Check the versions that software= names, that each has a wheel for this processor "
+            f"({platform.machine()}), and that the instance reaches the package index.",
         )
 
 

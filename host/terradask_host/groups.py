@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from terradask_host.aws import Aws, error_code
+from terradask_host.keeper import Members
 
 
 def dead_man_action_name(autoscaling_group: str) -> str:
@@ -17,8 +18,8 @@ def dead_man_action_name(autoscaling_group: str) -> str:
 class ClusterGroups:
     """The Auto Scaling groups of one cluster.
 
-    Permissions: ``autoscaling:TerminateInstanceInAutoScalingGroup`` on the host's own group; for a scheduler's host also
-    ``autoscaling:SetDesiredCapacity`` and ``autoscaling:PutScheduledUpdateGroupAction`` on the cluster's groups.
+    Permissions: ``autoscaling:TerminateInstanceInAutoScalingGroup`` on the cluster's groups; for a scheduler's host also
+    ``autoscaling:SetDesiredCapacity`` and ``PutScheduledUpdateGroupAction`` on them, and ``DescribeAutoScalingGroups``.
 
     Parameters
     ----------
@@ -34,6 +35,8 @@ class ClusterGroups:
         self._aws = aws
         self._say = say
         groups = cluster["groups"]
+        #: Auto Scaling group of workers -> the cluster's own name of it.
+        self._workers = {group["autoscaling_group"]: key for key, group in groups.items() if group["role"] == "worker"}
         # Schedulers last: who zeroes the groups is in one of them.
         self.names: list[str] = [
             groups[name]["autoscaling_group"] for name in sorted(groups, key=lambda name: groups[name]["role"] == "scheduler")
@@ -64,6 +67,36 @@ class ClusterGroups:
             return False
         return True
 
+    def worker_members(self) -> list[Members]:
+        """Read the groups of workers in one call: how many instances each wants, and those that it has and doesn't end.
+
+        Permission: ``autoscaling:DescribeAutoScalingGroups``, of a scheduler's host alone.
+        """
+        response = self._aws.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=sorted(self._workers))
+        return [
+            Members(
+                self._workers[group["AutoScalingGroupName"]],
+                group["DesiredCapacity"],
+                frozenset(each["InstanceId"] for each in group["Instances"] if not each["LifecycleState"].startswith("Terminat")),
+            )
+            for group in response["AutoScalingGroups"]
+        ]
+
+    def end(self, instance_id: str, *, replaced: bool) -> None:
+        """End another instance of the cluster, and have its group launch another, or not."""
+        self._aws.client("autoscaling").terminate_instance_in_auto_scaling_group(
+            InstanceId=instance_id, ShouldDecrementDesiredCapacity=not replaced
+        )
+
+    def launch_no_more(self, group: str) -> None:
+        """Let a group of workers want as many instances as it has."""
+        for each in self.worker_members():
+            if each.name == group and each.desired > len(each.instance_ids):
+                name = next(name for name, key in self._workers.items() if key == group)
+                self._aws.client("autoscaling").set_desired_capacity(
+                    AutoScalingGroupName=name, DesiredCapacity=len(each.instance_ids), HonorCooldown=False
+                )
+
     def zero(self) -> bool:
         """Set the desired capacity of each group to 0, workers first: the cluster is over.
 
@@ -81,22 +114,21 @@ class ClusterGroups:
                 done = False
         return done
 
-    def move_dead_man(self, ahead_seconds: float) -> bool:
-        """Put each group's scheduled action "desired 0" so far ahead; minimum and maximum stay.
+    def move_dead_man(self, at: datetime.datetime) -> bool:
+        """Put each group's scheduled action "desired 0" to a time; minimum and maximum stay.
 
         Returns
         -------
         bool
             Whether all groups took it.
         """
-        start = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=ahead_seconds)
         done = True
         for name in self.names:
             try:
                 self._aws.client("autoscaling").put_scheduled_update_group_action(
                     AutoScalingGroupName=name,
                     ScheduledActionName=dead_man_action_name(name),
-                    StartTime=start,
+                    StartTime=at,
                     DesiredCapacity=0,
                 )
             except Exception as error:  # noqa: BLE001 - the other groups still need their switch

@@ -71,8 +71,13 @@ def security_arguments(role: str, keys: KeyFiles) -> dict[str, Any]:
     }
 
 
-def scheduler_document(identity: Identity, cluster: Mapping[str, Any], keys: KeyFiles) -> dict[str, Any]:
-    """Return how to start the scheduler: on the private address, its dashboard on loopback behind the forward."""
+def scheduler_document(
+    identity: Identity, cluster: Mapping[str, Any], keys: KeyFiles, life: Mapping[str, Any], *, roll_call_seconds: float
+) -> dict[str, Any]:
+    """Return how to start the scheduler: on the private address, its dashboard on loopback behind the forward.
+
+    `life` is what it goes by to find that the cluster is over; every `roll_call_seconds` it tells who is there.
+    """
     wanted = cluster["scheduler"]
     _refuse_reserved("scheduler", wanted["options"])
     return {
@@ -92,6 +97,8 @@ def scheduler_document(identity: Identity, cluster: Mapping[str, Any], keys: Key
             "cert": str(keys.cert),
             "key": str(keys.key),
         },
+        "life": dict(life),
+        "roll_call_seconds": roll_call_seconds,
     }
 
 

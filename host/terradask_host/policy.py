@@ -161,10 +161,17 @@ def seek(
         Gives the limits.
     """
     ours = scheduler is not None and scheduler.get("run_id") == run_id
+    if has_ended(scheduler, run_id):
+        return Seek.LEAVE
     if scheduler is not None and ours and (scheduler.get("boot") != lost_boot or lost_boot_answers):
         return Seek.JOIN
     limit = timing.scheduler_first_wait_seconds if lost_boot is None else timing.scheduler_silent_seconds
     return Seek.LEAVE if silent_seconds >= limit else Seek.WAIT
+
+
+def has_ended(scheduler: Mapping[str, Any] | None, run_id: str) -> bool:
+    """Tell whether ``scheduler.json`` says that this run has ended by itself."""
+    return scheduler is not None and scheduler.get("run_id") == run_id and bool(scheduler.get("ended"))
 
 
 def seek_pause_seconds(waited_seconds: float) -> float:

@@ -24,13 +24,26 @@ def now_text() -> str:
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+#: So many of its newest notes a host reports.
+MOST_NOTES = 50
+
+#: Reasons of earlier states are kept to this length: a report is read often.
+REASON_CHARACTERS = 300
+
+
+def shorten(reason: str | None) -> str | None:
+    """Return a reason of at most `REASON_CHARACTERS`."""
+    return reason if reason is None or len(reason) <= REASON_CHARACTERS else reason[: REASON_CHARACTERS - 1] + "…"
+
+
 def build_report(
     identity: Identity,
     *,
     run_id: str | None,
     history: Sequence[tuple[str, str]],
-    reason: str | None,
+    reasons: Sequence[str | None],
     log_tail: Sequence[str],
+    notes: Sequence[tuple[str, str, str, str]] = (),
 ) -> dict[str, Any]:
     """Return the document of ``hosts/<instance id>.json``.
 
@@ -42,10 +55,12 @@ def build_report(
         The run; None before it is known.
     history
         States and when they began; the last is the present one.
-    reason
-        Why the host is in this state, where that needs saying.
+    reasons
+        Why it came to each of them, where that needs saying.
     log_tail
         The last log lines; only told with a failure.
+    notes
+        What the host did to others: when, to which group, what, and why.
     """
     state, at = history[-1]
     return {
@@ -55,9 +70,11 @@ def build_report(
         "role": identity.role,
         "group": identity.group,
         "state": state,
-        "reason": reason,
+        "reason": reasons[-1],
         "at": at,
         "history": [list(entry) for entry in history],
+        "reasons": [shorten(reason) for reason in reasons],
+        "notes": [list(note) for note in notes],
         "private_address": identity.private_address,
         "log_tail": list(log_tail)[-TAIL_LINES:] if state == states.FAILED else [],
     }
@@ -93,6 +110,8 @@ class Reporter:
         self._tail = tail
         self._complain = complain
         self._history: list[tuple[str, str]] = []
+        self._reasons: list[str | None] = []
+        self._notes: list[tuple[str, str, str, str]] = []
         self._changed = threading.Condition()
         self._newest: dict[str, Any] | None = None
         self._closing = False
@@ -117,7 +136,23 @@ class Reporter:
             return
         states.check_transition(self.state, state)
         self._history.append((state, now_text()))
-        report = build_report(self._identity, run_id=self.run_id, history=self._history, reason=reason, log_tail=self._tail())
+        self._reasons.append(reason)
+        self._report()
+
+    def note(self, group: str, what: str, why: str) -> None:
+        """Report what the host did to a group of others."""
+        self._notes = [*self._notes, (now_text(), group, what, why)][-MOST_NOTES:]
+        self._report()
+
+    def _report(self) -> None:
+        report = build_report(
+            self._identity,
+            run_id=self.run_id,
+            history=self._history,
+            reasons=self._reasons,
+            log_tail=self._tail(),
+            notes=self._notes,
+        )
         with self._changed:
             self._newest = report
             self._changed.notify()

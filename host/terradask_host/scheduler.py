@@ -1,7 +1,8 @@
-"""The scheduler's host: run it, say where it is, hold the dead man's switch, end the cluster."""
+"""The scheduler's host: run it, say where it is, hold the dead man's switch, end the cluster when its life is over."""
 
 from __future__ import annotations
 
+import datetime
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -9,17 +10,23 @@ from typing import Any, TypeVar
 from terradask_host import policy, states
 from terradask_host.child import DaskChild
 from terradask_host.config import FORMAT
-from terradask_host.endings import Crashes, leave_on_stop
+from terradask_host.dead_man import DeadManSwitch
+from terradask_host.endings import Crashes, close_in_order, leave_on_stop
 from terradask_host.extra_worker import ExtraWorker
 from terradask_host.host import Host, hear
+from terradask_host.keeping import Keeper
 from terradask_host.launch_documents import scheduler_document
-from terradask_host.mailbox import StopRequested
+from terradask_host.life import Limits, why_too_old
+from terradask_host.mailbox import ChildSaid, StopRequested
 from terradask_host.metadata import Identity
 from terradask_host.objects import wait_for
 from terradask_host.policy import Exit, Next
 from terradask_host.report import now_text
 
 T = TypeVar("T")
+
+#: Pauses after each try to bring the groups to zero; what then still stands, the dead man's switch ends.
+_ZERO_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 0.0)
 
 
 def build_scheduler_document(
@@ -61,41 +68,8 @@ def build_scheduler_document(
     }
 
 
-class DeadManSwitch:
-    """Moves the groups' scheduled action "desired 0" on, as long as the scheduler's event loop gives signs of life.
-
-    Parameters
-    ----------
-    host
-        Whose groups.
-    """
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._timing = host.config.timing
-        self._due = time.monotonic()
-        self._heard = self._due
-
-    def heard(self) -> None:
-        """Note a sign of life."""
-        self._heard = time.monotonic()
-
-    def tick(self) -> float:
-        """Move the switch when that is due; return the seconds until it is due again.
-
-        A scheduler that has hung for as long as the switch is ahead keeps the cluster alive no longer.
-        """
-        now = time.monotonic()
-        if now < self._due:
-            return self._due - now
-        if now - self._heard > self._timing.dead_man_ahead_seconds:
-            self._host.book.say("the scheduler gives no sign of life: the dead man's switch stays where it is")
-            moved = True
-        else:
-            moved = self._host.groups.move_dead_man(self._timing.dead_man_ahead_seconds)
-        pause = self._timing.dead_man_move_seconds
-        self._due = now + (pause if moved else min(pause, 60.0))
-        return self._due - now
+class _Over(Exception):
+    """The cluster's life is over; the text says why."""
 
 
 class SchedulerHost:
@@ -111,8 +85,14 @@ class SchedulerHost:
         self._host = host
         self._timing = host.config.timing
         self._crashes = Crashes(host)
-        self._switch = DeadManSwitch(host)
+        self._limits = Limits.of_run(host.run)
+        self._switch = DeadManSwitch(host, self._limits.ends_at)
+        self._keeper = Keeper(host)
+        #: What a client said since, which holds for a Dask process that is started again too.
+        self._said_life: dict[str, Any] = {}
         self._previous: dict[str, Any] | None = None
+        #: ETag of the ``scheduler.json`` that was written from here.
+        self._announced: str | None = None
         self._extra_worker: ExtraWorker | None = None
 
     def run(self) -> None:
@@ -129,13 +109,15 @@ class SchedulerHost:
                 end = self._live(child)
             except StopRequested as request:
                 return leave_on_stop(self._host, child, request.stop)
+            except _Over as over:
+                return self._end_cluster(str(over), child)
             finally:
                 child.kill()
                 self._end_extra_worker()
             self._host.book.say(f"the Dask process ended: {end.describe()}")
             follows = policy.after_scheduler_exit(end, crashes=self._crashes.count, timing=self._timing)
             if follows is Next.OVER:
-                return self._end_cluster(end)
+                return self._end_cluster(f"the scheduler ended itself: {end.reason or 'closed in order'}")
             if follows is Next.FAIL:
                 raise self._crashes.too_many(end)
             self._crashes.pause_before_restart()
@@ -144,24 +126,48 @@ class SchedulerHost:
         """Run one Dask process to its end."""
         host = self._host
         host.reporter.enter(states.STARTING)
-        document = scheduler_document(host.identity, host.cluster, host.keys)
-        child.send(document)
+        roll_call_seconds = self._timing.join_look_seconds
+        child.send(scheduler_document(host.identity, host.cluster, host.keys, self._life(), roll_call_seconds=roll_call_seconds))
         started = time.monotonic()
         self._switch.heard()
         self._previous = self._previous or self._read_previous()
         while True:
-            heard = hear(host.mailbox, child, min(self._switch.tick(), 5.0))
+            self._check_age()
+            # One that never comes up keeps nothing alive.
+            pause = self._switch.tick() if host.reporter.state == states.RUNNING else 5.0
+            heard = hear(host.mailbox, child, min(pause, 5.0))
             if heard.stop:
                 raise StopRequested(heard.stop)
             if heard.ended:
                 return heard.ended
             if heard.said:
                 self._switch.heard()
-                if heard.said.event == "running":
-                    self._announce(heard.said.facts)
+                self._take(heard.said)
             late = time.monotonic() - started > self._timing.dask_start_seconds
             if host.reporter.state == states.STARTING and late:
                 return Exit(1, f"the scheduler did not listen within {self._timing.dask_start_seconds:.0f} s")
+
+    def _life(self) -> dict[str, Any]:
+        looks = {"look_seconds": self._timing.life_look_seconds, "first_client_seconds": self._timing.first_client_seconds}
+        return {**(self._host.run.get("life") or {}), **self._said_life, **looks}
+
+    def _take(self, said: ChildSaid) -> None:
+        if said.event == "running":
+            self._announce(said.facts)
+        elif said.event == "keepalive":
+            self._said_life["no_client_timeout_seconds"] = said.facts["seconds"]
+        elif said.event == "workers":
+            self._keeper.called(said.facts["names"])
+        elif said.event == "over":
+            raise _Over(said.facts["reason"])
+
+    def _check_age(self) -> None:
+        reason = why_too_old(self._limits, datetime.datetime.now(datetime.UTC))
+        if reason is not None:
+            raise _Over(reason)
+        if self._previous is not None and policy.has_ended(self._previous, self._host.run_id):
+            # An earlier host of this run came to that, and did not get all groups to zero.
+            raise _Over(self._previous["ended"]["reason"])
 
     def _read_previous(self) -> dict[str, Any]:
         def ask(_: float) -> dict[str, Any]:
@@ -179,12 +185,9 @@ class SchedulerHost:
             boot=boot,
             versions=versions,
         )
-
-        def ask(_: float) -> bool:
-            self._host.objects.write_document("scheduler.json", document)
-            return True
-
-        self._patiently(ask, "chance to write scheduler.json")
+        self._announced = self._patiently(
+            lambda _: self._host.objects.write_document("scheduler.json", document), "chance to write scheduler.json"
+        )
         self._previous = document
         self._host.book.say(f"listening at {document['private_address']}, boot {boot}")
         self._host.reporter.enter(states.RUNNING)
@@ -205,10 +208,42 @@ class SchedulerHost:
             mailbox=self._host.mailbox,
         )
 
-    def _end_cluster(self, end: Exit) -> None:
-        """Dask ended the scheduler itself, for instance after its idle timeout: the cluster is over."""
-        reason = f"the scheduler ended itself: {end.reason or 'closed in order'}"
-        self._host.book.say(f"{reason}; all groups go to 0")
+    def _end_cluster(self, reason: str, child: DaskChild | None = None) -> None:
+        """End the cluster: say why, close the scheduler where it still runs, bring all groups to zero."""
+        self._host.book.say(f"the cluster is over: {reason}; all groups go to 0")
         self._host.reporter.enter(states.LEAVING, reason)
-        self._host.groups.zero()
+        self._write_ended(reason)
+        self._mark_closing(reason)
+        if child is not None:
+            close_in_order(self._host, child, self._timing.scheduler_close_seconds)
+        for pause in _ZERO_PAUSES_SECONDS:
+            if self._host.groups.zero():
+                break
+            time.sleep(pause)
         self._host.reporter.enter(states.LEFT, reason)
+
+    def _write_ended(self, reason: str) -> None:
+        """Say in ``scheduler.json`` that the cluster has ended: to clients, to workers, and to a host in this one's place.
+
+        Who stops the cluster deletes it; it is not brought back.
+        """
+        document = {**(self._previous or {}), "ended": {"at": now_text(), "reason": reason}}
+        try:
+            if self._announced is not None:
+                self._host.objects.write_document("scheduler.json", document, over=self._announced)
+        except Exception as error:  # noqa: BLE001 - the groups still need their zero
+            self._host.book.say(f"scheduler.json can't tell that the cluster has ended: {type(error).__name__}: {error}")
+
+    def _mark_closing(self, reason: str) -> None:
+        """Note that the deployment shall go too, where it was made for a client that was to take it along; the next command does that.
+
+        Who stops or destroys the cluster has deleted the run: then there is nothing to note any more.
+        """
+        if not (self._host.run.get("life") or {}).get("destroyed_after"):
+            return
+        objects = self._host.objects
+        try:
+            if (objects.read_document("run.json") or {}).get("run_id") == self._host.run_id:
+                objects.write_document("closing.json", {"format": FORMAT, "at": now_text(), "reason": reason})
+        except Exception as error:  # noqa: BLE001 - the groups still need their zero
+            self._host.book.say(f"closing.json can't be written: {type(error).__name__}: {error}")

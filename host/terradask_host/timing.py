@@ -51,6 +51,18 @@ class Timing:
     dead_man_ahead_seconds: float = 1800.0
     #: ... and moved on this often.
     dead_man_move_seconds: float = 600.0
+    #: A host whose worker has not joined by then is ended; Karpenter's registration timeout.
+    join_seconds: float = 900.0
+    #: Hosts in a row that end without having joined, after which their group launches no more; ParallelCluster's protected mode.
+    join_failures: int = 10
+    #: How often the scheduler's host compares its groups with the workers that have joined.
+    join_look_seconds: float = 60.0
+    #: How often the scheduler looks whether its cluster is idle, or without a client.
+    life_look_seconds: float = 1.0
+    #: For so long, at least, a scheduler waits for its first client.
+    first_client_seconds: float = 120.0
+    #: How long a scheduler whose cluster is over may take to close, before its groups go to zero.
+    scheduler_close_seconds: float = 20.0
     #: Log lines are shipped in batches at most this far apart.
     log_flush_seconds: float = 5.0
 

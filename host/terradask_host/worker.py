@@ -18,7 +18,7 @@ from terradask_host.probe import answers
 
 
 class _SchedulerSilent(Exception):
-    """The wait for a scheduler is over."""
+    """The wait for a scheduler is over, or vain."""
 
 
 class WorkerHost:
@@ -125,6 +125,8 @@ class WorkerHost:
             timing=self._timing,
         )
         if decision is Seek.LEAVE:
+            if document is not None and policy.has_ended(document, self._host.run_id):
+                raise _SchedulerSilent(f"the cluster has ended: {document['ended']['reason']}")
             raise _SchedulerSilent(f"no scheduler for {now - self._silent_since:.0f} s")
         return document if decision is Seek.JOIN else None
 

@@ -24,6 +24,7 @@ from cdktf_cdktf_provider_aws.iam_role_policy import IamRolePolicy
 from cdktf_cdktf_provider_aws.internet_gateway import InternetGateway
 from cdktf_cdktf_provider_aws.launch_template import LaunchTemplate
 from cdktf_cdktf_provider_aws.nat_gateway import NatGateway
+from cdktf_cdktf_provider_aws.placement_group import PlacementGroup
 from cdktf_cdktf_provider_aws.provider import AwsProvider
 from cdktf_cdktf_provider_aws.route import Route
 from cdktf_cdktf_provider_aws.route_table import RouteTable
@@ -84,6 +85,7 @@ __all__ = [
     "LaunchTemplate",
     "LocalBackend",
     "NatGateway",
+    "PlacementGroup",
     "Postcondition",
     "Route",
     "RouteTable",

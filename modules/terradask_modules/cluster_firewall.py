@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from terradask_modules.aws import Construct
+from terradask_modules.ingress import Ingress
 from terradask_modules.names import host_name
 from terradask_modules.security_groups import SecurityGroups
 
@@ -12,10 +13,11 @@ from terradask_modules.security_groups import SecurityGroups
 class ClusterFirewall(SecurityGroups):
     """Security groups of a cluster's own schedulers and workers.
 
-    They say who of the cluster reaches whom. Who reaches schedulers from outside, and what hosts reach outside, is said by two
-    groups of the network's that its hosts are in besides: ``clients`` and ``hosts`` of :class:`terradask_modules.firewall.Firewall`.
+    They say who of the cluster reaches whom. What hosts reach outside is said by a group of the network's that its hosts are in besides,
+    ``hosts`` of :class:`terradask_modules.firewall.Firewall`. So is who reaches the scheduler from outside, by ``clients``, unless the
+    cluster has rules of its own.
 
-    Resources created: two security groups and six rules. They cost nothing.
+    Resources created: two security groups, six rules, and one for each range of ports of `ingress`. They cost nothing.
 
     Permissions needed: those of :class:`terradask_modules.firewall.Firewall`.
 
@@ -27,11 +29,15 @@ class ClusterFirewall(SecurityGroups):
         Names.
     vpc_id
         The VPC.
+    ingress
+        Who may reach the scheduler from outside, beside what the network's groups say.
     tags
         Tags of every group and rule.
     """
 
-    def __init__(self, scope: Construct, *, workspace: str, cluster: str, vpc_id: str, tags: Mapping[str, str]) -> None:
+    def __init__(
+        self, scope: Construct, *, workspace: str, cluster: str, vpc_id: str, ingress: Sequence[Ingress] = (), tags: Mapping[str, str]
+    ) -> None:
         super().__init__(scope, vpc_id=vpc_id, tags=tags)
         #: Role -> id of its group.
         self.ids = {
@@ -40,4 +46,5 @@ class ClusterFirewall(SecurityGroups):
         }
         scheduler, worker = self.ids["scheduler"], self.ids["worker"]
         self._admit_dask(scheduler, worker)
+        self._admit_clients("scheduler", scheduler, ingress)
         self._let_out_to_peers(scheduler, worker, "cluster")

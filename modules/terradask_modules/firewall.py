@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from terradask_modules.aws import Construct, literal
+from terradask_modules.aws import Construct
+from terradask_modules.ingress import Ingress
 from terradask_modules.names import resource_name
 from terradask_modules.network import ANYWHERE, ANYWHERE_IPV6
 from terradask_modules.security_groups import SecurityGroups
 
 _HTTPS = (443, 443)
-
-
-@dataclass(frozen=True)
-class Ingress:
-    """Clients at these addresses may reach schedulers on these ports (first and last)."""
-
-    ports: tuple[int, int]
-    cidr: str
-    description: str
 
 
 class Firewall(SecurityGroups):
@@ -117,17 +108,6 @@ class Firewall(SecurityGroups):
             self._in(f"endpoints-from-{name}", endpoints, _HTTPS, why, referenced_security_group_id=group_id)
         return endpoints
 
-    def _admit_clients(self, name: str, group_id: str, ingress: Sequence[Ingress]) -> None:
-        for rule in ingress:
-            first, last = rule.ports
-            self._in(
-                _address(f"{name}-from", rule.cidr, f"{first}-{last}"),
-                group_id,
-                rule.ports,
-                literal(rule.description),
-                **({"cidr_ipv6": rule.cidr} if ":" in rule.cidr else {"cidr_ipv4": rule.cidr}),
-            )
-
     def _let_out_to_network(self, role: str, group_id: str, vpc_cidr: str | None, s3_prefix_list_id: str | None) -> None:
         if vpc_cidr is not None:
             self._out(f"{role}-to-vpc", group_id, None, "Hosts and endpoints in the network", cidr_ipv4=vpc_cidr)
@@ -150,9 +130,3 @@ class Firewall(SecurityGroups):
         )
         if dual_stack:
             self._out(f"{role}-to-https-ipv6", group_id, _HTTPS, "AWS services and package indexes, over IPv6", cidr_ipv6=ANYWHERE_IPV6)
-
-
-def _address(prefix: str, cidr: str, ports: str) -> str:
-    """Return an address made of the rule itself: the order of rules in the settings then means nothing."""
-    plain = "".join(character if character.isalnum() else "_" for character in cidr)
-    return f"{prefix}-{plain}-{ports}"

@@ -41,8 +41,8 @@ class InstanceGroup(Construct):
         The group's name.
     max_size
         Most instances that it may ever have.
-    subnet_id
-        The one subnet in which it launches.
+    subnet_ids
+        The subnets in which it launches, each in another zone: where it has fewest hosts at that moment.
     template_id, template_version
         Launch template and its number; never ``$Latest``, so that upgrading the network replaces no running host.
     instance_types
@@ -51,6 +51,8 @@ class InstanceGroup(Construct):
         ``on-demand`` or ``spot``: a group never mixes them, and AWS moves nothing between them.
     tags
         Tags of the group and of its instances.
+    placement_group
+        Name of the placement group in which it launches. None: in none.
     """
 
     def __init__(
@@ -60,12 +62,13 @@ class InstanceGroup(Construct):
         group: str,
         name: str,
         max_size: int,
-        subnet_id: str,
+        subnet_ids: Sequence[str],
         template_id: str,
         template_version: str,
         instance_types: Sequence[str],
         tags: Mapping[str, str],
         market: str = "on-demand",
+        placement_group: str | None = None,
     ) -> None:
         super().__init__(scope, f"group-{group}")
         self.name = name
@@ -77,7 +80,8 @@ class InstanceGroup(Construct):
             # AWS refuses zero, and leaving with decrement, below a minimum.
             min_size=0,
             max_size=max_size,
-            vpc_zone_identifier=[subnet_id],
+            vpc_zone_identifier=list(subnet_ids),
+            placement_group=placement_group,
             mixed_instances_policy={
                 "instances_distribution": _DISTRIBUTION[market],
                 "launch_template": {
@@ -88,7 +92,8 @@ class InstanceGroup(Construct):
                     "override": [{"instanceType": instance_type} for instance_type in instance_types],
                 },
             },
-            # The group lies in one zone: there is nothing to balance, and balancing would take hosts away.
+            # In one zone there is nothing to balance. In several, launches balance them all the same, and this would take hosts away.
+            # https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-suspend-resume-processes.html
             suspended_processes=["AZRebalance"],
             force_delete=True,
             wait_for_capacity_timeout="0",

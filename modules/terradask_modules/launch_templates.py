@@ -17,9 +17,11 @@ _IOPS_PER_MIBPS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class HostTemplate:
-    """What is particular to one role's template. Values may be Terraform's references."""
+    """What is particular to one role's template, or to one group of workers'. Values may be Terraform's references."""
 
     role: str
+    #: The group of workers whose own it is.
+    group: str | None = None
     architecture: str
     image_id: str
     instance_type: str
@@ -34,6 +36,11 @@ class HostTemplate:
     disk_throughput_mibps: int | None = None
     #: KMS key of the volume; None: AWS's own.
     kms_key_arn: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others: its role, with its group."""
+        return self.role if self.group is None else f"{self.role}-{self.group}"
 
     @property
     def profile(self) -> Mapping[str, str]:
@@ -92,17 +99,17 @@ class Templates(Construct):
         self._whose = f"{'' if cluster is None else f'cluster {cluster} in '}terradask workspace {workspace}"
         self._tags = dict(tags)
         self._user_data = user_data_base64
-        #: role -> architecture -> the template
-        self.by_role: dict[str, dict[str, Any]] = {}
+        #: role, or group of workers with a template of its own -> architecture -> the template
+        self.by_name: dict[str, dict[str, Any]] = {}
         for host in hosts:
-            self.by_role.setdefault(host.role, {})[host.architecture] = self._template(host)
+            self.by_name.setdefault(host.group or host.role, {})[host.architecture] = self._template(host)
 
     def _template(self, host: HostTemplate) -> Any:
-        name = host_name(self._workspace, host.role, self._cluster)
+        name = host_name(self._workspace, host.name, self._cluster)
         tags = {**self._tags, "Name": name}
         template = LaunchTemplate(
             self,
-            f"{host.role}-{host.architecture}",
+            f"{host.name}-{host.architecture}",
             name=name if host.architecture == "x86_64" else f"{name}-{host.architecture}",
             description=f"Dask {host.role} hosts of {self._whose}",
             update_default_version=True,
@@ -141,5 +148,5 @@ class Templates(Construct):
             user_data=self._user_data,
             tags=tags,
         )
-        at(f"{host.role}-{host.architecture}", template)
+        at(f"{host.name}-{host.architecture}", template)
         return template

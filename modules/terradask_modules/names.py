@@ -25,7 +25,7 @@ WORKER_GROUP = "workers"
 
 #: Groups of workers that have names. Without hyphens: a group of AWS's is then named like no other cluster's.
 WORKER_GROUP_PATTERN = r"^[a-z][a-z0-9]{0,15}$"
-WORKER_GROUPS_RESERVED = (SCHEDULER_GROUP, "schedulers", "worker", WORKER_GROUP, "spot")
+WORKER_GROUPS_RESERVED = (SCHEDULER_GROUP, "schedulers", "worker", WORKER_GROUP, "spot", "zone")
 
 WORKSPACE_KEY = "workspace.json"
 
@@ -58,6 +58,11 @@ def host_name(workspace: str, role: str, cluster: str | None = None) -> str:
 def group_name(workspace: str, cluster: str, group: str) -> str:
     """Return the name of an Auto Scaling group; ``group`` is the cluster's own name of it, such as ``workers``."""
     return resource_name(workspace, cluster, group)
+
+
+def placement_group_name(workspace: str, cluster: str) -> str:
+    """Return the name of a cluster's placement group. The dot keeps it apart from those of workspaces whose names begin alike."""
+    return resource_name(f"{workspace}.{cluster}")
 
 
 def market_group(group: str, market: str) -> str:

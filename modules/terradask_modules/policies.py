@@ -133,8 +133,11 @@ def host_statements(scope: PolicyScope, role: str) -> list[Statement]:
     if role == "scheduler":
         moves = ["autoscaling:PutScheduledUpdateGroupAction", "autoscaling:SetDesiredCapacity"]
         statements += [
-            _allow("PublishAddresses", "s3:PutObject", f"{scope.objects_arn}/scheduler.json"),
+            # Where the scheduler is or why the cluster has ended; and that its deployment shall go too.
+            _allow("TellOfCluster", "s3:PutObject", [f"{scope.objects_arn}/{name}" for name in ("closing.json", "scheduler.json")]),
             _allow("MoveOwnGroups", moves, _one_or_many(scope.group_arns), scope.own),
+            # AWS knows no narrower right to look at groups.
+            _allow("SeeGroups", "autoscaling:DescribeAutoScalingGroups", "*", {"StringEquals": {"aws:RequestedRegion": scope.region}}),
         ]
     return statements
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from terradask_modules.aws import Construct, SecurityGroup, VpcSecurityGroupEgressRule, VpcSecurityGroupIngressRule, at
+from terradask_modules.aws import Construct, SecurityGroup, VpcSecurityGroupEgressRule, VpcSecurityGroupIngressRule, at, literal
+from terradask_modules.ingress import Ingress
 from terradask_modules.names import SCHEDULER_PORTS
 
 Ports = tuple[int, int]
@@ -54,6 +55,17 @@ class SecurityGroups(Construct):
         ):
             self._in(f"worker-from-{source}", worker_id, UNPRIVILEGED, why, referenced_security_group_id=group_id)
 
+    def _admit_clients(self, name: str, group_id: str, ingress: Sequence[Ingress]) -> None:
+        for rule in ingress:
+            first, last = rule.ports
+            self._in(
+                _address(f"{name}-from", rule.cidr, f"{first}-{last}"),
+                group_id,
+                rule.ports,
+                literal(rule.description),
+                **({"cidr_ipv6": rule.cidr} if ":" in rule.cidr else {"cidr_ipv4": rule.cidr}),
+            )
+
     def _let_out_to_peers(self, scheduler_id: str, worker_id: str, owner: str) -> None:
         """Let Dask's schedulers and workers out to each other, and nowhere else."""
         ids = {"scheduler": scheduler_id, "worker": worker_id}
@@ -90,3 +102,9 @@ class SecurityGroups(Construct):
             **peer,
         )
         at(name, rule)
+
+
+def _address(prefix: str, cidr: str, ports: str) -> str:
+    """Return an address made of the rule itself: the order of rules in the settings then means nothing."""
+    plain = "".join(character if character.isalnum() else "_" for character in cidr)
+    return f"{prefix}-{plain}-{ports}"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
-__all__ = ["Call", "CallRecorder", "identify"]
+__all__ = ["Call", "CallRecorder", "identify", "most_within"]
+
+#: So many of the newest calls are remembered one by one.
+_LOGGED = 100_000
 
 _S3_OBJECT = {"GET": "GetObject", "PUT": "PutObject", "HEAD": "HeadObject", "DELETE": "DeleteObject"}
 _S3_BUCKET = {"GET": "ListObjects", "PUT": "CreateBucket", "HEAD": "HeadBucket", "DELETE": "DeleteBucket"}
@@ -99,10 +103,11 @@ def _s3(environ: Mapping[str, Any], access_key: str) -> Call:
 
 
 class CallRecorder:
-    """Counts of calls since the last mark."""
+    """Counts of calls since the last mark, and when each of the newest came."""
 
     def __init__(self) -> None:
         self._counts: Counter[Call] = Counter()
+        self._log: deque[tuple[float, Call]] = deque(maxlen=_LOGGED)
         self._roles: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -110,6 +115,7 @@ class CallRecorder:
         """Count one call."""
         with self._lock:
             self._counts[call] += 1
+            self._log.append((time.monotonic(), call))
 
     def know_role(self, access_key: str, role: str) -> None:
         """Remember that an access key was handed out to an instance's role.
@@ -128,6 +134,7 @@ class CallRecorder:
         """Set the mark: counts start at zero again."""
         with self._lock:
             self._counts.clear()
+            self._log.clear()
 
     def counts(self) -> dict[str, int]:
         """Return the number of calls by ``service:Action``."""
@@ -148,6 +155,15 @@ class CallRecorder:
                     row[call.action] = row.get(call.action, 0) + count
         return table
 
+    def log(self, role: str = "") -> list[dict[str, Any]]:
+        """Return the calls of a role, or of callers without one, in their order: ``seconds`` on a clock, ``action`` and ``resource``."""
+        with self._lock:
+            return [
+                {"seconds": seconds, "action": call.action, "resource": call.resource}
+                for seconds, call in self._log
+                if self._roles.get(call.access_key, "") == role
+            ]
+
     def _table(self, column: Any) -> dict[str, dict[str, int]]:
         table: dict[str, dict[str, int]] = defaultdict(dict)
         with self._lock:
@@ -155,3 +171,14 @@ class CallRecorder:
                 row = table[column(call)]
                 row[call.action] = row.get(call.action, 0) + count
         return {name: dict(sorted(row.items())) for name, row in sorted(table.items())} or {"": {}}
+
+
+def most_within(times: Iterable[float], seconds: float) -> int:
+    """Return how many of these times lie in the fullest window of so many seconds."""
+    ordered = sorted(times)
+    first, most = 0, 0
+    for last, time_ in enumerate(ordered):
+        while time_ - ordered[first] >= seconds:
+            first += 1
+        most = max(most, last - first + 1)
+    return most

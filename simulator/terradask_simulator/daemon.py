@@ -130,6 +130,7 @@ class Daemon:
         answers: dict[str, Callable[[], Any]] = {
             "info": self.info,
             "calls": counts.get(query.get("by", ""), self._recorder.counts),
+            "calls/log": lambda: self._recorder.log(query.get("role", "")),
             "hosts": lambda: self._hosts.table() if self._hosts is not None else [],
             "instances": running_ids,
             "groups": self._groups,

@@ -78,6 +78,7 @@ def _ec2(client: Any, tags: dict[str, str]) -> Iterator[str]:
         "describe_network_interfaces": ("NetworkInterfaces", "NetworkInterfaceId", "network-interface"),
         "describe_launch_templates": ("LaunchTemplates", "LaunchTemplateId", "launch-template"),
         "describe_security_groups": ("SecurityGroups", "GroupId", "security-group"),
+        "describe_placement_groups": ("PlacementGroups", "GroupName", "placement-group"),
         "describe_vpcs": ("Vpcs", "VpcId", "vpc"),
         "describe_subnets": ("Subnets", "SubnetId", "subnet"),
         "describe_route_tables": ("RouteTables", "RouteTableId", "route-table"),

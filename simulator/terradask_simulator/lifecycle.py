@@ -19,10 +19,10 @@ import platformdirs
 from .baseline import deploy_baseline
 from .environment import complete, overlay
 from .errors import AlreadyStarted, LeftRunning, NotStarted, SimulatorError
-from .process import SimulatorInfo, created_at, launch, left_running, request_stop
+from .process import INFO_NAME, SimulatorInfo, created_at, launch, left_running, request_stop
 from .simulator import Simulator
 
-__all__ = ["environment_of", "info_path", "run", "start_daemon", "status", "stop_daemon"]
+__all__ = ["environment_of", "info_path", "of_this_environment", "run", "start_daemon", "status", "stop_daemon"]
 
 
 def info_path() -> Path:
@@ -98,15 +98,30 @@ def start_daemon(
 def status() -> SimulatorInfo | None:
     """Return the started simulator, or None when there is none; what a killed one left behind is cleared away."""
     path = info_path()
-    try:
-        info = SimulatorInfo(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
-        return None
-    if created_at(info.pid) == info.created:
+    info = _read(path)
+    if info is None or _lives(info):
         return info
     path.unlink(missing_ok=True)
     shutil.rmtree(info.state_dir, ignore_errors=True)
     return None
+
+
+def of_this_environment() -> SimulatorInfo | None:
+    """Return the simulator whose environment this process has, as within ``sim run``; else the started one, or None."""
+    folder = os.environ.get("TERRADASK_STATE_DIR")
+    info = _read(Path(folder) / INFO_NAME) if folder else None
+    return info if info is not None and _lives(info) else status()
+
+
+def _read(path: Path) -> SimulatorInfo | None:
+    try:
+        return SimulatorInfo(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _lives(info: SimulatorInfo) -> bool:
+    return created_at(info.pid) == info.created
 
 
 def stop_daemon() -> list[str]:

@@ -22,9 +22,12 @@ from . import errors
 from .environment import without_aws
 from .errors import SimulatorError, SimulatorGone
 
-__all__ = ["SimulatorInfo", "ask", "created_at", "launch", "left_running", "request_stop"]
+__all__ = ["INFO_NAME", "SimulatorInfo", "ask", "created_at", "launch", "left_running", "request_stop"]
 
 _START_SECONDS = 60.0
+
+#: In the simulator's folder: where it is, for whoever has its environment.
+INFO_NAME = "simulator.json"
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,9 @@ def launch(
         tail = "\n".join(log_path.read_text(errors="replace").splitlines()[-20:])
         raise SimulatorGone("The embedded AWS did not start", given=tail, advice=f"read {log_path}")
     created = created_at(process.pid) or time.time()
-    return SimulatorInfo(created=created, **answer), process
+    info = SimulatorInfo(created=created, **answer)
+    (folder / INFO_NAME).write_text(json.dumps(info.as_dict(), indent=2) + "\n")
+    return info, process
 
 
 def _first_line(process: subprocess.Popen[bytes]) -> dict[str, Any] | None:

@@ -237,6 +237,22 @@ class Simulator(Switches):
         """
         return ask(self.info, "GET", "calls" if by is None else f"calls?by={by}")
 
+    def call_log(self, role: str = "") -> list[dict[str, Any]]:
+        """Return the calls since the start or the last `reset_calls` in their order, the newest 100,000 of all.
+
+        Parameters
+        ----------
+        role
+            Name of the instances' role that signed. By default those of other callers.
+
+        Returns
+        -------
+        list of dict
+            ``seconds`` on a clock that never goes back, ``action`` (``service:Action``), and ``resource`` (``bucket/key``) for S3.
+        """
+        log: list[dict[str, Any]] = ask(self.info, "GET", f"calls/log?role={role}")
+        return log
+
     def reset_calls(self) -> None:
         """Count calls, and log requests, from here."""
         ask(self.info, "POST", "calls/reset")

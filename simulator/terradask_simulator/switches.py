@@ -100,7 +100,7 @@ class Switches:
         return self._switched("set_quota", {"quota_code": quota_code, "value": value, "service_code": service_code})
 
     def enforce_quotas(self, on: bool = True) -> Switched:
-        """Refuse launches beyond the quotas of vCPUs, AWS's defaults where none was set: 5 for standard instances, 0 for most others.
+        """Refuse launches beyond the quotas of vCPUs, those of a grown account where none was set: 10,000 for standard instances.
 
         Parameters
         ----------

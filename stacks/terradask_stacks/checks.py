@@ -91,13 +91,12 @@ def check_own_templates(workspace: WorkspaceSettings, network: NetworkSettings, 
             problem="this takes a launch template of the cluster's own, which the network lets no cluster have",
             given=value,
             allowed=f"network.{name}_gib, for all clusters; or network.cluster_launch_templates = true"
-            if name.endswith("_size")
+            if name in ("worker_disk_size", "scheduler_disk_size")
             else "network.cluster_launch_templates = true",
             advice="set network.cluster_launch_templates = true and run: terradask apply network; then print and attach the policies of "
             "`terradask iam` again",
         )
-        for disks in cluster.own_disk_settings.values()
-        for name, value in disks.items()
+        for name, value in cluster.own_disk_settings.items()
     ]
     if findings:
         raise SettingsError(findings)
@@ -135,8 +134,8 @@ def check_ports(cluster: ClusterSettings) -> None:
         raise SettingsError(findings)
 
 
-def check_capacity(network: NetworkSettings, lock: NetworkLock | None, max_workers: int) -> None:
-    """Refuse a cluster whose zone has fewer addresses than the cluster may have workers.
+def check_capacity(network: NetworkSettings, lock: NetworkLock | None, max_workers: int, *, zones: int = 1) -> None:
+    """Refuse a cluster whose zones have fewer addresses than the cluster may have workers.
 
     Parameters
     ----------
@@ -145,7 +144,9 @@ def check_capacity(network: NetworkSettings, lock: NetworkLock | None, max_worke
     lock
         The network's locked answers, where they are at hand: a network without zones holds no worker.
     max_workers
-        Most workers that the cluster may have, in all groups together. A cluster lies in one zone, so one subnet has to hold them all.
+        Most workers that the cluster may have, in all groups together.
+    zones
+        In how many zones they may be: the subnets of these have to hold them all.
 
     Raises
     ------
@@ -159,16 +160,18 @@ def check_capacity(network: NetworkSettings, lock: NetworkLock | None, max_worke
     length: int = getattr(network, setting)
     # In a public subnet a scheduler and a NAT gateway need addresses too; in a private one each endpoint takes one.
     others = 2 if which == "public" else len(network.interface_endpoints) + (not network.public_schedulers)
-    room = max(usable_addresses(length) - others, 0)
+    room = max(usable_addresses(length) - others, 0) * zones
     if max_workers <= room:
         return
-    enough = 32 - (max_workers + others + AWS_RESERVED_ADDRESSES - 1).bit_length()
+    enough = 32 - (-(-max_workers // zones) + others + AWS_RESERVED_ADDRESSES - 1).bit_length()
+    whole = "a cluster lies in one zone's subnet" if zones == 1 else f"there are {zones} zones"
     if network.vpc_id is not None:
         raise SettingsError(
             [
                 Finding(
                     where="cluster.max_workers",
-                    problem=f"the given subnet for workers is a /{length} and holds {room} of them",
+                    problem=f"the given subnet for workers is a /{length} and holds {room // zones} of them"
+                    + (f", and {whole}" if zones > 1 else ""),
                     given=max_workers,
                     allowed=f"{room} at most (AWS keeps {AWS_RESERVED_ADDRESSES} addresses)",
                     advice=f"lower max_workers, or give a subnet of /{enough} or larger in network.subnets",
@@ -179,7 +182,7 @@ def check_capacity(network: NetworkSettings, lock: NetworkLock | None, max_worke
         [
             Finding(
                 where="cluster.max_workers",
-                problem=f"a {which} subnet of /{length} holds {room} workers, and a cluster lies in one zone's subnet",
+                problem=f"a {which} subnet of /{length} holds {room // zones} workers, and {whole}",
                 given=max_workers,
                 allowed=f"{room} at most with network.{setting} = {length} (AWS keeps {AWS_RESERVED_ADDRESSES} addresses)",
                 advice=f"lower max_workers, or set network.{setting} to {enough} or less before the network is deployed",

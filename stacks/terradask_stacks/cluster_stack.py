@@ -33,9 +33,11 @@ from terradask_modules.names import (
     group_name,
     secret_id,
 )
+from terradask_modules.placement import ClusterPlacement
 from terradask_modules.policies import PolicyScope
 from terradask_stacks.base import configure, merged, terradask_version, workspace_tags
 from terradask_stacks.groups import ClusterGroup, groups_of
+from terradask_stacks.ingress import openings
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.own_hosts import Baseline, OwnTemplates
 from terradask_stacks.settings import ClusterSettings, WorkspaceSettings
@@ -51,12 +53,14 @@ class ClusterStack(TerraformStack):
     by their version numbers: upgrading the network replaces no running host.
 
     Resources created: an Auto Scaling group for the scheduler and one for each market of each group of workers, all at zero; a secret
-    without a value; ``cluster.json`` in the bucket; launch templates, where it has disks of its own. In an isolating workspace besides:
+    without a value; ``cluster.json`` in the bucket; launch templates, where it has disks of its own; a placement group, where it asks for
+    one. In an isolating workspace besides:
     the resources of
     :class:`terradask_modules.identity.Identity`, :class:`~terradask_modules.cluster_firewall.ClusterFirewall` and
     :class:`~terradask_modules.launch_templates.Templates`. A stopped cluster costs its secret alone.
 
-    Permissions needed: those of :class:`terradask_modules.group.InstanceGroup`; ``secretsmanager:CreateSecret``,
+    Permissions needed: those of :class:`terradask_modules.group.InstanceGroup` and
+    :class:`~terradask_modules.placement.ClusterPlacement`; ``secretsmanager:CreateSecret``,
     ``DescribeSecret``, ``GetResourcePolicy``, ``TagResource``, ``DeleteSecret``; ``s3:GetObject``, ``PutObject`` and
     ``DeleteObject`` in the workspace's bucket.
 
@@ -117,7 +121,10 @@ class ClusterStack(TerraformStack):
         )
         at("keys", secret)
         templates = self._templates(baseline)
-        groups = [self._group(group, baseline, *templates[group.role]) for group in self._groups]
+        placed = ClusterPlacement(self, workspace=workspace.name, cluster=name).name if cluster.placement_group else None
+        groups = [
+            self._group(group, baseline, *templates.get(group.worker_group or "", templates[group.role]), placed) for group in self._groups
+        ]
         descriptor = S3Object(
             self,
             "descriptor",
@@ -147,7 +154,7 @@ class ClusterStack(TerraformStack):
         return Baseline(Fn.jsondecode(data.body))
 
     def _postconditions(self) -> list[tuple[str, str]]:
-        zone, architecture, workspace = self._lock.zone, self._lock.architecture, self._workspace.name
+        architecture, workspace = self._lock.architecture, self._workspace.name
         isolation = self._workspace.isolation
         return [
             (
@@ -156,14 +163,19 @@ class ClusterStack(TerraformStack):
                 f"({terradask_version()}) reads workspace.json of format {WORKSPACE_FORMAT}. Run: terradask apply network "
                 "(it replaces no running host), or use the version that deployed it.",
             ),
-            (
-                f'${{try(contains(keys(jsondecode(self.body).zones), "{zone}"), false)}}',
-                f"The network of workspace {workspace} has no subnets in zone {zone} (cluster.zone_name). Add it to "
-                "network.zones and run: terradask apply network; or choose another zone.",
+            *(
+                (
+                    f'${{try(contains(keys(jsondecode(self.body).zones), "{zone}"), false)}}',
+                    f"The network of workspace {workspace} has no subnets in zone {zone}, where the cluster was planned to be. Add it to "
+                    "network.zones (to network.subnets in a given VPC) and run: terradask apply network; or choose zones anew: terradask "
+                    f"plan --refresh {self._name}.",
+                )
+                for zone in sorted({zone for group in self._groups for zone in group.zones})
             ),
             (
                 f'${{try(jsondecode(self.body).templates.worker["{architecture}"].id, "") != ""}}',
-                f"The network of workspace {workspace} has no launch templates for {architecture}. Run: terradask apply network.",
+                f"The network of workspace {workspace} has no launch templates for {architecture}. Name it in network.architectures "
+                "and run: terradask apply network.",
             ),
             (
                 f'${{try(jsondecode(self.body).isolation, "workspace") == "{isolation}"}}',
@@ -174,7 +186,7 @@ class ClusterStack(TerraformStack):
         ]
 
     def _own_templates_allowed(self) -> list[tuple[str, str]]:
-        settings = [name for disks in self._cluster.own_disk_settings.values() for name in disks]
+        settings = self._cluster.own_disk_settings
         if self._workspace.isolation == "cluster" or not settings:
             return []
         return [
@@ -186,7 +198,10 @@ class ClusterStack(TerraformStack):
         ]
 
     def _templates(self, baseline: Baseline) -> dict[str, tuple[str, str]]:
-        """Return the id and the version of each role's launch template: the workspace's, or made for this cluster alone."""
+        """Return the id and the version of each launch template, the workspace's or made for this cluster alone.
+
+        By role; those of groups of workers with disks of their own by the group's name.
+        """
         workspace, lock = self._workspace, self._lock
         own = OwnTemplates(
             where=PolicyScope(
@@ -199,25 +214,29 @@ class ClusterStack(TerraformStack):
             ),
             architecture=lock.architecture,
             baseline=baseline,
-            disks=self._cluster.own_disk_settings,
+            disks=self._cluster.own_disks,
             tags=self._tags,
+            ingress=None if self._cluster.ingress is None else openings(self._cluster.ingress),
         )
         made = own.isolated(self) if workspace.isolation == "cluster" else own.shared(self)
-        mine = {role: (template.id, Token.as_string(template.latest_version)) for role, template in made.items()}
+        mine = {name: (template.id, Token.as_string(template.latest_version)) for name, template in made.items()}
         theirs = {role: ("templates", role, lock.architecture) for role in ROLES if role not in mine}
         return {**mine, **{role: (baseline.text(*path, "id"), baseline.text(*path, "version")) for role, path in theirs.items()}}
 
-    def _group(self, group: ClusterGroup, baseline: Baseline, template_id: str, template_version: str) -> InstanceGroup:
+    def _group(
+        self, group: ClusterGroup, baseline: Baseline, template_id: str, template_version: str, placement_group: str | None
+    ) -> InstanceGroup:
         return InstanceGroup(
             self,
             group=group.key,
             name=group_name(self._workspace.name, self._name, group.key),
             max_size=group.max_size,
-            subnet_id=baseline.text("zones", self._lock.zone, f"{group.role}_subnet_id"),
+            subnet_ids=[baseline.text("zones", zone, f"{group.role}_subnet_id") for zone in group.zones],
             template_id=template_id,
             template_version=template_version,
             instance_types=group.instance_types,
             market=group.market,
+            placement_group=placement_group,
             tags=merged(self._tags, {TAG_ROLE: group.role, TAG_GROUP: group.key}),
         )
 
@@ -237,6 +256,7 @@ class ClusterStack(TerraformStack):
                     "role": group.role,
                     "max_size": group.max_size,
                     "market": group.market,
+                    "zones": list(group.zones),
                     **({"worker_group": group.worker_group, "resources": dict(group.resources)} if group.role == "worker" else {}),
                 }
                 for group in self._groups

@@ -23,6 +23,7 @@ _TYPE_WORDS = {
     "bool_parsing": "true or false",
     "list_type": "a list",
     "dict_type": "a table",
+    "model_type": "a table",
 }
 
 
@@ -86,7 +87,8 @@ def _finding(detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str,
         )
     return Finding(
         where=where,
-        problem=detail["msg"],
+        # Pydantic's own text names its class.
+        problem="Input should be a table" if kind == "model_type" else detail["msg"],
         given=None if kind == "missing" else detail["input"],
         allowed=_described(model, detail["loc"]) if kind == "missing" else _TYPE_WORDS.get(kind) or _limits(context),
     )

@@ -62,6 +62,8 @@ class ClusterGroup:
         Most instances that it may ever have.
     instance_types
         Types in order of preference.
+    zones
+        Where its hosts may be.
     market
         Where AWS takes its instances from.
     worker_group
@@ -74,6 +76,7 @@ class ClusterGroup:
     role: Literal["scheduler", "worker"]
     max_size: int
     instance_types: tuple[str, ...]
+    zones: tuple[str, ...]
     market: Market = "on-demand"
     worker_group: str | None = None
     resources: Mapping[str, float] = field(default_factory=dict)
@@ -112,7 +115,9 @@ def groups_of(cluster: ClusterSettings, lock: ClusterLock) -> tuple[ClusterGroup
     LockError
         If they lack the types of a group.
     """
-    scheduler = ClusterGroup(key=SCHEDULER_GROUP, role="scheduler", max_size=1, instance_types=tuple(lock.scheduler_instance_types))
+    scheduler = ClusterGroup(
+        key=SCHEDULER_GROUP, role="scheduler", max_size=1, instance_types=tuple(lock.scheduler_instance_types), zones=(lock.zone,)
+    )
     workers = [
         ClusterGroup(
             key=market_group(group.name, market),
@@ -120,6 +125,7 @@ def groups_of(cluster: ClusterSettings, lock: ClusterLock) -> tuple[ClusterGroup
             # Either market may have to give them all.
             max_size=group.max_workers,
             instance_types=_types(lock, group.name),
+            zones=tuple(lock.worker_zones.get(group.name, [lock.zone])),
             market=market,
             worker_group=group.name,
             resources=group.resources,

@@ -22,6 +22,9 @@ DECLARED = "clusters"
 #: The setting of groups of workers: a table of tables too.
 _GROUPS = "worker_groups"
 
+#: Who wants the best zone doesn't mean the one that was named before.
+_EXCLUDED_BY = {**EXCLUDED_BY, "use_best_zone": ("zone_name",)}
+
 Origin = Callable[[str], str]
 
 
@@ -80,7 +83,7 @@ class Layers:
                 self._add_declared(content, origin)
             else:
                 target = self._above if above_declared and section == "cluster" else self._values.setdefault(section, {})
-                _take_back(target, content, EXCLUDED_BY)
+                _take_back(target, content, _EXCLUDED_BY)
                 for key, value in content.items():
                     self._set(target, section, key, value, origin)
 
@@ -97,7 +100,7 @@ class Layers:
             said.setdefault(section, {})[key] = (variable, _parse(text, _fields_of(section)[key]))
         for section, content in said.items():
             target = self._values.setdefault(section, {})
-            _take_back(target, content, EXCLUDED_BY)
+            _take_back(target, content, _EXCLUDED_BY)
             for key, (variable, value) in content.items():
                 self._set(target, section, key, value, _always(variable))
 
@@ -158,7 +161,7 @@ def _always(origin: str) -> Origin:
 def _take_back(below: dict[str, Any], above: Mapping[str, Any], excluded_by: Mapping[str, tuple[str, ...]]) -> None:
     """Remove what a layer excludes and doesn't say itself: whoever asks for cores doesn't mean the types that were named before."""
     for said, value in above.items():
-        for excluded in excluded_by.get(said, ()) if value is not None else ():
+        for excluded in excluded_by.get(said, ()) if value is not None and value is not False else ():
             if excluded not in above:
                 below.pop(excluded, None)
 
@@ -167,7 +170,7 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any], *inside: str) ->
     """Lay one table over another, key by key; `inside` are the keys under which it stands in a cluster's table."""
     result = dict(below)
     if not inside:
-        _take_back(result, above, EXCLUDED_BY)
+        _take_back(result, above, _EXCLUDED_BY)
     elif len(inside) == 2 and inside[0] == _GROUPS:
         _take_back(result, above, EXCLUDED_BY_IN_GROUP)
     for key, value in above.items():

@@ -17,6 +17,7 @@ from typing import Any
 from platformdirs import user_data_path
 from pydantic import ValidationError
 
+from terradask_stacks.backend_options import read_backend_options
 from terradask_stacks.errors import Finding, SettingsError
 from terradask_stacks.findings import findings_of
 from terradask_stacks.layers import Layers, with_underscores
@@ -76,7 +77,8 @@ def load_settings(
     environ
         Environment variables; by default the process's.
     dask_config
-        What Dask's configuration says under ``terradask``. Keys may be written with ``-`` or ``_``.
+        What Dask's configuration says under ``terradask``. Keys may be written with ``-`` or ``_``. Its ``backend-options`` are defaults:
+        the file goes before them.
     overrides
         Arguments of a call: ``{"cluster": {"n_workers": 4}}``.
 
@@ -93,18 +95,15 @@ def load_settings(
     environ = os.environ if environ is None else environ
     layers = Layers(reserved=(STATE_DIR_VARIABLE,))
     found = _existing(path) if path is not None else find_file(Path.cwd())
+    config = with_underscores(dask_config or {})
+    options = read_backend_options(config.pop("backend_options", None), short_names=True)
+    layers.add(options, lambda name: f"terradask.backend-options ({name}) in Dask's configuration")
     if found is not None:
         layers.add(_read_toml(found), lambda name: f"{name} in {found}")
-    if dask_config:
-        layers.add(with_underscores(dask_config), lambda name: f"terradask.{name} in Dask's configuration")
+    layers.add(config, lambda name: f"terradask.{name} in Dask's configuration")
     layers.add_environment(environ)
     layers.add(overrides or {}, lambda name: f"argument {name.partition('.')[2] or name}", above_declared=True)
-    try:
-        settings = Settings.model_validate(layers.values())
-    except ValidationError as error:
-        layers.findings.extend(findings_of(error, model=Settings, origins=layers.origins))
-    if layers.findings:
-        raise SettingsError(layers.findings)
+    settings = _validated(layers)
     root = found.parent if found is not None else _user_folder()
     given = environ.get(STATE_DIR_VARIABLE)
     state_dir = Path(given).expanduser().absolute() if given else root / ".terradask"
@@ -117,6 +116,43 @@ def load_settings(
         lock_path=(state_dir if given or found is None else root) / LOCK_NAME,
         origins=MappingProxyType(layers.origins),
     )
+
+
+def settings_in(text: str, path: Path) -> Settings:
+    """Return the settings that a file gives by itself, with nothing over it.
+
+    Parameters
+    ----------
+    text
+        What stands in it.
+    path
+        Its path, for what is said of it.
+
+    Raises
+    ------
+    SettingsError
+        As `load_settings` does.
+    """
+    layers = Layers()
+    layers.add(_parsed(text, path), lambda name: f"{name} in {path}")
+    return _validated(layers)
+
+
+def existing_file(path: Path | None = None) -> Path:
+    """Return the settings file that is meant.
+
+    Parameters
+    ----------
+    path
+        The file, or its folder. Unset: the nearest from the working directory upwards.
+
+    Raises
+    ------
+    SettingsError
+        If there is none.
+    """
+    found = find_file(Path.cwd()) if path is None else None
+    return _existing(path or Path.cwd()) if found is None else found
 
 
 def find_file(start: Path) -> Path | None:
@@ -142,13 +178,35 @@ def _existing(path: Path) -> Path:
     return candidate
 
 
+def _validated(layers: Layers) -> Settings:
+    try:
+        settings = Settings.model_validate(layers.values())
+    except ValidationError as error:
+        layers.findings.extend(findings_of(error, model=Settings, origins=layers.origins))
+    if layers.findings:
+        raise SettingsError(layers.findings)
+    return settings
+
+
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        kind = "is no TOML" if isinstance(error, ValueError) else "can't be read"
-        finding = Finding(where=str(path), problem=f"the file {kind}: {error}", advice="correct the file")
-        raise SettingsError([finding]) from error
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise _broken(path, "can't be read", error) from error
+    except UnicodeDecodeError as error:
+        raise _broken(path, "is no TOML", error) from error
+    return _parsed(text, path)
+
+
+def _parsed(text: str, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _broken(path, "is no TOML", error) from error
+
+
+def _broken(path: Path, how: str, error: Exception) -> SettingsError:
+    return SettingsError([Finding(where=str(path), problem=f"the file {how}: {error}", advice="correct the file")])
 
 
 def _user_folder() -> Path:

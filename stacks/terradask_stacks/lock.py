@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from terradask_stacks.errors import LockError
+from terradask_stacks.hardware.architecture import Architecture
 
 LOCK_FORMAT = 1
 LOCK_NAME = "terradask.lock.json"
@@ -30,7 +31,7 @@ class NetworkLock(_Model):
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
     partition: str = Field(default="aws", description="aws, aws-cn or aws-us-gov: the first part of every ARN.")
     zones: dict[str, int] = Field(description="Zone name -> slot in the network's block. A zone keeps its slot.")
-    image_ids: dict[str, str] = Field(description="Architecture -> image id.")
+    image_ids: dict[Architecture, str] = Field(description="Architecture -> image id.")
 
 
 class ClusterLock(_Model):
@@ -39,14 +40,18 @@ class ClusterLock(_Model):
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
     partition: str = Field(default="aws", description="aws, aws-cn or aws-us-gov: the first part of every ARN.")
     zone: str = Field(description="The zone in which the cluster lies.")
-    architecture: str = Field(default="x86_64", description="Processor architecture of all hosts.")
+    zone_is_default: bool = Field(default=False, description="The zone was not chosen: it was the network's first.")
+    worker_zones: dict[str, list[str]] = Field(
+        default={}, description="Group of workers -> its zones, where workers may be in several. Empty: all are in the cluster's zone."
+    )
+    architecture: Architecture = Field(default="x86_64", description="Processor architecture of all hosts.")
     scheduler_instance_types: list[str] = Field(min_length=1, description="Types of the scheduler's group, in order.")
     worker_instance_types: list[str] = Field(min_length=1, description="Types of the workers' group, in order.")
     group_instance_types: dict[str, list[str]] = Field(default={}, description="Group of workers that has a name -> its types, in order.")
     asked: dict[str, dict[str, Any]] | None = Field(
         default=None, description="Group -> what was asked of its machines. None: an older lock, of types by name or the default."
     )
-    reasons: dict[str, str] = Field(default={}, description="Group -> why its types, in a line.")
+    reasons: dict[str, str] = Field(default={}, description="Group -> why its types, in a line; zone -> why this one.")
 
 
 class LockFile(_Model):

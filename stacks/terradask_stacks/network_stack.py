@@ -9,7 +9,7 @@ from pathlib import Path
 from terradask_modules.aws import Construct, Fn, LocalBackend, S3Backend, TerraformStack
 from terradask_modules.cidr import zone_cidrs
 from terradask_modules.endpoints import InterfaceEndpoints
-from terradask_modules.firewall import Firewall, Ingress
+from terradask_modules.firewall import Firewall
 from terradask_modules.flow_logs import FlowLogs
 from terradask_modules.given_network import GivenNetwork
 from terradask_modules.identity import Boundary, GivenIdentity, Identity, Role, RoleRules
@@ -26,6 +26,7 @@ from terradask_modules.policies import PolicyScope, access_statements
 from terradask_modules.storage import Storage
 from terradask_modules.user_data import render_user_data
 from terradask_stacks.base import configure, workspace_tags
+from terradask_stacks.ingress import openings
 from terradask_stacks.lock import NetworkLock
 from terradask_stacks.settings import NetworkSettings, Settings
 from terradask_stacks.settings.state import network_state_key
@@ -108,7 +109,9 @@ class NetworkStack(TerraformStack):
             source_hash=wheel.sha256,
             content_type="application/zip",
         )
-        self._image_ids = {architecture: network.image or image_id for architecture, image_id in sorted(lock.image_ids.items())}
+        self._image_ids = {
+            architecture: network.images.get(architecture, image_id) for architecture, image_id in sorted(lock.image_ids.items())
+        }
         self._user_data_base64 = self._user_data()
         self._templates = self._launch_templates(network)
         storage.put(
@@ -181,9 +184,7 @@ class NetworkStack(TerraformStack):
             vpc_id=vpc.vpc_id,
             vpc_cidr=vpc.cidr if own else None,
             s3_prefix_list_id=vpc.s3_prefix_list_id if isinstance(vpc, Network) else None,
-            ingress=[
-                Ingress(ports=ports, cidr=rule.cidr, description=rule.description) for rule in network.ingress for ports in rule.port_ranges
-            ],
+            ingress=openings(network.ingress),
             # Where the ways out are somebody else's, so is what they lead to.
             internet_for_workers=not own or network.nat != "none" or network.public_workers or network.dual_stack,
             endpoints=bool(network.interface_endpoints),
@@ -255,7 +256,7 @@ class NetworkStack(TerraformStack):
                 role=role,
                 architecture=architecture,
                 image_id=image_id,
-                instance_type=network.default_instance_type,
+                instance_type=network.default_instance_types[architecture],
                 disk_size_gib=disk_size_gib,
                 profile_arn=self._roles[role].profile_arn,
                 security_group_ids=[self._security_groups[role]],
@@ -283,7 +284,7 @@ class NetworkStack(TerraformStack):
             vpc_id=self._vpc.vpc_id,
             vpc_cidr=self._vpc.cidr,
             zones=self._vpc.zones,
-            templates=self._templates.by_role,
+            templates=self._templates.by_name,
             security_groups=self._security_groups,
             roles=self._roles,
             wheel_key=self._wheel.key,

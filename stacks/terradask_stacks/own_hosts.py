@@ -9,9 +9,11 @@ from typing import Any
 from terradask_modules.aws import Construct, Fn, Token
 from terradask_modules.cluster_firewall import ClusterFirewall
 from terradask_modules.identity import Identity, RoleRules
+from terradask_modules.ingress import Ingress
 from terradask_modules.launch_templates import HostTemplate, Templates
 from terradask_modules.names import ROLES
 from terradask_modules.policies import PolicyScope
+from terradask_stacks.settings.disks import Disk
 
 #: Where Terraform finds the text of ``workspace.json``.
 BASELINE_BODY = "data.aws_s3_object.baseline.body"
@@ -60,21 +62,25 @@ class OwnTemplates:
     baseline
         What the network tells.
     disks
-        Role -> what the cluster sets of its disks, by setting.
+        Role, or group of workers -> its volume, where that isn't the network's.
     tags
         Tags of every resource, and of what is launched.
+    ingress
+        Who may reach an isolated cluster's scheduler. None: whom the network lets in.
     """
 
     where: PolicyScope
     architecture: str
     baseline: Baseline
-    disks: Mapping[str, Mapping[str, int]]
+    disks: Mapping[str, Disk]
     tags: Mapping[str, str]
+    ingress: Sequence[Ingress] | None = None
 
     def isolated(self, scope: Construct) -> Mapping[str, Any]:
-        """Make roles, security groups and launch templates; return role -> template.
+        """Make roles, security groups and launch templates; return role, or group of workers with disks of its own -> template.
 
-        Whatever concerns the outside, such as who reaches schedulers, stays the network's: changing it changes no cluster.
+        Whatever concerns the outside, such as who reaches schedulers, stays the network's: changing it changes no cluster, except those
+        that say themselves who reaches theirs.
 
         Parameters
         ----------
@@ -83,7 +89,12 @@ class OwnTemplates:
         """
         where, baseline = self.where, self.baseline
         firewall = ClusterFirewall(
-            scope, workspace=where.workspace, cluster=str(where.cluster), vpc_id=baseline.text("vpc_id"), tags=self.tags
+            scope,
+            workspace=where.workspace,
+            cluster=str(where.cluster),
+            vpc_id=baseline.text("vpc_id"),
+            ingress=self.ingress or (),
+            tags=self.tags,
         )
         rules = RoleRules(
             path=baseline.text("isolated", "role_path"),
@@ -91,14 +102,15 @@ class OwnTemplates:
             permissions_boundary=baseline.text("isolated", "permissions_boundary"),
         )
         roles = Identity(scope, where=where, rules=rules, access=baseline.value("isolated", "access"), tags=self.tags).roles
-        outside = {"scheduler": ("hosts", "clients"), "worker": ("hosts",)}
+        outside = {"scheduler": ("hosts",) if self.ingress is not None else ("hosts", "clients"), "worker": ("hosts",)}
         groups = {
             role: [firewall.ids[role], *(baseline.text("isolated", "security_groups", group) for group in outside[role])] for role in ROLES
         }
-        return self._templates(scope, [self._host(role, groups[role], profile_arn=roles[role].profile_arn) for role in ROLES])
+        own = [(role, None) for role in ROLES] + [("worker", group) for group in self._groups]
+        return self._templates(scope, [self._host(role, group, groups[role], profile_arn=roles[role].profile_arn) for role, group in own])
 
     def shared(self, scope: Construct) -> Mapping[str, Any]:
-        """Make launch templates alone, for the roles whose disks are the cluster's own; return role -> template.
+        """Make launch templates alone, for the roles and groups of workers whose disks are the cluster's own; return them by these.
 
         Parameters
         ----------
@@ -107,25 +119,38 @@ class OwnTemplates:
         """
         baseline = self.baseline
         hosts = [
-            self._host(role, [baseline.text("security_groups", role)], profile_name=baseline.text("instance_profiles", role))
-            for role in self.disks
+            self._host(role, group, [baseline.text("security_groups", role)], profile_name=baseline.text("instance_profiles", role))
+            for role, group in [
+                *((role, None) for role in ROLES if role in self.disks),
+                *(("worker", group) for group in self._groups),
+            ]
         ]
         return self._templates(scope, hosts) if hosts else {}
 
-    def _host(self, role: str, groups: Sequence[str], **profile: str) -> HostTemplate:
-        baseline, disks = self.baseline, self.disks.get(role, {})
+    @property
+    def _groups(self) -> list[str]:
+        return [name for name in self.disks if name not in ROLES]
+
+    def _host(self, role: str, group: str | None, security_groups: Sequence[str], **profile: str) -> HostTemplate:
+        baseline, disk = self.baseline, self.disks.get(group or role, Disk())
         return HostTemplate(
             role=role,
+            group=group,
             architecture=self.architecture,
             image_id=baseline.text("launch", "image_ids", self.architecture),
-            instance_type=baseline.text("launch", "instance_type"),
-            disk_size_gib=disks.get(f"{role}_disk_size") or baseline.number("launch", "disk_size_gib", role),
-            disk_throughput_mibps=disks.get(f"{role}_disk_throughput"),
-            security_group_ids=groups,
+            instance_type=baseline.text("launch", *self._instance_type),
+            disk_size_gib=disk.size_gib or baseline.number("launch", "disk_size_gib", role),
+            disk_throughput_mibps=disk.throughput_mibps,
+            security_group_ids=security_groups,
             public_address=baseline.text("launch", "public_address", role),
             kms_key_arn=baseline.optional("kms_key_arn"),
             **profile,
         )
+
+    @property
+    def _instance_type(self) -> tuple[str, ...]:
+        """Where the type lies that templates name: networks of a version before ARM say the one for x86-64 alone."""
+        return ("instance_type",) if self.architecture == "x86_64" else ("instance_types", self.architecture)
 
     def _templates(self, scope: Construct, hosts: list[HostTemplate]) -> Mapping[str, Any]:
         templates = Templates(
@@ -136,4 +161,4 @@ class OwnTemplates:
             user_data_base64=self.baseline.text("launch", "user_data_base64"),
             tags=self.tags,
         )
-        return {role: by_architecture[self.architecture] for role, by_architecture in templates.by_role.items()}
+        return {name: by_architecture[self.architecture] for name, by_architecture in templates.by_name.items()}

@@ -23,7 +23,9 @@ _EXAMPLES: dict[str, str] = {
     "network.zones": '["us-east-1a", "us-east-1b"]',
     "network.ingress": '[{ ports = ["8786-8787"], cidr = "203.0.113.7/32", description = "office" }]',
     "network.data_buckets": '["my-bucket", "other-bucket/results"]',
+    "network.architectures": '["x86_64", "arm64"]',
     "network.image": '"ami-0123456789abcdef0"',
+    "network.arm64_image": '"ami-0123456789abcdef1"',
     "network.vpc_id": '"vpc-0123456789abcdef0"',
     "network.subnets": (
         '{ "us-east-1a" = { scheduler = "subnet-0123456789abcdef0", worker = "subnet-0123456789abcdef1" }, '
@@ -50,9 +52,13 @@ _EXAMPLES: dict[str, str] = {
     "cluster.scheduler_cpu": "2",
     "cluster.scheduler_memory": '"8 GiB"',
     "cluster.scheduler_gpu": "0",
+    "cluster.arm": "true",
     "cluster.n_workers": "4",
     "cluster.worker_groups": "{ gpu = { gpu = 1, n_workers = 2, resources = { GPU = 1 } } }",
+    "cluster.idle_timeout_seconds": "3600",
+    "cluster.no_client_timeout_seconds": "300",
     "cluster.zone_name": '"us-east-1a"',
+    "cluster.ingress": '[{ ports = ["8786-8787"], cidr = "203.0.113.7/32" }]',
     "cluster.worker_options": "{ nthreads = 4 }",
     "cluster.scheduler_options": "{ idle_timeout = '1 hour' }",
     "cluster.software": '["pandas==3.0.1"]',
@@ -62,7 +68,7 @@ _EXAMPLES: dict[str, str] = {
 
 #: Tables inside a section, each described under a heading of its own.
 _TABLES: dict[str, type[BaseModel]] = {
-    "A rule of `network.ingress`": IngressRule,
+    "A rule of `network.ingress` or `cluster.ingress`": IngressRule,
     "A zone of `network.subnets`": ZoneSubnets,
     "`network.security_groups`": SecurityGroups,
     "`network.instance_profiles`": InstanceProfiles,
@@ -83,7 +89,7 @@ _INTRODUCTION = """\
 
 Settings come from, each overriding the one before:
 
-1. their defaults,
+1. their defaults; then what Dask's configuration says under `terradask.backend-options` ([Zones](zones.md#backend-options)),
 2. `terradask.toml`, found from the working directory upwards (`terradask init` writes one),
 3. Dask's configuration, under `terradask:` (`~/.config/dask/*.yaml`, `DASK_TERRADASK__CLUSTER__N_WORKERS=4`); keys are written with
    `-` or `_`,
@@ -92,7 +98,7 @@ Settings come from, each overriding the one before:
 
 Tables (`tags`, `environ`, the options, `worker_groups`) are merged key by key; everything else is replaced. Unknown keys are refused.
 Where instance types are named in one place and cores or memory asked for in a later one, the later one counts alone, and the other way
-round.
+round. In the same way `use_best_zone = true` takes back a `zone_name`.
 """
 
 _DECLARED_EXAMPLE = """\
@@ -205,7 +211,7 @@ def _type_words(annotation: Any) -> str:
     if annotation in _WORDS:
         words = _WORDS[annotation]
     elif origin is Literal:
-        words = ", ".join(f"`{value}`" for value in arguments)
+        words = ", ".join(f"`{value if isinstance(value, str) else json.dumps(value)}`" for value in arguments)
     elif origin is list:
         words = f"list of {_type_words(arguments[0])}"
     elif origin is dict:

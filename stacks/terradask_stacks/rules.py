@@ -13,7 +13,9 @@ from pydantic_core import PydanticCustomError
 
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import CLUSTER_PATTERN, NETWORK_STACK, WORKSPACE_PATTERN
+from terradask_stacks.hardware.architecture import Architecture, is_arm_name
 from terradask_stacks.hardware.ask import MAX_TYPES, TYPE_NAME
+from terradask_stacks.numbers import NWorkers
 
 #: What CloudWatch accepts as days of retention.
 _RETENTION = "1 3 5 7 14 30 60 90 120 150 180 365 400 545 731 1096 1827 2192 2557 2922 3288 3653"
@@ -24,8 +26,6 @@ MAX_USER_TAGS = 40
 _REGION = re.compile(r"^[a-z]{2,4}(-[a-z]+)+-[1-9][0-9]?$")
 _TAG_KEY = re.compile(r"^[A-Za-z0-9+\-=.,_:@]{1,128}$")
 _TAG_VALUE = re.compile(r"^[\w\s+\-=.,:/@]{0,256}$")
-# A processor letter g directly behind the generation, as in m7g or c6gn, and the first family, a1.
-_ARM_TYPE = re.compile(r"^([a-z]+[0-9]+g[a-z]*|a1)\.")
 _IMAGE = re.compile(r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$")
 _BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.()/=-]+)?$")
 _DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
@@ -174,19 +174,25 @@ def check_ports(value: Any) -> int | str:
 
 
 def check_instance_types(types: Sequence[str]) -> list[str]:
-    """Return instance types that are written as AWS writes them, x86-64 alone."""
+    """Return instance types that are written as AWS writes them."""
     if not 1 <= len(types) <= MAX_TYPES:
         raise refuse(f"{len(types)} instance types", allowed=f"1 to {MAX_TYPES} types in order of preference")
     for name in types:
         if not TYPE_NAME.fullmatch(name):
             raise refuse(f"{name!r} is no instance type", allowed="a type such as m6i.xlarge")
-        if _ARM_TYPE.match(name):
-            raise refuse(
-                f"{name!r} is an ARM type",
-                allowed="x86-64 types such as m6i.xlarge",
-                advice="use its Intel or AMD sibling",
-            )
     return unique(types)
+
+
+def check_type_for(architecture: Architecture, instance_type: str) -> str:
+    """Return an instance type that is, by its name, for an architecture."""
+    check_instance_types([instance_type])
+    arm = architecture == "arm64"
+    if is_arm_name(instance_type) != arm:
+        raise refuse(
+            f"{instance_type!r} is an {'x86-64' if arm else 'ARM'} type",
+            allowed="ARM types such as m7g.xlarge" if arm else "x86-64 types such as m6i.xlarge",
+        )
+    return instance_type
 
 
 def check_image(image: str) -> str:
@@ -204,6 +210,25 @@ def check_bucket_path(path: str) -> str:
             allowed="a bucket's name (3 to 63 lower-case letters, digits, dots, hyphens), or bucket/prefix; no s3:// and no *",
         )
     return path.rstrip("/")
+
+
+def check_n_workers(value: Any) -> NWorkers:
+    """Return `value` as settings have it: a number, a list of two, or None.
+
+    Raises
+    ------
+    PydanticCustomError
+        For anything else.
+    """
+    allowed = "a whole number from 0, or [minimum, maximum], two of them in this order"
+    if value is None or _is_count(value):
+        return None if value is None else int(value)
+    if not isinstance(value, (list, tuple)):
+        raise refuse(f"n_workers is {value!r}", allowed=allowed)
+    bounds = list(value)
+    if len(bounds) != 2 or not all(map(_is_count, bounds)) or bounds[0] > bounds[1]:
+        raise refuse(f"n_workers is {bounds!r}", allowed=allowed)
+    return bounds
 
 
 def check_dotted(path: str) -> str:
@@ -269,3 +294,7 @@ def unique(values: Sequence[str]) -> list[str]:
     if twice:
         raise refuse(f"{', '.join(twice)} stands there twice", allowed="each value once")
     return list(values)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -12,6 +12,7 @@ from terradask_modules.names import clusters_role_path, log_group_name, secrets_
 from terradask_modules.network import ZoneSubnets
 from terradask_modules.policies import Statement
 from terradask_stacks.base import terradask_version
+from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.settings import NetworkSettings, Settings
 
 WORKSPACE_FORMAT = 1
@@ -37,7 +38,7 @@ class Made:
     wheel_sha256: str
     user_data_base64: str
     #: Architecture -> image.
-    image_ids: Mapping[str, str]
+    image_ids: Mapping[Architecture, str]
     isolated: ForIsolated | None
 
 
@@ -111,6 +112,7 @@ def _launch(made: Made, network: NetworkSettings) -> dict[str, Any]:
         "user_data_base64": made.user_data_base64,
         "image_ids": dict(made.image_ids),
         "instance_type": network.default_instance_type,
+        "instance_types": {architecture: network.default_instance_types[architecture] for architecture in made.image_ids},
         "disk_size_gib": {"scheduler": network.scheduler_disk_size_gib, "worker": network.worker_disk_size_gib},
         "public_address": {"scheduler": network.public_schedulers, "worker": network.public_workers},
     }

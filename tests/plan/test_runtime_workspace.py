@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -32,16 +33,21 @@ from terradask.errors import (
     PlanChanged,
     SettingsError,
     StalePlan,
+    StateRolledBack,
     TerraformCancelled,
     TerraformError,
     UnknownInstanceType,
 )
 from terradask_simulator import leftovers
 
+from ..quick_provider import QuickProvider
+
 pytestmark = [pytest.mark.plan, pytest.mark.timeout(180)]
 
 REGION = "us-east-1"
 BUCKET = f"terradask-default-123456789012-{REGION}"
+#: A grace with which nothing is too young to be swept.
+OLD = -2
 SETTINGS = """
 [network]
 zones = ["us-east-1a"]
@@ -83,7 +89,7 @@ def _until_it_answers(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture(scope="module")
-def machine(endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
+def machine(endpoint: str, quick_provider: QuickProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
     """Make folders that are like machines of their own: each with the settings, none with another's files."""
     with pytest.MonkeyPatch.context() as patched:
         for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE", "TERRADASK_STATE_DIR"):
@@ -93,10 +99,13 @@ def machine(endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         patched.setenv("AWS_SECRET_ACCESS_KEY", "test")
         patched.setenv("AWS_EC2_METADATA_DISABLED", "true")
         patched.setenv("AWS_REGION", REGION)
+        for name, value in quick_provider.environ.items():
+            patched.setenv(name, value)
 
         def make(name: str) -> Path:
             folder = tmp_path_factory.mktemp(name)
             (folder / "terradask.toml").write_text(SETTINGS)
+            quick_provider.lock(folder)
             return folder
 
         yield make
@@ -140,6 +149,21 @@ def _keys(prefix: str) -> list[str]:
     return [entry["Key"] for entry in found.get("Contents", [])]
 
 
+def _killing_terraform(folder: Path, stack: str, action: str, *, at: int = 1) -> Callable[[ProgressEvent], None]:
+    """Return what kills a stack's Terraform, as the end of a machine's memory does, as soon as it acts for so many times."""
+    begun: set[str] = set()
+
+    def kill(event: ProgressEvent) -> None:
+        if not isinstance(event, ResourceChanged) or event.action != action or event.address in begun:
+            return
+        begun.add(event.address)
+        if len(begun) == at:
+            note = json.loads((folder / f"cdktf.out/stacks/.{stack}.lock").read_text())
+            os.killpg(note["child"], signal.SIGKILL)
+
+    return kill
+
+
 def test_second_plan_of_the_network_is_clean(workspace: Workspace):
     plan = workspace.plan_network()
     assert (plan.summary.headline, plan.summary.drift, plan.summary.dangers) == ("network: no changes", (), ())
@@ -155,7 +179,7 @@ def test_state_and_plans_stay_out_of_version_control(workspace: Workspace):
         ["git", "-C", str(workspace.root), "status", "--short", "--untracked-files=all"], capture_output=True, text=True, check=True
     )
     shutil.rmtree(workspace.root / ".git")
-    assert shown.stdout.splitlines() == ["?? terradask.lock.json", "?? terradask.toml"]
+    assert shown.stdout.splitlines() == ["?? .terraform.lock.hcl", "?? terradask.lock.json", "?? terradask.toml"]
 
 
 def test_unchanged_stacks_are_found_without_planning_them(
@@ -195,7 +219,14 @@ def test_cluster_from_plan_to_nothing(workspace: Workspace, machine: Callable[[s
 
     # Another machine, which has never seen this cluster, and whose settings differ.
     boto3.client("autoscaling", REGION).set_desired_capacity(AutoScalingGroupName="terradask-default-etl-workers", DesiredCapacity=2)
-    Workspace.load(machine("second")).destroy_cluster("etl")
+    folder = machine("second")
+    second = Workspace.load(folder, progress=_killing_terraform(folder, "etl", "delete"))
+    with pytest.raises(TerraformError, match="ended by signal 9"):
+        second.destroy_cluster("etl")
+    # What is to go is known from then on: a sweep finishes.
+    assert "clusters/etl/closing.json" in _keys("clusters/etl/")
+    swept = Workspace.load(folder).sweep(grace_seconds=OLD)
+    assert ({stray.kind for stray in swept.removed}, swept.kept, swept.failed) == ({"lock", "deployment"}, {}, {})
     assert _groups() == []
     assert _keys("clusters/") == []
     assert boto3.client("secretsmanager", REGION).list_secrets()["SecretList"] == []
@@ -259,7 +290,28 @@ def test_saved_plan_is_applied_on_another_machine(workspace: Workspace, machine:
     assert [d.name for d in workspace.deployments()] == ["saved"]
     with pytest.raises(InvalidInput, match="no plan"):
         elsewhere.open_plan(tmp_path / "artifact")
-    workspace.destroy_cluster("saved")
+
+    # An earlier version of the state is put back: nothing is planned or destroyed from it before somebody says so.
+    s3 = boto3.client("s3", REGION)
+    state = json.loads(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read())
+    s3.put_object(Bucket=BUCKET, Key=key, Body=json.dumps({**state, "serial": state["serial"] - 1}).encode())
+    for refused in (workspace.plan_cluster, elsewhere.destroy_cluster):
+        with pytest.raises(StateRolledBack, match="--accept-older-state"):
+            refused("saved")
+    workspace.deployment("saved").mark_closing()
+    assert "older" in "".join(workspace.sweep(grace_seconds=OLD).failed.values())
+    assert len(_groups()) == 2
+    workspace.accept_older_state("saved")
+
+    # Somebody's process has ended without destroying it; who applies it wants it, also where nothing changes.
+    workspace.deployment("saved").mark_closing()
+    assert [(stray.kind, stray.id) for stray in workspace.strays(grace_seconds=OLD).strays] == [("deployment", "saved")]
+    elsewhere.note_applied(opened)
+    assert workspace.strays(grace_seconds=OLD).strays == ()
+    # Otherwise a sweep finishes, on any machine.
+    workspace.deployment("saved").mark_closing()
+    assert [stray.id for stray in workspace.sweep(grace_seconds=OLD).removed] == ["saved"]
+    assert (_groups(), _keys("clusters/saved/"), _keys("applied/saved")) == ([], [], [])
 
 
 def test_interrupted_deployment_is_found_finished_or_destroyed(
@@ -296,6 +348,8 @@ def test_interrupted_deployment_is_found_finished_or_destroyed(
     boto3.client("s3", REGION).delete_object(Bucket=BUCKET, Key="clusters/half/cluster.json")
     assert workspace.unfinished() == ["half"]
     assert workspace.deployments() == []
+    (part,) = workspace.strays(grace_seconds=OLD).strays
+    assert (part.kind, part.reason) == ("deployment", "it was deployed or destroyed in part")
     boto3.client("s3", REGION).delete_object(Bucket=BUCKET, Key="clusters/half/terraform.tfstate")
     boto3.client("s3", REGION).put_object(Bucket=BUCKET, Key="clusters/half/run.json", Body=b"{}")
     interrupted.destroy_cluster("half")
@@ -306,19 +360,25 @@ def test_interrupted_deployment_is_found_finished_or_destroyed(
 
 
 def test_killed_terraform_stands_in_nobodys_way(machine: Callable[[str], Path]):
-    def kill_at_first(event: ProgressEvent) -> None:
-        if isinstance(event, ResourceChanged) and event.action == "create":
-            note = json.loads((folder / "cdktf.out/stacks/.killed.lock").read_text())
-            os.killpg(note["child"], signal.SIGKILL)
-
     folder = machine("fifth")
-    killed = Workspace.load(folder, progress=kill_at_first)
+    # Two groups and the secret, all at once; then comes the descriptor.
+    number = random.SystemRandom().randint(1, 3)
+    print(f"killed at creation {number}")
+    killed = Workspace.load(folder, progress=_killing_terraform(folder, "killed", "create", at=number))
     with pytest.raises(TerraformError, match="ended by signal 9"):
         killed.apply(killed.plan_cluster("killed"))
     assert "clusters/killed/terraform.tfstate.tflock" in _keys("clusters/")
     told: list[ProgressEvent] = []
+    # Nobody elsewhere can know that nobody holds it, and so nothing goes.
+    kept = Workspace.load(machine("elsewhere")).sweep(grace_seconds=OLD).kept
+    assert all("locked by" in why for why in kept.values())
+    assert kept
+
     killed.with_progress(told.append).destroy_cluster("killed")
     assert any(isinstance(event, Message) and "lock on the state" in event.text for event in told)
+    (record,) = map(json.loads, (folder / ".terradask/unlocks.jsonl").read_text().splitlines())
+    assert (record["stack"], record["forced"]) == ("killed", False)
+    assert f"unlocks/{record['at']}.json" in _keys("unlocks/")
     assert _groups() == []
     assert boto3.client("secretsmanager", REGION).list_secrets()["SecretList"] == []
     assert _keys("clusters/") == []
@@ -436,6 +496,7 @@ def test_adding_a_zone_and_changing_hosts_replaces_nothing(workspace: Workspace)
     created = {address for address, action in actions.items() if action == "create"}
     assert {address.partition(".")[2] for address in created} == {"public-us-east-1b", "private-us-east-1b"}
     assert {address: action for address, action in actions.items() if address not in created} == {
+        "aws_launch_template.worker-arm64": "update",
         "aws_launch_template.worker-x86_64": "update",
         "aws_s3_object.workspace": "update",
         "aws_vpc_endpoint.s3": "update",

@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
+from terradask import Workspace
 from terradask_modules.caller_policies import CALLERS, CallerScope, caller_policies
 from terradask_modules.policies import PolicyScope
 from terradask_simulator import Simulator
-from terradask_simulator.baseline import deploy_baseline
+
+from ..quick_provider import QuickProvider
 
 DEFAULT_UNIT = """\
 [Unit]
@@ -40,15 +42,29 @@ def policies() -> dict[str, list[dict[str, Any]]]:
     return {caller: list(caller_policies(scope, caller).values()) for caller in CALLERS}
 
 
+class QuickSimulator(Simulator):
+    """An embedded AWS whose users' Terraform gets the provider in a quick package."""
+
+    provider: QuickProvider
+
+    @property
+    def overlay(self) -> dict[str, str | None]:
+        """Variables that are set, and with None those that are removed."""
+        return {**super().overlay, **self.provider.environ}
+
+
 @pytest.fixture(scope="session")
-def sim(policies: dict[str, list[dict[str, Any]]]) -> Iterator[Simulator]:
+def sim(policies: dict[str, list[dict[str, Any]]], quick_provider: QuickProvider) -> Iterator[Simulator]:
     """One embedded AWS, shared by the whole session, with the network deployed by somebody who holds the generated policy alone.
 
     IAM is evaluated: hosts live on their roles. Tests may do everything, unless they act as somebody.
     """
-    with Simulator.start(enforce_iam=True) as simulator:
-        # Two zones are enough, and locked by this: fewer resources make every plan of the network quicker.
-        deploy_baseline({**simulator.environ_of("setup", *policies["setup"]), "TERRADASK_NETWORK__ZONES": '["us-east-1a", "us-east-1b"]'})
+    with QuickSimulator.start(enforce_iam=True) as simulator:
+        simulator.provider = quick_provider
+        with simulator.acting_as("setup", *policies["setup"]):
+            # Two zones are enough, and locked by this: fewer resources make every plan of the network quicker.
+            workspace = Workspace.load(network={"zones": ["us-east-1a", "us-east-1b"]})
+            workspace.apply(workspace.plan_network())
         yield simulator
 
 
@@ -60,9 +76,10 @@ def sim_environ(sim: Simulator) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture
-def bare_sim() -> Iterator[Simulator]:
+def bare_sim(quick_provider: QuickProvider) -> Iterator[Simulator]:
     """A fresh embedded AWS with nothing on it."""
-    with Simulator.start() as simulator:
+    with QuickSimulator.start() as simulator:
+        simulator.provider = quick_provider
         yield simulator
 
 

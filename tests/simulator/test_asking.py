@@ -45,4 +45,6 @@ def test_what_is_asked_becomes_a_plan_that_says_why(
         workspace.plan_cluster("asked", worker_cpu=1, worker_memory="32GiB")
     with pytest.raises(SettingsError, match="cluster_launch_templates"):
         workspace.plan_cluster("asked", worker_disk_size=200)
+    with pytest.raises(SettingsError, match=r"8786-8787 from 203\.0\.113\.0/24"):
+        workspace.plan_cluster("asked", ingress=[{"cidr": "203.0.113.0/24"}])
     assert [one for one in sim.requests().get(ASKER, ()) if not one.allowed] == []

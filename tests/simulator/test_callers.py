@@ -17,6 +17,7 @@ import pytest
 
 from terradask_simulator import Simulator, leftovers
 
+from ..quick_provider import QuickProvider
 from . import acting
 from .acting import ACCOUNT, Account
 
@@ -43,8 +44,9 @@ def environs(sim: Simulator, policies: dict[str, list[dict[str, Any]]]) -> dict[
 
 
 @pytest.fixture
-def terradask(environs: dict[str, dict[str, str]], tmp_path: Path) -> Run:
+def terradask(environs: dict[str, dict[str, str]], quick_provider: QuickProvider, tmp_path: Path) -> Run:
     """Run the command as one of the callers."""
+    quick_provider.lock(tmp_path)
     (tmp_path / "terradask.toml").write_text("[clusters.granted]\nmax_workers = 3\nn_workers = 1\n")
 
     def run(caller: str, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -87,6 +89,12 @@ def test_a_clusters_life_in_two_hands(sim: Simulator, terradask: Run, removed: N
     terradask("user", "-c", LIFE)
     assert json.loads(terradask("user", "status", "granted", "--json").stdout)["state"] == "stopped"
     assert denied(sim, "user") == []
+
+    # Both see everything that nobody owns: here, nothing.
+    for caller in ("ongoing", "user"):
+        found = json.loads(terradask(caller, "sweep", "--dry-run", "--json").stdout)
+        assert (found["strays"], found["unseen"]) == ([], [])
+        assert denied(sim, caller) == []
 
     terradask("ongoing", "destroy", "granted", "--yes")
     assert denied(sim, "ongoing") == []

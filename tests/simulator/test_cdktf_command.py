@@ -14,6 +14,8 @@ import pytest
 from terradask._terraform.provider_mirror import cli_config_in_use
 from terradask_simulator import Simulator, leftovers
 
+from ..quick_provider import QuickProvider
+
 pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
@@ -31,10 +33,10 @@ def cdktf() -> Path:
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> Path:
+def app(quick_provider: QuickProvider, tmp_path: Path) -> Path:
     """A folder as a platform team has it: the app's settings, the lock file, terradask.toml."""
-    for name in ("cdktf.json", ".terraform.lock.hcl"):
-        shutil.copy(ROOT / name, tmp_path / name)
+    shutil.copy(ROOT / "cdktf.json", tmp_path)
+    quick_provider.lock(tmp_path)
     return tmp_path
 
 
@@ -77,7 +79,7 @@ def _environ(sim: Simulator, app: Path) -> dict[str, str]:
     }
     # The folder is the workspace's root here, as it is for a team.
     environ.pop("TERRADASK_STATE_DIR")
-    source = cli_config_in_use(os.environ)
+    source = cli_config_in_use(environ)
     if source.cli_config is not None:
         environ["TF_CLI_CONFIG_FILE"] = str(source.cli_config)
     return environ
@@ -117,7 +119,7 @@ def test_deploy_by_one_change_by_the_other_attach_from_python_destroy(cdktf: Pat
     backend = json.loads(written["network"])["terraform"]["backend"]
     assert backend == {"local": {"path": "../../../.terradask/state/network.tfstate"}}
     locked = (folder / ".terraform.lock.hcl").read_bytes()
-    assert locked == (ROOT / ".terraform.lock.hcl").read_bytes()
+    assert locked == (app / ".terraform.lock.hcl").read_bytes()
 
     # The first time alone: the state of the cluster lies in the network's bucket.
     run(cdktf, "deploy", "network", "--auto-approve", "--skip-provider-lock")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import ssl
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from distributed import Client, wait
 from terradask import Cluster, Deployment, Workspace
 from terradask._runtime.software import SoftwareNotInstalled
 from terradask.errors import (
+    ClusterEnded,
     ClusterNotFound,
     ClusterStopped,
     InvalidInput,
@@ -204,6 +206,13 @@ def test_a_dead_worker_is_replaced_once_and_mirrored(cluster, client, sim):
     assert victim not in cluster.plan
 
 
+def test_what_dask_restarts_comes_back_under_the_same_names(cluster, client):
+    before = cluster.observed
+    client.restart(timeout=60)
+    eventually(lambda: cluster.observed == before, timeout=30)
+    assert client.submit(sum, [1, 2]).result(30) == 3
+
+
 def test_adaptive_grows_with_work_and_shrinks_without(cluster, client):
     adaptive = cluster.adapt(minimum=1, maximum=3, interval="200ms", wait_count=3, target_duration="1s")
     try:
@@ -222,6 +231,11 @@ def test_status_and_list_from_any_process(cluster, client):
     assert {h.state for h in status.hosts if h.instance_id in cluster.observed} == {"running"}
     json.dumps(status.as_dict())
     assert "shared" in [d.name for d in Workspace.load().deployments()]
+    told = cluster.events()
+    assert told == sorted(told, key=lambda event: event.at)
+    joined = {event.subject for event in told if event.state == "joined"}
+    assert cluster.observed <= joined
+    assert all(event.reason for event in told if event.state == "requested")
 
 
 def test_what_a_worker_says_when_it_fails(sim_environ):
@@ -281,19 +295,35 @@ with Cluster("resting", n_workers=1, wait_for_workers=True) as cluster, cluster.
     second = json.loads(python(code, env=environ))
     assert second[:2] == ["started", 3]
     assert first[2] != second[2]
+    # Both runs are told, although both are over.
+    told = deployment.events()
+    assert [event.state for event in told if event.subject == "cluster"] == ["starting", "running", "stopped"] * 2
+    worker = next(event.subject for event in told if event.group == "workers" and event.state == "joined")
+    life = [event.state for event in told if event.subject == worker]
+    assert life[:2] == ["requested", "launched"]
+    assert life.index("booting") < life.index("joined")
     # A run that ended by itself, as when the scheduler was idle, is no cluster to attach to.
     deployment.start(n_workers=0)
     deployment.groups.zero()
     deployment.objects.write("run.json", {**deployment.run().to_document(), "started_at": "2026-01-01T00:00:00Z"})
-    with pytest.raises(ClusterStopped):
+    with pytest.raises(ClusterEnded, match="dead man's switch"):
         Cluster.from_name("resting")
-    with Cluster("resting", n_workers=0) as cluster:
+    with Cluster("resting", n_workers=0, idle_timeout="8s") as cluster:
         assert cluster.origin == "started"
+        cluster.set_keepalive("5m")
+        # It ends under this client, which nothing tells but the scheduler's silence and the groups.
+        with pytest.raises(ClusterEnded) as caught:
+            eventually(lambda: cluster.scale(0), timeout=40)
+        assert caught.value.reason.startswith("idle for 8 seconds, since 20")
+        assert caught.value.reason.endswith("no task, 1 connected")
+        with pytest.raises(ClusterEnded):
+            cluster.get_client()
+        assert deployment.status().why_ended == caught.value.reason
     workspace.destroy_cluster("resting")
     assert not Deployment(workspace.aws, workspace.bucket, "resting").exists
 
 
-def test_a_process_that_ends_without_closing_leaves_zero_and_the_next_command_finishes(sim_environ):
+def test_a_client_that_goes_without_closing_leaves_zero_and_the_next_command_finishes(sim_environ, sim):
     python(
         """
 from terradask import Cluster
@@ -305,6 +335,35 @@ cluster.get_client().submit(sum, [1]).result()
     deployment = Deployment(workspace.aws, workspace.bucket, "forgotten")
     assert {g.desired for g in deployment.groups.describe().values()} == {0}
     assert deployment.marked_closing
-    with Cluster("forgotten", n_workers=1) as cluster:
-        assert cluster.origin == "created"
+    # Killed, it can do nothing at all: its hosts do.
+    killed = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            """
+import os, signal, time
+from terradask import Cluster
+cluster = Cluster("forgotten", n_workers=1, no_client_timeout="3s", wait_for_workers=True)
+# As long as it is there, a cluster object counts as a client.
+time.sleep(5)
+assert cluster.requested and cluster.observed
+print(cluster.origin, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+""",
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+    assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, "created\n"), killed.stderr
+    eventually(lambda: not any(host.cluster == "forgotten" for host in sim.hosts()), timeout=3 + 60)
+    status = deployment.status()
+    assert status.state in {"ended", "stopping"}
+    assert status.why_ended.startswith("no client for 3 seconds, since 20")
+    assert deployment.marked_closing
+    with pytest.raises(ClusterEnded) as caught:
+        deployment.attach(timeout_seconds=1)
+    assert caught.value.reason == status.why_ended
+    workspace.destroy_cluster("forgotten")
     assert not Deployment(workspace.aws, workspace.bucket, "forgotten").exists

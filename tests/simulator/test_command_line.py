@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,11 @@ COMMAND = [sys.executable, "-m", "terradask"]
 def terradask(sim: Simulator, tmp_path: Path):
     """Run the command in a process of its own, beside the shared embedded AWS."""
 
-    def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, code: int = 0, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [*COMMAND, *arguments],
             cwd=tmp_path,
-            env=sim.environ,
+            env={**sim.environ, **(environ or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -40,6 +41,24 @@ def terradask(sim: Simulator, tmp_path: Path):
         return done
 
     return run
+
+
+def _lose_a_machine(sim: Simulator, cluster: str) -> str:
+    """Launch a machine that says of itself that a group has launched it, which is gone."""
+    with contextlib.closing(sim.client("ec2")) as ec2:
+        tags = {
+            "terradask:workspace": "default",
+            "terradask:cluster": cluster,
+            "aws:autoscaling:groupName": f"terradask-default-{cluster}-gone",
+        }
+        made = ec2.run_instances(
+            ImageId="ami-12c6146b",
+            InstanceType="t3.micro",
+            MinCount=1,
+            MaxCount=1,
+            TagSpecifications=[{"ResourceType": "instance", "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}],
+        )
+        return str(made["Instances"][0]["InstanceId"])
 
 
 @pytest.fixture
@@ -76,6 +95,24 @@ def test_a_clusters_life(terradask, removed: str, tmp_path: Path, sim: Simulator
     shown = terradask("status", removed).stdout
     assert "state      running" in shown
     assert "HOST" in shown
+
+    # What it costs, as everybody in the account sees it; a cluster of another workspace by its tags alone.
+    (one,) = [one for one in json.loads(terradask("list", "--json").stdout) if one["name"] == removed]
+    assert one["hosts_by_state"]["running"] >= 1
+    assert one["workspace"] == "default"
+    assert float(one["hourly_usd"]) > 0
+    assert one["deployed_at"] <= one["last_activity"]
+    elsewhere = terradask("list", "--all-workspaces", "--json", environ={"TERRADASK_WORKSPACE__NAME": "other"})
+    (seen,) = [one for one in json.loads(elsewhere.stdout) if one["name"] == removed]
+    assert (seen["workspace"], seen["state"], seen["hourly_usd"]) == ("default", "running", one["hourly_usd"])
+
+    # A machine whose group is gone, beside those of the cluster that lives: that one alone goes.
+    with sim.applied():
+        lost = _lose_a_machine(sim, removed)
+        before = json.loads(terradask("status", removed, "--json").stdout)["groups"]
+        swept = json.loads(terradask("sweep", "--yes", "--json", "--grace", "1").stdout)
+        assert [(stray["kind"], stray["id"]) for stray in swept["removed"]] == [("instance", lost)]
+        assert json.loads(terradask("status", removed, "--json").stdout)["groups"] == before
 
     # Instances, a run's tags and the dead man's switch are the runtime's: no drift.
     assert "no drift in cli" in terradask("drift", removed).stderr

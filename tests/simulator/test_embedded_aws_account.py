@@ -11,22 +11,23 @@ from terradask_simulator import Simulator
 STANDARD = {"ServiceCode": "ec2", "QuotaCode": "L-1216C47A"}
 
 
-def test_quotas_are_defaults_and_requests_stay_open(sim: Simulator) -> None:
+def test_quotas_are_those_of_a_grown_account_and_requests_stay_open(sim: Simulator) -> None:
     quotas = sim.client("service-quotas")
-    assert quotas.get_service_quota(**STANDARD)["Quota"]["Value"] == 5.0
+    assert quotas.get_service_quota(**STANDARD)["Quota"]["Value"] == 10_000.0
+    assert quotas.get_aws_default_service_quota(**STANDARD)["Quota"]["Value"] == 5.0
     assert quotas.get_aws_default_service_quota(ServiceCode="vpc", QuotaCode="L-F678F1CE")["Quota"]["QuotaName"] == "VPCs per Region"
     with pytest.raises(quotas.exceptions.NoSuchResourceException):
         quotas.get_service_quota(ServiceCode="ec2", QuotaCode="L-00000000")
     with pytest.raises(quotas.exceptions.IllegalArgumentException):
-        quotas.request_service_quota_increase(**STANDARD, DesiredValue=5.0)
-    made = quotas.request_service_quota_increase(**STANDARD, DesiredValue=64.0)["RequestedQuota"]
+        quotas.request_service_quota_increase(**STANDARD, DesiredValue=10_000.0)
+    made = quotas.request_service_quota_increase(**STANDARD, DesiredValue=20_000.0)["RequestedQuota"]
     assert (made["Status"], made["QuotaCode"]) == ("PENDING", "L-1216C47A")
     with pytest.raises(quotas.exceptions.ResourceAlreadyExistsException):
-        quotas.request_service_quota_increase(**STANDARD, DesiredValue=128.0)
+        quotas.request_service_quota_increase(**STANDARD, DesiredValue=30_000.0)
     listed = quotas.list_requested_service_quota_change_history(ServiceCode="ec2")["RequestedQuotas"]
     assert [request["Id"] for request in listed] == [made["Id"]]
     assert quotas.list_requested_service_quota_change_history(ServiceCode="vpc")["RequestedQuotas"] == []
-    assert quotas.get_service_quota(**STANDARD)["Quota"]["Value"] == 5.0
+    assert quotas.get_service_quota(**STANDARD)["Quota"]["Value"] == 10_000.0
 
 
 def test_applying_the_network_made_the_service_linked_roles_which_can_be_made_once(sim: Simulator, sim_environ: dict[str, str]) -> None:

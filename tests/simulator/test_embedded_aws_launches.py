@@ -72,20 +72,28 @@ def test_a_launch_that_fails_leaves_its_reason_and_is_tried_again(network, templ
     network.delete_group(group)
 
 
-def test_a_type_that_no_zone_offers_never_launches(network, template, wait_for):
+# The template's image is for x86-64.
+@pytest.mark.parametrize(
+    ("instance_type", "why"),
+    [
+        ("x9.huge", "x9.huge"),
+        ("m7g.large", "The architecture 'arm64' of the specified instance type does not match the architecture 'x86_64'"),
+    ],
+)
+def test_a_type_that_no_zone_offers_or_that_runs_no_such_image_never_launches(network, template, wait_for, instance_type, why):
     group = network.group(
         "unknown",
         template,
         MixedInstancesPolicy={
             "LaunchTemplate": {
                 "LaunchTemplateSpecification": {"LaunchTemplateId": template, "Version": "1"},
-                "Overrides": [{"InstanceType": "x9.huge"}],
+                "Overrides": [{"InstanceType": instance_type}],
             }
         },
     )
     network.want(group, 1)
     failed = wait_for(lambda: network.activities(group))
-    assert "x9.huge" in failed[0]["StatusMessage"]
+    assert why in failed[0]["StatusMessage"]
     network.delete_group(group)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import re
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.simulator
 
 PAGE = Path(__file__).parents[2] / "docs/simulator.md"
 A, B = "us-east-1a", "us-east-1b"
-STANDARD, STANDARD_SPOT = "L-1216C47A", "L-34B43A08"
+STANDARD, STANDARD_SPOT, GPU = "L-1216C47A", "L-34B43A08", "L-DB2E81BA"
 
 
 @pytest.fixture(scope="module")
@@ -138,8 +139,12 @@ def test_a_launch_outside_of_groups_is_refused_as_well(network, template):
 def test_launches_beyond_a_quota_fail_per_class_and_market(network, make, wait_for):
     quotas = network.client("service-quotas")
     standard, spot, gpu = make("m7i.large"), make("m7i.large", market="spot"), make("g4dn.xlarge")
-    asked = quotas.request_service_quota_increase(ServiceCode="ec2", QuotaCode=STANDARD, DesiredValue=6.0)["RequestedQuota"]
-    with network.sim.enforce_quotas(), network.sim.set_quota(STANDARD, 6), network.sim.set_quota(STANDARD_SPOT, 4):
+    with network.sim.set_quota(STANDARD, 5):
+        asked = quotas.request_service_quota_increase(ServiceCode="ec2", QuotaCode=STANDARD, DesiredValue=6.0)["RequestedQuota"]
+    limits = {STANDARD: 6, STANDARD_SPOT: 4, GPU: 0}
+    with network.sim.enforce_quotas(), contextlib.ExitStack() as stack:
+        for code, limit in limits.items():
+            stack.enter_context(network.sim.set_quota(code, limit))
         assert quotas.get_service_quota(ServiceCode="ec2", QuotaCode=STANDARD)["Quota"]["Value"] == 6.0
         assert quotas.get_aws_default_service_quota(ServiceCode="ec2", QuotaCode=STANDARD)["Quota"]["Value"] == 5.0
         (request,) = quotas.list_requested_service_quota_change_history(ServiceCode="ec2")["RequestedQuotas"]

@@ -12,6 +12,8 @@ from terradask import Workspace
 from terradask.errors import SettingsError
 from terradask_simulator import Simulator
 
+from ..quick_provider import QuickProvider
+
 pytestmark = [pytest.mark.simulator, pytest.mark.timeout(120)]
 
 TRUST = {
@@ -45,10 +47,13 @@ def somebody_elses(sim: Simulator) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("sim_environ")
-def test_a_plan_makes_nothing_that_is_given(sim: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_makes_nothing_that_is_given(
+    sim: Simulator, quick_provider: QuickProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Beside the workspace that everybody shares: with a state of its own.
     monkeypatch.delenv("TERRADASK_STATE_DIR")
     (tmp_path / "terradask.toml").write_text('[workspace]\nname = "given"\n')
+    quick_provider.lock(tmp_path)
     network = somebody_elses(sim)
     workspace = Workspace.load(tmp_path, network=network)
 

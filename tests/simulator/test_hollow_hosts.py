@@ -9,6 +9,7 @@ import pytest
 
 from terradask import Cluster
 from terradask_simulator import Simulator
+from terradask_simulator.calls import most_within
 
 from .conftest import eventually
 
@@ -19,11 +20,24 @@ N = 20
 
 @pytest.fixture
 def cluster(sim: Simulator, sim_environ: dict[str, str]) -> Iterator[Cluster]:
+    sim.reset_calls()
     with sim.hollow_hosts(), Cluster("hollow", n_workers=N, max_workers=N, wait_for_workers=True) as cluster:
         yield cluster
 
 
+def looks(sim: Simulator) -> list[float]:
+    """When this client polled: from the last call of the start on."""
+    log = sim.call_log()
+    started = max(number for number, call in enumerate(log) if call["action"] == "autoscaling:SetDesiredCapacity")
+    polled = ("DescribeAutoScalingGroups", "DescribeScalingActivities", "scheduler.json", "hosts/")
+    return [call["seconds"] for call in log[started:] if any(one in call["action"] + call["resource"] for one in polled)]
+
+
 def test_they_join_work_report_heal_and_leave(sim: Simulator, cluster: Cluster) -> None:
+    polled = looks(sim)
+    # Once, the client reads the groups without waiting for a turn: when it has attached.
+    assert most_within(polled, 1.0) <= 3
+    assert most_within(polled, 5.0) <= 11
     hosts = [host for host in sim.hosts() if host.cluster == "hollow" and host.role == "worker"]
     assert {host.instance_id for host in hosts} == cluster.observed == cluster.requested
     assert len({host.pid for host in hosts}) == 1

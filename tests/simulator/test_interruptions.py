@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,7 +108,9 @@ def test_python_that_waits_for_workers_and_is_terminated_ends_in_order(sim: Simu
     assert _left(sim) == []
 
 
-def test_second_ctrl_c_leaves_zero_and_the_next_command_finishes(sim: Simulator, tmp_path: Path, scarce: None) -> None:
+def test_second_ctrl_c_leaves_zero_and_a_sweep_finishes(
+    sim: Simulator, tmp_path: Path, scarce: None, policies: dict[str, list[dict[str, Any]]]
+) -> None:
     cues = [["PhaseFinished", "start", signal.SIGINT, 0.0], ["PhaseStarted", "destroy", signal.SIGINT, 0.3]]
     done = _make(sim, tmp_path, [("twice", cues)])
     # Python ends itself by the signal, which shells show as 130.
@@ -116,7 +119,19 @@ def test_second_ctrl_c_leaves_zero_and_the_next_command_finishes(sim: Simulator,
     left = json.loads(done.stdout)[-1]
     assert any(line.endswith("clusters/cut/closing.json") for line in left)
     assert not any(line.startswith("instance") for line in left)
-    subprocess.run([*COMMAND, "destroy", "cut", "--yes"], cwd=tmp_path, env=sim.environ, capture_output=True, check=True, timeout=100)
+    swept = subprocess.run(
+        [*COMMAND, "sweep", "--yes", "--json", "--grace", "1"],
+        cwd=tmp_path,
+        env=sim.environ_of("sweeper", *policies["user"]),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert swept.returncode == 0, swept.stderr
+    found = json.loads(swept.stdout)
+    assert {"kind": "deployment", "id": "cut", "cluster": "cut"} in found["removed"]
+    assert found["unseen"] == []
     assert _left(sim) == []
 
 

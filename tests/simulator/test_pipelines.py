@@ -23,6 +23,8 @@ import pytest
 
 from terradask_simulator import Simulator
 
+from ..quick_provider import QuickProvider
+
 pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.timeout(240)]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -240,8 +242,9 @@ def test_both_pipelines_run_the_same_scripts(script: str) -> None:
 
 
 def test_a_plan_is_reviewed_applied_as_it_was_reviewed_and_watched(
-    sim: Simulator, policies: dict[str, list[dict[str, Any]]], host: CodeHost, github: Pipeline
+    sim: Simulator, quick_provider: QuickProvider, policies: dict[str, list[dict[str, Any]]], host: CodeHost, github: Pipeline
 ) -> None:
+    quick_provider.lock(github.folder)
     settings, lock, sealed = (github.folder / name for name in ("terradask.toml", "terradask.lock.json", "plan.sealed"))
     summary = github.folder / "summary.md"
     environ = {

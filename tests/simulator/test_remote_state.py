@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from terradask._terraform.state_places import Waiting
 from terradask._terraform.terraform import CONFIGURATION, Terraform
 from terradask._workspace import Workspace
 from terradask.cli import run
-from terradask.errors import InvalidInput, StateLocked
+from terradask.errors import InvalidInput, StateLocked, TerraformError
 from terradask_simulator import Simulator
 
 pytestmark = [pytest.mark.simulator, pytest.mark.timeout(120)]
@@ -179,6 +181,34 @@ def test_a_state_moves_there_and_back_and_a_dead_owners_lock_is_broken(
     assert json.loads(state)["lineage"] == json.loads(before)["lineage"]
     with LocalPlace(network.local).held(Waiting(network.folder, None, 0, told.append)), pytest.raises(StateLocked):
         Terraform(network.folder, state_lock_seconds=0).plan(tmp_path / "q.tfplan")
+
+
+def test_a_lock_that_somebody_deletes_meanwhile_costs_no_state(tmp_path: Path, s3: Any) -> None:
+    make_state_bucket(Aws("us-east-1"), BUCKET, tags={}, kms_key_arn=None, own_name=True, warn=print)
+    network = Network(tmp_path)
+    network.key = "workspaces/unlocked/network.tfstate"
+    network.keep_state_in("s3")
+    # While it is made: its creation takes as long as the deletion of the lock.
+    gone = tmp_path / "gone"
+    slow = {"local-exec": {"command": f"touch {tmp_path}/begun; until test -e {gone}; do sleep 0.05; done"}}
+    configuration = json.loads((network.folder / CONFIGURATION).read_text())
+    configuration["resource"] = {"terraform_data": {"a": {"input": "one", "provisioner": slow}}}
+    (network.folder / CONFIGURATION).write_text(json.dumps(configuration))
+    terraform = Terraform(network.folder)
+    terraform.init()
+    plan = terraform.plan(tmp_path / "p.tfplan")
+    with ThreadPoolExecutor(1) as pool:
+        applying = pool.submit(terraform.apply, plan)
+        while not (tmp_path / "begun").exists() and not applying.done():
+            time.sleep(0.05)
+        s3.delete_object(Bucket=BUCKET, Key=f"{network.key}.tflock")
+        gone.touch()
+        with pytest.raises(TerraformError, match=r"(?i)unlock|lock"):
+            applying.result()
+    state = json.loads(s3.get_object(Bucket=BUCKET, Key=network.key)["Body"].read())
+    assert [resource["type"] for resource in state["resources"]] == ["terraform_data"]
+    # The next command isn't in anybody's way.
+    assert not terraform.plan(tmp_path / "q.tfplan").changed
 
 
 def test_the_lock_on_a_clusters_state(tmp_path: Path, s3: Any, capsys: pytest.CaptureFixture[str]) -> None:

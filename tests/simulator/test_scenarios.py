@@ -20,6 +20,8 @@ import yaml
 from terradask import Plan, Workspace
 from terradask_simulator import Simulator
 
+from ..quick_provider import QuickProvider
+
 pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.timeout(240)]
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +78,7 @@ def given(sim: Simulator) -> Iterator[dict[str, Any]]:
             table = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
             ec2.associate_route_table(RouteTableId=table, SubnetId=subnet)
             ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", **way)
-        images = ec2.describe_images(Filters=[{"Name": "architecture", "Values": ["x86_64"]}])["Images"]
+        images = ec2.describe_images(Filters=[{"Name": "name", "Values": ["al2023-ami-2023*-x86_64"]}])["Images"]
         yield {
             "vpc_id": vpc,
             "subnets": {"us-east-1a": {"scheduler": public, "worker": private}},
@@ -91,7 +93,9 @@ OWN_SETTINGS = {"bring-your-own-vpc": ("vpc_id", "subnets"), "gpu": ("image",), 
 
 
 @pytest.fixture(scope="module")
-def planned(sim: Simulator, given: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Planned]]:
+def planned(
+    sim: Simulator, given: dict[str, Any], quick_provider: QuickProvider, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Planned]]:
     """Every folder, synthesised and planned, two at a time."""
     root = tmp_path_factory.mktemp("examples")
     shutil.copytree(EXAMPLES, root, dirs_exist_ok=True)
@@ -103,6 +107,7 @@ def planned(sim: Simulator, given: dict[str, Any], tmp_path_factory: pytest.Temp
         with ThreadPoolExecutor(2) as pool:
             jobs = {}
             for folder in FOLDERS:
+                quick_provider.lock(root / folder)
                 network = {name: given[name] for name in OWN_SETTINGS.get(folder, ())}
                 workspace = Workspace.load(root / folder, network=network)
                 found[folder] = Planned(workspace, workspace.synth())
@@ -149,7 +154,7 @@ def test_the_private_network_has_no_way_to_the_internet(planned: dict[str, Plann
     assert found.created.isdisjoint({"aws_nat_gateway", "aws_eip"})
     assert sorted(endpoint.get("vpc_endpoint_type") for endpoint in found.resources("aws_vpc_endpoint")) == ["Gateway", *["Interface"] * 5]
     cards = [card for template in found.resources("aws_launch_template") for card in template["network_interfaces"]]
-    assert [card["associate_public_ip_address"] for card in cards] == ["false", "false"]
+    assert [card["associate_public_ip_address"] for card in cards] == ["false"] * 4
 
 
 def test_nothing_is_made_in_a_given_vpc_but_security_groups(planned: dict[str, Planned], given: dict[str, Any]) -> None:

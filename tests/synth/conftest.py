@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock, assign_slots
 from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.synthesis import synthesize
@@ -19,15 +20,22 @@ ACCOUNT = "123456789012"
 ZONES = ["us-east-1a", "us-east-1b"]
 
 
-def lock_file(zones: dict[str, int] | None = None, cluster: ClusterSettings | None = None) -> LockFile:
+IMAGES: dict[Architecture, str] = {"x86_64": "ami-12c6146b", "arm64": "ami-0123456789abcdef0"}
+
+
+def lock_file(
+    zones: dict[str, int] | None = None, cluster: ClusterSettings | None = None, architectures: Sequence[Architecture] = ("x86_64",)
+) -> LockFile:
     """Return answers for the network and for one cluster named etl."""
     cluster = cluster or ClusterSettings()
+    images = {architecture: IMAGES[architecture] for architecture in architectures}
     return LockFile(
-        network=NetworkLock(account=ACCOUNT, zones=zones or assign_slots({}, ZONES), image_ids={"x86_64": "ami-12c6146b"}),
+        network=NetworkLock(account=ACCOUNT, zones=zones or assign_slots({}, ZONES), image_ids=images),
         clusters={
             "etl": ClusterLock(
                 account=ACCOUNT,
                 zone="us-east-1a",
+                architecture="arm64" if cluster.expects_arm else "x86_64",
                 scheduler_instance_types=cluster.scheduler_vm_types or ["m6i.xlarge"],
                 worker_instance_types=cluster.worker_vm_types or ["m6i.xlarge"],
                 group_instance_types={name: group.vm_types or ["m6i.xlarge"] for name, group in cluster.worker_groups.items()},
@@ -45,7 +53,7 @@ def synth(tmp_path_factory: pytest.TempPathFactory) -> Synth:
         folder: Path = tmp_path_factory.mktemp("synth")
         written = synthesize(
             settings,
-            lock_file(zones, settings.cluster),
+            lock_file(zones, settings.cluster, settings.network.architectures or ("x86_64",)),
             out_dir=folder,
             stacks=[stack],
             clusters={"etl": settings.cluster},

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from terradask_stacks.settings import ClusterSettings, Settings
+from terradask_stacks.synthesis import synthesize
+
+from .conftest import lock_file
 
 Document = dict[str, Any]
 
@@ -77,6 +83,27 @@ def test_a_group_of_workers_with_a_name_has_types_a_limit_and_markets_of_its_own
         assert {"key": "terradask:group", "value": key, "propagate_at_launch": True} in body["tag"]
         assert {"key": "terradask:role", "value": "worker", "propagate_at_launch": True} in body["tag"]
         assert (entries[key]["role"], entries[key]["worker_group"], entries[key]["resources"]) == ("worker", "gpu", {"GPU": 1.0})
+
+
+def test_workers_in_several_zones_are_launched_in_a_subnet_of_each(tmp_path: Path) -> None:
+    zones = ["us-east-1a", "us-east-1b"]
+    settings = Settings(cluster=ClusterSettings(allow_cross_zone=True))
+    locked = lock_file()
+    lock = locked.with_cluster("etl", locked.clusters["etl"].model_copy(update={"worker_zones": {"workers": zones}, "zone": "us-east-1b"}))
+    written = synthesize(settings, lock, out_dir=tmp_path, stacks=["etl"], clusters={"etl": settings.cluster})
+    document: Document = json.loads((written["etl"] / "cdk.tf.json").read_text())
+
+    subnets = group(document, "workers")["vpc_zone_identifier"]
+    assert [zone in subnet for zone, subnet in zip(zones, subnets, strict=True)] == [True, True]
+    # Moved from zone to zone, hosts would end with what they hold.
+    assert group(document, "workers")["suspended_processes"] == ["AZRebalance"]
+    (subnet,) = group(document, "scheduler")["vpc_zone_identifier"]
+    assert '"us-east-1b"' in subnet
+    descriptor = json.loads(document["resource"]["aws_s3_object"]["descriptor"]["content"])
+    assert {key: entry["zones"] for key, entry in descriptor["groups"].items()} == {"scheduler": ["us-east-1b"], "workers": zones}
+    assert descriptor["zone"] == "us-east-1b"
+    conditions = [each["condition"] for each in document["data"]["aws_s3_object"]["baseline"]["lifecycle"]["postcondition"]]
+    assert all(any(f'"{zone}"' in condition for condition in conditions) for zone in zones)
 
 
 def test_instances_learn_who_they_are_from_tags(cluster: Document) -> None:

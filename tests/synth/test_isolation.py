@@ -90,17 +90,44 @@ def test_the_networks_groups_for_the_outside_lead_to_no_host(network: Resources,
     assert not any(".clients}" in group for group in groups["worker-x86_64"])
 
 
+def test_who_reaches_the_scheduler_can_be_the_clusters_own(synth: Any) -> None:
+    rules = [{"ports": [8786, "8787-8788"], "cidr": "203.0.113.0/24"}, {"ports": [8786], "cidr": "2001:db8::/56"}]
+    found = synth("etl", workspace=ISOLATED, cluster={"ingress": rules})["resource"]
+    own = found["aws_vpc_security_group_ingress_rule"]
+    added = {name: rule for name, rule in own.items() if name not in OWN["aws_vpc_security_group_ingress_rule"]}
+    assert {(rule["from_port"], rule["to_port"], rule.get("cidr_ipv4") or rule["cidr_ipv6"]) for rule in added.values()} == {
+        (8786, 8786, "203.0.113.0/24"),
+        (8787, 8788, "203.0.113.0/24"),
+        (8786, 8786, "2001:db8::/56"),
+    }
+    assert {rule["security_group_id"] for rule in added.values()} == {"${aws_security_group.scheduler.id}"}
+    # Instead of whom the network lets in: that group is left out.
+    groups = found["aws_launch_template"]["scheduler-x86_64"]["network_interfaces"][0]["security_groups"]
+    assert len(groups) == 2
+    assert not any(".clients}" in group for group in groups)
+    closed = synth("etl", workspace=ISOLATED, cluster={"ingress": []})["resource"]
+    assert set(closed["aws_vpc_security_group_ingress_rule"]) == OWN["aws_vpc_security_group_ingress_rule"]
+    assert len(closed["aws_launch_template"]["scheduler-x86_64"]["network_interfaces"][0]["security_groups"]) == 2
+
+
+def test_in_a_workspace_that_is_shared_a_cluster_makes_no_rules(synth: Any) -> None:
+    found = synth("etl", cluster={"ingress": [{"cidr": "203.0.113.0/24"}]})["resource"]
+    assert "aws_vpc_security_group_ingress_rule" not in found
+
+
 @pytest.mark.parametrize("role", ["scheduler", "worker"])
 def test_a_roles_rights_name_the_one_cluster(role: str) -> None:
     statements = host_statements(WHERE, role)
-    shared = {"TellAbsentFromForbidden", "MakeLogStreams"}
+    shared = {"TellAbsentFromForbidden", "MakeLogStreams", "SeeGroups"}
     for statement in statements:
         found = statement["Resource"]
         resources = [found] if isinstance(found, str) else found
         own = [arn for arn in resources if "etl" in arn]
         assert statement["Sid"] in shared or [arn for arn in resources if not arn.endswith("/host/*")] == own
         assert "*" not in "".join(arn.rpartition("/etl")[2] for arn in own if ":secret:" in arn)
-    conditions = [statement["Condition"]["StringEquals"] for statement in statements if "Condition" in statement]
+    conditions = [
+        statement["Condition"]["StringEquals"] for statement in statements if "Condition" in statement and statement["Sid"] not in shared
+    ]
     both = {"aws:ResourceTag/terradask:workspace": "default", "aws:ResourceTag/terradask:cluster": "etl"}
     assert conditions
     assert all(condition == both for condition in conditions)

@@ -152,7 +152,7 @@ def statements(document: Document, role: str) -> dict[str, Any]:
 def test_only_schedulers_move_numbers(network: Document) -> None:
     scheduler, worker = statements(network, "scheduler"), statements(network, "worker")
 
-    assert set(scheduler) - set(worker) == {"PublishAddresses", "MoveOwnGroups"}
+    assert set(scheduler) - set(worker) == {"TellOfCluster", "MoveOwnGroups", "SeeGroups"}
     assert set(worker) <= set(scheduler)
 
 

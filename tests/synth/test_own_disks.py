@@ -46,6 +46,34 @@ def test_the_template_is_the_networks_but_for_the_disk(stack: dict[str, Any]) ->
         assert expression == f"${{jsondecode(data.aws_s3_object.baseline.body).{path}}}"
 
 
+def test_a_group_of_workers_has_disks_of_its_own_or_the_clusters(synth: Any) -> None:
+    big = {"vm_types": ["r6i.xlarge"], "disk_size": 500}
+    fast = {"vm_types": ["c6i.xlarge"], "disk_throughput": 250, "spot_policy": "spot_with_fallback"}
+    plain = {"vm_types": ["m6i.xlarge"]}
+    for own, isolation, expected in (
+        ({}, "workspace", {"worker-big", "worker-fast"}),
+        ({"worker_disk_size": 200}, "workspace", {"worker", "worker-big", "worker-fast"}),
+        ({"worker_disk_size": 200}, "cluster", {"scheduler", "worker", "worker-big", "worker-fast"}),
+    ):
+        cluster = {**own, "worker_groups": {"big": big, "fast": fast, "plain": plain}}
+        resources = synth("etl", workspace={"isolation": isolation}, cluster=cluster)["resource"]
+        templates = {name.removesuffix("-x86_64"): template for name, template in resources["aws_launch_template"].items()}
+        assert templates.keys() == expected
+        assert templates["worker-big"]["name"] == "terradask-default.etl-worker-big"
+        disks = {name: template["block_device_mappings"][0]["ebs"] for name, template in templates.items()}
+        assert disks["worker-big"]["volume_size"] == 500
+        assert ("throughput" in disks["worker-big"], disks["worker-fast"]["throughput"]) == (False, 250)
+        size = disks["worker-fast"]["volume_size"]
+        assert size == 200 if own else "disk_size_gib" in str(size)
+        used = {
+            name: group["mixed_instances_policy"]["launch_template"]["launch_template_specification"]["launch_template_id"]
+            for name, group in resources["aws_autoscaling_group"].items()
+        }
+        assert used["big"] == "${aws_launch_template.worker-big-x86_64.id}"
+        assert used["fast"] == used["fast-spot"] == "${aws_launch_template.worker-fast-x86_64.id}"
+        assert used["plain"] == used["workers"]
+
+
 def test_the_network_has_to_let_it(stack: dict[str, Any], synth: Any) -> None:
     (message,) = [
         one["error_message"]
@@ -71,6 +99,11 @@ def test_workspace_json_says_whether(synth: Any) -> None:
 def test_disks_are_refused_by_name_where_the_network_lets_no_cluster_have_its_own() -> None:
     workspace, network = WorkspaceSettings(), NetworkSettings()
     own = ClusterSettings(worker_disk_size=200, scheduler_disk_size=20)
+    grouped = ClusterSettings.model_validate({"worker_groups": {"gpu": {"disk_size": 300}}})
+    with pytest.raises(SettingsError) as caught:
+        check_own_templates(workspace, network, grouped)
+    (finding,) = caught.value.findings
+    assert (finding.where, finding.allowed) == ("cluster.worker_groups.gpu.disk_size", "network.cluster_launch_templates = true")
     with pytest.raises(SettingsError) as caught:
         check_own_templates(workspace, network, own)
     assert [finding.where for finding in caught.value.findings] == ["cluster.worker_disk_size", "cluster.scheduler_disk_size"]

@@ -172,6 +172,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "nat": "none",
         "interface_endpoints": ["secretsmanager", "autoscaling", "ec2", "logs", "sts"],
     },
+    "ARM": {"architectures": ["x86_64", "arm64"]},
     "ingress": {"ingress": [{"cidr": "203.0.113.7/32"}, {"cidr": "2001:db8::/56", "ports": [8786]}]},
     "data": {"data_buckets": ["lake/raw", "results"]},
     "private, as a company prescribes": {

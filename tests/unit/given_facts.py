@@ -15,6 +15,7 @@ SCHEDULER, WORKER, ENDPOINTS = "sg-000000000000000aa", "sg-000000000000000bb", "
 KEY = "arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789ab"
 BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
 IMAGE = "ami-0123456789abcdef0"
+ARM_IMAGE = "ami-0123456789abcdef1"
 SERVICES = ["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
 
 NETWORK: dict[str, Any] = {
@@ -25,6 +26,7 @@ NETWORK: dict[str, Any] = {
     "permissions_boundary": BOUNDARY,
     "kms_key_arn": KEY,
     "image": IMAGE,
+    "arm64_image": ARM_IMAGE,
     "ingress": [{"cidr": "203.0.113.0/24"}],
 }
 
@@ -118,7 +120,10 @@ def healthy() -> dict[str, Any]:
                 }
             ]
         },
-        "images": {IMAGE: {"ImageId": IMAGE, "Architecture": "x86_64", "State": "available"}},
+        "images": {
+            image: {"ImageId": image, "Architecture": architecture, "State": "available"}
+            for image, architecture in ((IMAGE, "x86_64"), (ARM_IMAGE, "arm64"))
+        },
     }
     # Parts of it are the same objects; whoever breaks one must not break another.
     separate: dict[str, Any] = json.loads(json.dumps(facts))

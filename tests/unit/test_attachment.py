@@ -10,12 +10,12 @@ from botocore.exceptions import ClientError
 
 from terradask._runtime import attachment
 from terradask._runtime.attachment import attach
-from terradask._runtime.capacity import read_problem
-from terradask._runtime.delivery import check_scheduler_launches
 from terradask._runtime.documents import Descriptor, GroupEntry, Run
 from terradask._runtime.keys import Bundle, KeySet
+from terradask._runtime.looks import Looks
 from terradask._runtime.scaling import Group, Member
 from terradask.errors import HostFailed, NoCapacity, SchedulerMissing
+from terradask.hardware.launch_problem import read_problem
 
 DESCRIPTOR = Descriptor("default", "etl", "us-east-1", "bucket", "us-east-1a", {}, "secret", {}, {})
 RUN = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2)
@@ -54,17 +54,29 @@ class Objects:
 
     def __init__(self, scheduler=None, hosts=()):
         self._scheduler = scheduler
-        self._hosts = hosts
+        self._hosts = {host["instance_id"]: host for host in hosts}
+        self.reads = []
 
     def read(self, name):
-        return self._scheduler
+        self.reads.append(name)
+        if name == "scheduler.json":
+            return self._scheduler
+        return self._hosts.get(name.removeprefix("hosts/").removesuffix(".json"))
 
     def hosts(self):
-        return list(self._hosts)
+        return list(self._hosts.values())
 
 
-def attached(aws, objects, *, timeout_seconds=0.0, cancelled=lambda: False):
-    return attach(aws, objects, DESCRIPTOR, RUN, timeout_seconds=timeout_seconds, on_wait=None, cancelled=cancelled)
+def groups_with(*instance_ids, failures=()):
+    members = tuple(Member(instance_id, "Pending") for instance_id in instance_ids)
+    return SimpleNamespace(failures=lambda name: list(failures), describe=lambda: {"scheduler": Group("scheduler", 1, 1, members)})
+
+
+def attached(aws, objects, groups=None, *, descriptor=DESCRIPTOR, timeout_seconds=0.0, on_wait=None, cancelled=lambda: False):
+    return attach(
+        aws, objects, groups or groups_with(), descriptor, RUN,
+        looks=Looks(seconds_a_look=0.001), timeout_seconds=timeout_seconds, on_wait=on_wait, cancelled=cancelled,
+    )  # fmt: skip
 
 
 def host(instance_id, state, at, run_id="r1"):
@@ -84,8 +96,34 @@ def test_of_several_failed_hosts_the_latest_is_told(monkeypatch):
     monkeypatch.setattr(attachment, "_REPORT_SECONDS", 0)
     hosts = [host("i-1", "failed", "2026-11-20T05:17:00Z"), host("i-2", "failed", "2026-11-20T05:16:00Z")]
     with pytest.raises(HostFailed) as caught:
-        attached(Secrets(), Objects(hosts=hosts))
+        attached(Secrets(), Objects(hosts=hosts), groups_with("i-1", "i-2"), timeout_seconds=60)
     assert caught.value.instance_id == "i-1"
+
+
+def test_a_failed_host_that_came_and_went_unseen_is_told_in_the_end():
+    with pytest.raises(HostFailed):
+        attached(Secrets(), Objects(hosts=[host("i-1", "failed", "2026-11-20T05:17:00Z")]))
+
+
+def test_workers_that_boot_meanwhile_cost_nothing(monkeypatch):
+    monkeypatch.setattr(attachment, "_REPORT_SECONDS", 0)
+    workers = [{**host(f"i-{n}", "booting", "2026-11-20T05:17:00Z"), "role": "worker"} for n in range(1000)]
+    objects = Objects(hosts=[*workers, host("i-s", "booting", "2026-11-20T05:17:00Z")])
+    told = []
+
+    def tell(reports):
+        told.append([report.instance_id for report in reports])
+        if len(told) == 3:
+            objects._scheduler = SCHEDULER
+
+    assert attached(Secrets(), objects, groups_with("i-s"), timeout_seconds=60, on_wait=tell).run == RUN
+    assert told == [["i-s"]] * 3
+    assert objects.reads == ["scheduler.json", "hosts/i-s.json"] * 3 + ["scheduler.json"]
+
+
+def test_a_scheduler_is_looked_for_ever_more_rarely():
+    pauses = [attachment._pause_seconds(waited) for waited in (0, 10, 15, 600)]
+    assert pauses == [0, 0, 0.5, 1.5]
 
 
 def test_another_runs_scheduler_and_hosts_do_not_count():
@@ -104,24 +142,26 @@ def test_another_runs_scheduler_and_hosts_do_not_count():
     ],
     ids=["quota", "there all the same", "an earlier run's", "AWS tries again"],
 )
-def test_a_scheduler_that_aws_does_not_launch_is_not_waited_for(monkeypatch, at, text, instances, expected):
-    monkeypatch.setattr(attachment, "_REPORT_SECONDS", 0)
-    members = tuple(Member(f"i-{n}", "Pending") for n in range(instances))
-    groups = SimpleNamespace(
-        failures=lambda name: [(datetime.datetime.fromisoformat(at), read_problem(text))] * 2,
-        describe=lambda: {"scheduler": Group("scheduler", 1, 1, members)},
-    )
+def test_a_scheduler_that_aws_does_not_launch_is_told(at, text, instances, expected):
+    failures = [(datetime.datetime.fromisoformat(at), read_problem(text))] * 2
+    groups = groups_with(*(f"i-{n}" for n in range(instances)), failures=failures)
     entry = GroupEntry(autoscaling_group="g", role="scheduler", max_size=1)
     descriptor = replace(DESCRIPTOR, groups={"scheduler": entry}, lock={"scheduler_instance_types": ["m6i.xlarge"]})
     with pytest.raises(NoCapacity if expected else SchedulerMissing) as caught:
-        attach(
-            Secrets(), Objects(), descriptor, RUN, timeout_seconds=0.0, on_wait=None, cancelled=lambda: False,
-            check_launches=lambda: check_scheduler_launches(groups, descriptor, RUN),
-        )  # fmt: skip
+        attached(Secrets(), Objects(), groups, descriptor=descriptor)
     if expected:
         assert str(caught.value).count("VcpuLimitExceeded") == 1
         assert expected in str(caught.value)
         assert "scheduler_vm_types" not in str(caught.value)
+
+
+def test_a_scheduler_that_aws_does_not_launch_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(attachment, "_REPORT_SECONDS", 0)
+    failures = [(datetime.datetime.fromisoformat("2026-11-20T05:15:03+00:00"), read_problem(NO_QUOTA))]
+    entry = GroupEntry(autoscaling_group="g", role="scheduler", max_size=1)
+    descriptor = replace(DESCRIPTOR, groups={"scheduler": entry}, lock={"scheduler_instance_types": ["m6i.xlarge"]})
+    with pytest.raises(NoCapacity):
+        attached(Secrets(), Objects(), groups_with(failures=failures), descriptor=descriptor, timeout_seconds=60)
 
 
 def test_a_cancelled_wait_ends():

@@ -66,11 +66,19 @@ PRESCRIBED: dict[Caller, tuple[str, ...]] = {
 #: Actions that no call at the embedded AWS shows, each with who needs it and for what.
 UNSEEN: dict[str, str] = {
     "autoscaling:DescribeAccountLimits": "Service Quotas asks for it in the caller's name",
-    "autoscaling:DescribeScalingActivities": "Cluster, while instances are missing",
+    "autoscaling:DescribeScalingActivities": "Cluster, while instances are missing; a plan, for a zone",
     "autoscaling:SetInstanceProtection": "Cluster.scale down: survivors are protected",
     "autoscaling:TerminateInstanceInAutoScalingGroup": "Cluster.scale down",
     "ec2:DescribeImages": "plan with network.image",
-    "ec2:DescribeInstances": "terradask quotas",
+    "ec2:CreatePlacementGroup": "a cluster with placement_group",
+    "ec2:DeletePlacementGroup": "the same",
+    "ec2:DescribePlacementGroups": "the same; and before a cluster, or the network, is destroyed",
+    "ec2:DeleteNetworkInterface": "terradask sweep, for what a machine that is gone has left",
+    "ec2:DeleteVolume": "the same",
+    "ec2:DescribeInstances": "terradask quotas, list and sweep; the quotas of vCPUs before a launch",
+    "ec2:DescribeNetworkInterfaces": "terradask sweep",
+    "ec2:DescribeVolumes": "terradask list and sweep",
+    "ec2:TerminateInstances": "terradask sweep, for machines whose group is gone",
     "ec2:DescribeLaunchTemplateVersions": "a cluster's cost: its template names the disks",
     "ec2:DescribeSpotPriceHistory": "a cluster's cost",
     "pricing:GetProducts": "what a plan costs",
@@ -94,8 +102,9 @@ UNSEEN: dict[str, str] = {
     "s3:PutObjectTagging": "PutObject with tags",
     "secretsmanager:DescribeSecret": "destroy network, for secrets that the list shows",
     "secretsmanager:GetSecretValue": "attach",
-    "servicequotas:GetAWSDefaultServiceQuota": "terradask quotas",
-    "servicequotas:GetServiceQuota": "terradask quotas",
+    "secretsmanager:ListSecrets": "terradask sweep",
+    "servicequotas:GetAWSDefaultServiceQuota": "terradask quotas; the quotas of vCPUs before a launch",
+    "servicequotas:GetServiceQuota": "the same",
     "servicequotas:ListRequestedServiceQuotaChangeHistory": "terradask quotas",
     "servicequotas:RequestServiceQuotaIncrease": "terradask quotas --request",
 }
@@ -503,8 +512,8 @@ def test_isolation_adds_exactly_what_is_called_for(caller: Caller) -> None:
     elif caller == "ci":
         assert {reference(action)[0][3] for action in added} <= READ
     else:
-        sees_network = {"iam:GetPolicy", "iam:GetPolicyVersion"} if caller == "ongoing" else set()
-        assert added == (ADDED.keys() | sees_network) - plain
+        sees_more = {"iam:GetPolicy", "iam:GetPolicyVersion", "iam:ListRoles"} if caller == "ongoing" else set()
+        assert added == (ADDED.keys() | sees_more) - plain
 
 
 @EVERY_CALLER

@@ -1,9 +1,12 @@
 """Why AWS launches nothing: its texts read, remembered, and told."""
 
+from dataclasses import replace
+
 import pytest
 
-from terradask._runtime.capacity import CapacityMemory, LaunchProblem, read_problem
+from terradask._runtime.capacity import CapacityMemory
 from terradask._runtime.shortage import Pool, Shortfall, describe, no_capacity
+from terradask.hardware.launch_problem import LaunchProblem, read_problem
 
 #: As people report them of real groups, or as AWS documents them; the code, what is missing, and the type that AWS names. Each ends alike.
 TEXTS = {
@@ -43,8 +46,8 @@ TEXTS = {
     "": ("LaunchFailed", "other", None),
 }
 
-SPOT = Pool("us-east-1a", "spot", ("m6i.xlarge", "m5.xlarge", "m6a.xlarge", "m5a.xlarge", "m7i.xlarge"))
-ON_DEMAND = Pool("us-east-1a", "on-demand", ("m6i.xlarge",))
+SPOT = Pool(("us-east-1a",), "spot", ("m6i.xlarge", "m5.xlarge", "m6a.xlarge", "m5a.xlarge", "m7i.xlarge"))
+ON_DEMAND = Pool(("us-east-1a",), "on-demand", ("m6i.xlarge",))
 NO_SPOT = read_problem("There is no Spot capacity available that matches your request. Launching EC2 instance failed.")
 NO_QUOTA = LaunchProblem("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of 5 allows")
 
@@ -76,7 +79,7 @@ def test_what_is_no_lack_of_capacity_exhausts_no_group():
 
 def test_a_warning_says_how_many_of_how_many_and_why():
     told = describe(Shortfall(20, 17, {"workers": (NO_QUOTA,)}), {"workers": ON_DEMAND})
-    assert told.splitlines()[0] == "17 of 20 workers: AWS launches no more."
+    assert told.splitlines()[0] == "AWS launches 17 of 20 workers, and no more."
     assert "m6i.xlarge (on-demand, us-east-1a): VcpuLimitExceeded: You have requested" in told
 
 
@@ -90,6 +93,20 @@ def test_an_error_names_pools_and_quotas_and_what_to_do():
     assert "terradask quotas" in text
     assert "0 of 20 instances" in text
     assert (error.wanted, sorted(error.problems)) == (20, ["workers", "workers-spot"])
+
+
+def test_another_zone_takes_a_new_plan_unless_one_is_named_or_all_are_tried():
+    def advice(pool: Pool) -> str:
+        return str(no_capacity("etl", Shortfall(4, 0, {"workers": (NO_SPOT,)}), {"workers": pool}).advice)
+
+    assert "terradask plan --refresh etl" in advice(ON_DEMAND)
+    assert "allow_cross_zone" in advice(ON_DEMAND)
+    named = advice(replace(ON_DEMAND, zone_named=True))
+    assert "name another zone (zone_name)" in named
+    assert "--refresh" not in named
+    everywhere = replace(ON_DEMAND, zones=("us-east-1a", "us-east-1b"))
+    assert "zone" not in advice(everywhere)
+    assert str(everywhere) == "m6i.xlarge (on-demand, us-east-1a or us-east-1b)"
 
 
 def test_spot_alone_is_told_of_the_fallback():

@@ -89,13 +89,13 @@ def test_every_command_and_option_is_in_the_documentation(ctx: click.Context, ea
 
 def test_the_promised_commands_exist() -> None:
     promised = ["init", "synth", "plan", "apply", "destroy", "list", "status", "start", "stop", "demo", "doctor", "completion"]
-    promised += ["unlock", "drift"]
+    promised += ["unlock", "drift", "sweep"]
     promised += ["quotas", "types", "explain", *(f"iam {caller}" for caller in ("setup", "ongoing", "ci", "user"))]
     promised += [f"sim {verb}" for verb in ("start", "stop", "status", "run", "switch")]
     assert set(NAMES) == {f"terradask {name}" for name in promised}
 
 
-@pytest.mark.parametrize("name", ["list", "status", "plan", "apply", "destroy", "start", "stop", "doctor", "types", "sim status"])
+@pytest.mark.parametrize("name", ["list", "status", "plan", "apply", "destroy", "start", "stop", "sweep", "doctor", "types", "sim status"])
 def test_what_a_script_would_call_speaks_json(name: str) -> None:
     each = dict(zip(NAMES, (c for _, c in COMMANDS), strict=True))[f"terradask {name}"]
     assert "--json" in {opt for parameter in each.params for opt in parameter.opts}
@@ -181,9 +181,9 @@ def test_a_name_that_aws_would_refuse(name: str) -> None:
     assert "to do" in done.stderr or "allowed" in done.stderr
 
 
-@pytest.mark.parametrize("verb", ["apply", "destroy"])
+@pytest.mark.parametrize("verb", ["apply", "destroy", "sweep"])
 def test_questions_that_nobody_can_answer_are_an_error_before_anything_is_done(verb: str) -> None:
-    done = terradask(verb, "network")
+    done = terradask(verb, *(["network"] if verb != "sweep" else []))
     assert done.returncode == 2
     assert "--yes" in done.stderr
 

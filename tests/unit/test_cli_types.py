@@ -73,7 +73,9 @@ def test_json_has_exact_prices(capsys: pytest.CaptureFixture[str]) -> None:
     assert (one["name"], one["hourly_usd"], one["zones"]) == ("m6i.xlarge", "0.192", ["us-east-1a", "us-east-1b"])
 
 
-@pytest.mark.parametrize(("option", "error"), [("--cores=x", "InvalidHardware"), ("--zone=us-east-1q", "UnknownZone")])
+@pytest.mark.parametrize(
+    ("option", "error"), [("--cores=x", "InvalidHardware"), ("--gpu-type=L5", "InvalidHardware"), ("--zone=us-east-1q", "UnknownZone")]
+)
 def test_what_there_is_not_is_bad_input(capsys: pytest.CaptureFixture[str], option: str, error: str) -> None:
     assert run(["types", option, "--json"]) == 2
     assert json.loads(capsys.readouterr().err.splitlines()[-1])["error"] == error

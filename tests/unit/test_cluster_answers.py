@@ -13,6 +13,7 @@ from terradask._account.aws import Aws
 from terradask._stacks import cluster_hardware
 from terradask._stacks.answers import explained_hardware, group_types
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
+from terradask.hardware.zone_evidence import ZoneEvidence
 from terradask_stacks.loading import LoadedSettings, load_settings
 from terradask_stacks.lock import LockFile, write_lock
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
@@ -33,6 +34,7 @@ def today(monkeypatch: pytest.MonkeyPatch) -> dict[str, Decimal]:
     """Today's prices, which a test may change."""
     found = dict(prices())
     monkeypatch.setattr(cluster_hardware, "_catalog_and_prices", lambda _aws: (catalog(), found))
+    monkeypatch.setattr(cluster_hardware, "look_at_zones", lambda *_: ZoneEvidence())
     return found
 
 
@@ -41,7 +43,7 @@ def loaded(tmp_path: Path, today: dict[str, Decimal]) -> LoadedSettings:
     """Settings of which one cluster's answers are locked."""
     (tmp_path / "terradask.toml").write_text(TOML)
     found = load_settings(tmp_path, environ={})
-    place = Place("123456789012", "aws", frozenset(ZONES))
+    place = Place("123456789012", "aws", frozenset(ZONES), frozenset({"x86_64"}), workspace="default")
     lock = resolve_cluster(found.settings.clusters["asked"], place, Aws("us-east-1"))
     write_lock(found.lock_path, LockFile(clusters={"asked": lock}))
     return found
@@ -49,7 +51,8 @@ def loaded(tmp_path: Path, today: dict[str, Decimal]) -> LoadedSettings:
 
 def _explained(loaded: LoadedSettings, name: str) -> Any:
     aws = SimpleNamespace(partition="aws")
-    baseline = SimpleNamespace(account="123456789012", zones=dict.fromkeys(ZONES))
+    architectures = frozenset({"x86_64"})
+    baseline = SimpleNamespace(account="123456789012", zones=dict.fromkeys(ZONES), architectures=architectures, given=[])
     return explained_hardware(loaded, aws, name=name, baseline=baseline, deployed=None, progress=lambda _: None)  # type: ignore[arg-type]
 
 
@@ -69,4 +72,8 @@ def test_an_explanation_tells_what_is_locked_from_what_would_be_chosen(loaded: L
     assert (before.changed, list(before.locked)) == ({}, ["workers", "scheduler"])
     today[before.locked["workers"][-1]] = Decimal("0.0001")
     assert list(_explained(loaded, "asked").changed) == ["workers"]
-    assert _explained(loaded, "named").locked == {}
+    named = _explained(loaded, "named")
+    assert named.locked == {}
+    assert "zone: us-east-1a: as good as us-east-1b, and before it by name" in named.explain()
+    # Why the zone was taken, when it was, and not that the cluster is there by now.
+    assert before.chosen.why_zone == named.chosen.why_zone

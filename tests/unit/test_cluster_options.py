@@ -6,8 +6,8 @@ import pickle
 import pytest
 
 from terradask import Cluster
-from terradask._runtime.options import RUN, STRUCTURE, UNBUILT, check_same_structure, given, refuse_unbuilt
-from terradask.errors import InvalidInput, UnsupportedOption
+from terradask._runtime.options import RUN, STRUCTURE, UNBUILT, check_same_structure, given, refuse_unbuilt, where_given
+from terradask.errors import ArgumentCombination, InvalidInput, UnsupportedOption
 
 #: The signature in the documents that terradask was made from.
 _SEED_SIGNATURE = """
@@ -26,10 +26,8 @@ ASKING = {
     "package_sync_strict": True,
     "package_sync_fail_on": "all",
     "private_to_creator": True,
-    "use_best_zone": False,
     "allow_ssh": True,
     "jupyter": True,
-    "arm": True,
     "credentials": "local",
 }
 
@@ -41,7 +39,7 @@ def test_every_parameter_of_the_seeds_is_there():
 def test_every_parameter_is_built_or_refused():
     elsewhere = {
         "self", "name", "asynchronous", "shutdown_on_close", "backend_options", "show_widget", "region", "settings", "progress",
-        "loop", "_attach_only", "compute_purchase_option",
+        "loop", "create", "attach", "compute_purchase_option",
     }  # fmt: skip
     parameters = set(inspect.signature(Cluster.__init__).parameters)
     assert parameters == elsewhere | set(STRUCTURE) | set(RUN) | set(UNBUILT)
@@ -68,15 +66,43 @@ def test_defaults_ask_for_nothing():
     refuse_unbuilt({name: p.default for name, p in signature.items() if p.default is not p.empty})
 
 
-@pytest.mark.parametrize("backend_options", [{"firewall": {}}, {"ingress": []}, {"spot": True}])
-def test_unknown_backend_options_are_refused(backend_options):
-    with pytest.raises(UnsupportedOption, match="backend_options"):
-        Cluster(backend_options=backend_options)
+@pytest.mark.parametrize(
+    ("option", "nearest"), [("region", "region_name"), ("zone", "zone_name"), ("ingres", "ingress"), ("spot_replacement", None)]
+)
+def test_unknown_backend_options_are_refused_with_the_nearest(option, nearest):
+    with pytest.raises(InvalidInput, match=f"no backend option '{option}'") as caught:
+        Cluster(backend_options={option: "x"})
+    assert caught.value.advice == (f"did you mean {nearest}?" if nearest else "leave it out")
+    assert "firewall" in caught.value.allowed
 
 
-def test_a_range_of_workers_is_refused():
-    with pytest.raises(UnsupportedOption, match="n_workers"):
-        Cluster(n_workers=[1, 3])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"region": "eu-west-1", "backend_options": {"region_name": "us-west-1"}},
+        {"zone_name": "us-east-1a", "backend_options": {"zone_name": "us-east-1b"}},
+        {"backend_options": {"firewall": {"ports": [8786], "cidr": "203.0.113.7/32"}, "ingress": []}},
+    ],
+)
+def test_what_is_said_twice_has_to_be_the_same(arguments):
+    with pytest.raises(ArgumentCombination) as caught:
+        Cluster(**arguments)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert again.options == caught.value.options
+
+
+def test_backend_options_are_settings():
+    rule = {"ports": [22, 8787, 8786], "cidr": "203.0.113.0/24"}
+    options = {"region_name": "us-west-1", "zone_name": "us-west-1b", "firewall": rule}
+    assert where_given({"backend_options": options, "region": "us-west-1"}) == (
+        {"region": "us-west-1"},
+        {"zone_name": "us-west-1b", "ingress": [rule]},
+    )
+    assert where_given({"backend_options": {"ingress": [rule, rule], "zone_name": None}}) == ({}, {"ingress": [rule, rule]})
+    assert where_given({"zone_name": "us-west-1a"}) == ({}, {"zone_name": "us-west-1a"})
+    for none in ("us-west-1", {"ingress": "203.0.113.0/24"}, {"firewall": [rule["cidr"]]}):
+        with pytest.raises(InvalidInput):
+            where_given({"backend_options": none})
 
 
 @pytest.mark.parametrize("name", ["Etl", "9lives", "a_b", "", "x" * 40, "network", "é"])

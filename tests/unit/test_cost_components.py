@@ -239,3 +239,20 @@ def test_a_volume_is_known_where_gp3_has_no_extras(volume, gib):
 def test_the_template_says_whether_an_instance_gets_a_public_address():
     for public in (True, False):
         assert launch_of({"NetworkInterfaces": [{"AssociatePublicIpAddress": public}]}).public_address is public
+
+
+def test_spot_prices_of_all_zones_in_which_workers_may_be():
+    plan = document("cluster")
+    entry = resource(plan, "aws_s3_object.descriptor")
+    descriptor = json.loads(entry["content"])
+    descriptor["groups"]["workers"]["zones"] = ["us-east-1a", "us-east-1b"]
+    entry["content"] = json.dumps(descriptor)
+    listed = {
+        component.market: component
+        for component in found(plan)
+        if component.address == "aws_autoscaling_group.workers" and component.market
+    }
+    types = {key.instance_type for key in listed["spot"].keys}
+    assert {(key.instance_type, key.zone) for key in listed["spot"].keys} == {(name, f"us-east-1{zone}") for name in types for zone in "ab"}
+    assert {key.zone for key in listed["on-demand"].keys} == {None}
+    assert "charges for each GB between them" in (listed["on-demand"].note or "")

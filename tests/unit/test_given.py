@@ -14,6 +14,7 @@ from terradask._network.given_network import network_findings
 from terradask_stacks.errors import Finding
 
 from .given_facts import (
+    ARM_IMAGE,
     BOUNDARY,
     ENDPOINTS,
     IMAGE,
@@ -153,8 +154,14 @@ CERTAIN: dict[str, tuple[str, str, Break]] = {
     "no key": ("network.kms_key_arn", "no such key", lambda d: d["keys"].clear()),
     "a key that is off": ("network.kms_key_arn", "KeyState is Disabled", lambda d: d["keys"][KEY].update(KeyState="Disabled")),
     "a key that signs": ("network.kms_key_arn", "KeyUsage is SIGN_VERIFY", lambda d: d["keys"][KEY].update(KeyUsage="SIGN_VERIFY")),
-    "no image": ("network.image", "no such image", lambda d: d["images"].clear()),
+    "no image": ("network.image", "no such image", lambda d: d["images"].pop(IMAGE)),
     "an image for ARM": ("network.image", "the image is for arm64", lambda d: d["images"][IMAGE].update(Architecture="arm64")),
+    "no image for ARM": ("network.arm64_image", "no such image", lambda d: d["images"].pop(ARM_IMAGE)),
+    "an x86-64 image for ARM": (
+        "network.arm64_image",
+        "the image is for x86_64",
+        lambda d: d["images"][ARM_IMAGE].update(Architecture="x86_64"),
+    ),
 }
 
 LIKELY: dict[str, tuple[str, str, Break]] = {

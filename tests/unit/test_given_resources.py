@@ -151,7 +151,7 @@ def baseline(**changes: Any) -> Baseline:
         "vpc_id": "vpc-0123456789abcdef0",
         "vpc_cidr": "10.64.0.0/16",
         "zones": {},
-        "templates": {},
+        "templates": {role: {name: {"id": "lt-1", "version": "1"} for name in ("x86_64", "arm64")} for role in ("scheduler", "worker")},
         "security_groups": {},
         "instance_profiles": {role: f"terradask-default-{role}" for role in ("scheduler", "worker")},
         "roles": {role: f"arn:aws:iam::{ACCOUNT}:role/terradask-default-{role}" for role in ("scheduler", "worker")},
@@ -188,6 +188,8 @@ PROFILES = {"instance_profiles": {"scheduler": "a", "worker": "b"}}
         (PROFILES, {"given": ["instance_profiles"]}, []),
         (OWN, {"given": ["instance_profiles"]}, []),
         ({"role_path": "/platform/"}, {}, ["role_path"]),
+        ({"architectures": ["x86_64", "arm64"]}, {}, []),
+        ({"architectures": ["x86_64"]}, {}, ["architectures"]),
         ({"role_name_prefix": "acme-"}, {}, ["role_name_prefix"]),
     ],
 )

@@ -45,10 +45,10 @@ def test_a_choice_in_a_line():
 
 def test_a_plans_report_has_a_line_for_each_group():
     shown = report(hardware={"workers": REASON})
-    assert f"instance types:\n  workers: {REASON}\n" in report_to_text(shown)
+    assert f"hardware:\n  workers: {REASON}\n" in report_to_text(shown)
     assert shown.as_dict()["hardware"] == {"workers": REASON}
-    assert "### Instance types\n\n- workers: m5a.2xlarge" in to_markdown(whole(shown))
-    assert "nstance types" not in to_markdown(whole(report()))
+    assert "### Hardware\n\n- workers: m5a.2xlarge" in to_markdown(whole(shown))
+    assert "### Hardware" not in to_markdown(whole(report()))
 
 
 def test_a_plan_knows_why_from_the_descriptor():
@@ -77,14 +77,18 @@ def test_the_command_explains(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, c
     monkeypatch.setattr(Workspace, "explain", explain)
     monkeypatch.chdir(tmp_path)
     assert run(["explain", "etl"]) == 0
-    said = capsys.readouterr().out
+    said, beside = capsys.readouterr()
+    assert "etl isn't declared" in beside
     assert said.startswith("worker: 2 to 8 cores, 16 GiB of memory (within 10 %: 14.4 to 17.6 GiB of memory), x86_64, in us-east-1a")
     assert "left out:" in said
     assert run(["explain", "etl", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["locked"] == {"workers": ["m5.xlarge"]}
     assert document["groups"]["workers"]["asked"] == {"worker_cpu": [2, 8], "worker_memory": "16 GiB"}
-    assert asked == ["etl", "etl"]
+    (tmp_path / "terradask.toml").write_text("[clusters.etl]\n")
+    assert run(["explain", "etl"]) == 0
+    assert "declared" not in capsys.readouterr().err
+    assert asked == ["etl"] * 3
 
 
 def test_a_cluster_tells_its_hardware():

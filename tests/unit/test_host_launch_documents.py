@@ -83,7 +83,7 @@ def test_the_machine_is_divided_between_the_workers_of_a_host(tmp_path: Path, co
 def test_options_that_the_host_sets_are_refused(tmp_path: Path, option: str) -> None:
     keys = write_keys(SECRET, "scheduler", tmp_path / "keys")
     with pytest.raises(ConfigInvalid, match=option):
-        scheduler_document(IDENTITY, cluster(**{option: "x"}), keys)
+        scheduler_document(IDENTITY, cluster(**{option: "x"}), keys, {}, roll_call_seconds=60)
     with pytest.raises(ConfigInvalid, match=option):
         worker_document(config(tmp_path), IDENTITY, cluster(**{option: "x"}), {"private_address": "x"}, keys)
 

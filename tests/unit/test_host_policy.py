@@ -92,6 +92,10 @@ def test_after_scheduler_exit(end: Exit, crashes: int, expected: Next) -> None:
         ({"run_id": "r", "boot": 1}, 1, False, 600, Seek.LEAVE),
         # The connection was cut, and the same scheduler answers again.
         ({"run_id": "r", "boot": 1}, 1, True, 30, Seek.JOIN),
+        # The cluster has ended by itself: no other will come.
+        ({"run_id": "r", "boot": 1, "ended": {"at": "now", "reason": "idle"}}, 1, True, 0, Seek.LEAVE),
+        ({"run_id": "r", "boot": 1, "ended": {"at": "now", "reason": "idle"}}, None, False, 0, Seek.LEAVE),
+        ({"run_id": "older", "boot": 1, "ended": {"at": "now", "reason": "idle"}}, None, False, 0, Seek.WAIT),
         # A new one came up; even at the last moment it is joined, not left.
         ({"run_id": "r", "boot": 2}, 1, False, 600, Seek.JOIN),
         # What answers at the old address is not asked when the document is another run's.

@@ -51,7 +51,7 @@ def test_a_type_knows_the_parts_of_its_name() -> None:
 def test_types_are_read_as_aws_describes_them() -> None:
     types = read_types(DESCRIBED)
     assert types["m6i.xlarge"] == InstanceType(
-        "m6i.xlarge", 4, 16384, "x86_64", "Up to 12.5 Gigabit", current_generation=False, spot=True, on_demand=True
+        "m6i.xlarge", 4, 16384, "x86_64", "Up to 12.5 Gigabit", current_generation=False, spot=True, on_demand=True, cluster_placement=False
     )
     assert types["i3.large"].local_disk_gb == 475
     assert types["c7g.large"].architecture == "arm64"
@@ -82,7 +82,10 @@ def test_what_aws_leaves_out_is_not_there() -> None:
         "ProcessorInfo": {"SupportedArchitectures": ["arm64"]},
     }
     one = read_type(least)
-    assert one == InstanceType("z9.huge", 2, 512, "arm64", current_generation=False, spot=False, on_demand=False)
+    assert one == InstanceType("z9.huge", 2, 512, "arm64", current_generation=False, spot=False, on_demand=False, cluster_placement=False)
+    placed = read_type({**least, "PlacementGroupInfo": {"SupportedStrategies": ["cluster", "partition", "spread"]}})
+    assert placed is not None
+    assert placed.cluster_placement
     assert read_type({**least, "ProcessorInfo": {}}) is None
     assert read_type({**least, "GpuInfo": {"Gpus": [{"Name": "None", "Count": 0}]}}) == one
 

@@ -11,8 +11,8 @@ def report(instance_id, state, *, role="worker", history=()):
     return HostReport(instance_id, role, "workers", state, None, "2026-11-20T05:15:00Z", "r1", history=history)
 
 
-def check(wanted, reports, *, joined=(), plan=(), late=False):
-    check_joining("etl", wanted, reports, joined=set(joined), plan=set(plan), waited_seconds=9, late=late)
+def check(wanted, reports, *, joined=(), plan=(), late=False, why=None):
+    check_joining("etl", wanted, reports, joined=set(joined), plan=set(plan), waited_seconds=9, late=late, why=why)
 
 
 def test_in_time_it_goes_on():
@@ -34,8 +34,19 @@ def test_when_the_time_is_up_every_missing_host_is_told():
     with pytest.raises(WorkersMissing) as caught:
         check(2, reports, plan=["i-1", "pending-1"], late=True)
     text = str(caught.value)
-    assert "i-1 (worker) booting" in text
+    assert "i-1 (workers) booting" in text
     assert "pending-1: no report yet" in text
     assert "i-2" not in text
     assert "i-9" not in text
     assert (caught.value.wanted, caught.value.arrived) == (2, 0)
+
+
+def test_waiting_for_more_than_it_is_scaled_to_says_so():
+    with pytest.raises(WorkersMissing, match="scaled to 1 workers: scale it to 3 first") as caught:
+        check(3, [], joined=["i-1"], plan=["i-1"], late=True)
+    assert "failed" not in caught.value.problem
+
+
+def test_who_is_late_is_told_why_aws_launches_no_more():
+    with pytest.raises(WorkersMissing, match="AWS launches 1 of 2 workers"):
+        check(2, [], joined=["i-1"], plan=["i-1", "pending-1"], late=True, why="AWS launches 1 of 2 workers, and no more.")

@@ -9,6 +9,8 @@ from distributed.deploy.spec import SpecCluster
 
 from terradask import Cluster
 from terradask._runtime import lifecycle
+from terradask._runtime.looks import Looks
+from terradask.errors import ClusterClosed, ClusterEnded
 
 
 class FakeProvisioner:
@@ -82,8 +84,10 @@ def test_closing_while_it_waits_for_workers_ends_it_once(monkeypatch):
 
     async def attach(self, provisioned):
         self.status = lifecycle.Status.running
-        deployment = SimpleNamespace(name="etl", descriptor=SimpleNamespace(workers_per_host=1))
-        self._provisioned = SimpleNamespace(workspace=None, deployment=deployment, origin="created")
+        descriptor = SimpleNamespace(workers_per_host=1)
+        deployment = SimpleNamespace(name="etl", descriptor=descriptor, objects=None, looks=Looks(), current_run=lambda: None)
+        attachment = SimpleNamespace(run=SimpleNamespace(run_id="r1"))
+        self._provisioned = SimpleNamespace(workspace=None, deployment=deployment, attachment=attachment, origin="created")
         self.shutdown_on_close = True
         await self._wait_for_workers(1)
 
@@ -98,6 +102,48 @@ def test_closing_while_it_waits_for_workers_ends_it_once(monkeypatch):
         with pytest.raises(InterruptedError):
             await starting
         assert (ended, cluster._provisioner.undone) == ([True], [])
+
+    asyncio.run(main())
+
+
+def test_closing_leaves_alone_what_somebody_has_started_anew(monkeypatch):
+    ended = []
+    monkeypatch.setattr(lifecycle, "end_cluster", lambda *_: ended.append(True))
+    now = SimpleNamespace(run_id="r1")
+
+    async def attach(self, provisioned):
+        self.status = lifecycle.Status.running
+        deployment = SimpleNamespace(
+            name="etl",
+            descriptor=SimpleNamespace(workers_per_host=1),
+            current_run=lambda: now,
+            why_stopped=lambda run_id: ClusterEnded("gone", reason="idle"),
+        )
+        run = SimpleNamespace(run=SimpleNamespace(run_id="r1"))
+        self._provisioned = SimpleNamespace(workspace=None, deployment=deployment, attachment=run, origin="created")
+        self.shutdown_on_close = True
+
+    monkeypatch.setattr(Cluster, "_attach", attach)
+
+    async def main():
+        async with Cluster(name="etl", asynchronous=True) as cluster:
+            await cluster._find_whether_over()
+            now.run_id = "r2"
+            await cluster._find_whether_over()
+            for use in (cluster.scale, cluster.adapt, cluster.get_client, lambda: cluster.scale(2)):
+                with pytest.raises(ClusterEnded) as caught:
+                    use()
+                assert caught.value.reason == "idle"
+            with pytest.raises(ClusterEnded):
+                await cluster.set_keepalive("30s")
+            with pytest.raises(ClusterEnded):
+                await cluster.wait_for_workers(1)
+        assert not ended
+        now.run_id = "r1"
+        async with Cluster(name="etl", asynchronous=True) as cluster:
+            await cluster._find_whether_over()
+            cluster._check_usable()
+        assert ended == [True]
 
     asyncio.run(main())
 
@@ -124,5 +170,16 @@ def test_a_worker_that_joins_during_a_look_does_no_harm():
         workers["tls://10.0.0.0"] = {"name": Joining()}
         assert cluster.observed == {"i-1"}
         await cluster.close()
+
+    asyncio.run(main())
+
+
+def test_a_closed_cluster_scales_no_more():
+    async def main():
+        cluster = Cluster(name="etl", asynchronous=True)
+        await cluster.close()
+        for scale in (lambda: cluster.scale(1), lambda: cluster.adapt(maximum=2)):
+            with pytest.raises(ClusterClosed, match="'etl' is closed"):
+                scale()
 
     asyncio.run(main())

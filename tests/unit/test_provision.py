@@ -1,11 +1,13 @@
 """Client and cluster of different versions are an error that lists both."""
 
 import importlib.metadata
+import time
 from types import SimpleNamespace
 
 import pytest
 
 from terradask._progress import silent
+from terradask._runtime import race
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.documents import Descriptor, DocumentFormat, Run, SchedulerAddress
 from terradask._runtime.keys import Bundle, KeySet
@@ -13,7 +15,7 @@ from terradask._runtime.options import parse_name
 from terradask._runtime.provision import Provisioner, Request
 from terradask._runtime.software import python_version
 from terradask._runtime.versions import check_versions
-from terradask.errors import InvalidInput, StalePlan, StateLocked, TerraformError, VersionMismatch
+from terradask.errors import InvalidInput, NoIngress, StalePlan, StateLocked, TerraformError, VersionMismatch
 from terradask_stacks.settings import ClusterSettings, Settings
 
 HERE = {name: importlib.metadata.version(name) for name in ("dask", "distributed")}
@@ -79,14 +81,105 @@ def test_a_run_that_somebody_else_started_meanwhile_is_not_ours_to_stop():
     assert provisioner._origin == "started"
 
 
+@pytest.mark.parametrize(
+    ("structure", "run", "ignored"),
+    [
+        ({}, {}, None),
+        ({"worker_groups": {"gpu": {"gpu": 1}}}, {"n_workers": 2, "environ": {"A": "1"}}, None),
+        ({}, {"n_workers": 3}, "n_workers"),
+        ({"worker_groups": {"gpu": {"n_workers": 1}}}, {"environ": {"A": "2"}}, "worker_groups['gpu']['n_workers'] and environ"),
+    ],
+)
+def test_what_only_a_start_heeds_is_told_when_the_cluster_runs(structure, run, ignored, caplog):
+    running = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2, {"A": "1", "B": "2"})
+    provisioner = Provisioner(Request("etl", structure=structure, run=run), silent)
+    provisioner._warn_of_ignored(running)
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ([f"cluster etl runs already: {ignored} would count at its start; cluster.scale changes numbers now"] if ignored else [])
+
+
 @pytest.mark.parametrize(("error", "origin"), [(StateLocked, "attached"), (StalePlan, "attached"), (TerraformError, "created")])
 def test_a_cluster_that_somebody_else_is_making_is_not_ours_to_destroy(error, origin):
     def apply(_plan):
         raise error("refused")
 
     settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
-    workspace = SimpleNamespace(settings=settings, plan_cluster=lambda name: None, apply=apply)
+    workspace = SimpleNamespace(settings=settings, plan_launch=lambda name: None, apply=apply)
+    nothing = SimpleNamespace(name="etl", exists=False, objects=SimpleNamespace(names=lambda under: []))
     provisioner = Provisioner(Request("etl"), silent)
     with pytest.raises(error):
-        provisioner._deploy(workspace)
+        provisioner._deploy(workspace, nothing, wait_seconds=0)
     assert provisioner._origin == origin
+
+
+class DeployedMeanwhile:
+    """A deployment that somebody else makes after a few looks, and starts after a few more."""
+
+    name = "etl"
+
+    def __init__(self, *, looks):
+        self.looks = looks
+        self.objects = SimpleNamespace(names=lambda under: [under])
+
+    @property
+    def exists(self):
+        self.looks -= 1
+        return self.looks < 0
+
+    def current_run(self):
+        return "theirs" if self.looks < 0 else None
+
+
+@pytest.mark.parametrize("looks", [0, 3])
+def test_a_cluster_that_somebody_else_has_made_meanwhile_is_used(looks, monkeypatch):
+    applied = []
+
+    def apply(plan):
+        applied.append(plan)
+        raise StalePlan("the state has changed")
+
+    monkeypatch.setattr(race, "_POLL_SECONDS", 0.001)
+    settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
+    workspace = SimpleNamespace(settings=settings, plan_launch=lambda name: "plan", apply=apply)
+    provisioner = Provisioner(Request("etl"), silent)
+    assert provisioner._deploy(workspace, DeployedMeanwhile(looks=looks), wait_seconds=10) is False
+    assert provisioner._origin == "attached"
+    assert applied == ([] if looks == 0 else ["plan"])
+
+
+def test_nobody_waits_long_where_nobody_is_at_it(monkeypatch):
+    monkeypatch.setattr(race, "_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(race, "_BETWEEN_SECONDS", 0.01)
+    nothing = SimpleNamespace(exists=False, objects=SimpleNamespace(names=lambda under: []))
+    started = time.monotonic()
+    assert not race.wait_for_deployment(nothing, seconds=60, check_cancelled=lambda: None)
+    assert time.monotonic() - started < 5
+
+
+RULE = {"cidr": "203.0.113.7/32"}
+
+
+@pytest.mark.parametrize(
+    ("isolation", "network", "own", "closed"),
+    [
+        ("workspace", [RULE], None, None),
+        ("workspace", [], None, "network"),
+        # Rules of a cluster's own open nothing where all share the network's.
+        ("workspace", [], [RULE], "network"),
+        ("cluster", [RULE], None, None),
+        ("cluster", [], None, "network"),
+        ("cluster", [], [RULE], None),
+        ("cluster", [RULE], [], "cluster"),
+    ],
+)
+def test_a_cluster_that_nobody_could_reach_is_refused(isolation, network, own, closed):
+    baseline = SimpleNamespace(isolation=isolation, ingress=network)
+    workspace = SimpleNamespace(settings=Settings(), baseline=lambda: baseline)
+    check = Provisioner(Request("etl"), silent)._check_ingress
+    if closed is None:
+        check(workspace, own)
+        return
+    with pytest.raises(NoIngress, match=f"the {closed} lets no address in"):
+        check(workspace, own)
+    private = SimpleNamespace(settings=Settings(cluster=ClusterSettings(use_scheduler_public_ip=False)))
+    check(private, own)

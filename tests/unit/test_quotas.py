@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -16,85 +14,9 @@ from terradask.cli import run
 from terradask.errors import UnknownInstanceType
 from terradask_stacks.settings import Settings
 
-TYPES = {"m6i.xlarge": 4, "m6i.8xlarge": 32, "g5.2xlarge": 8, "p5.48xlarge": 192, "c5.large": 2}
+from .quota_facts import TYPES, FakeAws
+
 STANDARD, GPU = "L-1216C47A", "L-DB2E81BA"
-
-
-class NoSuchResource(Exception):
-    pass
-
-
-class Client:
-    """A client whose methods have their answers written down; whoever asks for pages gets one."""
-
-    class exceptions:  # noqa: N801  as boto3 names it
-        NoSuchResourceException = NoSuchResource
-
-    def __init__(self, answers: Mapping[str, Any]) -> None:
-        self.answers = dict(answers)
-        self.requests: list[dict[str, Any]] = []
-
-    def __getattr__(self, method: str) -> Any:
-        answer = self.answers[method]
-        return answer if callable(answer) else lambda **_: answer
-
-    def can_paginate(self, _method: str) -> bool:
-        return True
-
-    def get_paginator(self, method: str) -> Any:
-        call = getattr(self, method)
-
-        class Paginator:
-            def paginate(self, **asked: Any) -> list[Any]:
-                return [call(**asked)]
-
-        return Paginator()
-
-
-class FakeAws:
-    region = "us-east-1"
-
-    def __init__(self, *, limits: Mapping[str, float], default_limits: Mapping[str, float] = {}, **ec2: Any) -> None:
-        def get(source: Mapping[str, float]) -> Any:
-            def answer(*, ServiceCode: str, QuotaCode: str) -> dict[str, Any]:  # noqa: N803  as boto3 names them
-                if QuotaCode not in source:
-                    raise NoSuchResource
-                return {"Quota": {"Value": source[QuotaCode]}}
-
-            return answer
-
-        def types(**asked: Any) -> dict[str, Any]:
-            wanted = asked["Filters"][0]["Values"]
-            return {"InstanceTypes": [{"InstanceType": t, "VCpuInfo": {"DefaultVCpus": TYPES[t]}} for t in wanted if t in TYPES]}
-
-        nothing = {
-            "describe_instances": {"Reservations": []},
-            "describe_addresses": {"Addresses": []},
-            "describe_launch_templates": {"LaunchTemplates": []},
-            "describe_security_groups": {"SecurityGroups": []},
-            "describe_vpcs": {"Vpcs": []},
-            "describe_nat_gateways": {"NatGateways": []},
-            "describe_subnets": {"Subnets": []},
-            "describe_availability_zones": {"AvailabilityZones": [{"ZoneName": f"us-east-1{z}"} for z in "abc"]},
-            "describe_instance_types": types,
-        }
-        self.quotas = Client(
-            {
-                "get_service_quota": get(limits),
-                "get_aws_default_service_quota": get(default_limits),
-                "list_requested_service_quota_change_history": ec2.pop("requests", {"RequestedQuotas": []}),
-                "request_service_quota_increase": lambda **asked: self.quotas.requests.append(asked),
-            }
-        )
-        scaling = Client({"describe_auto_scaling_groups": ec2.pop("groups", {"AutoScalingGroups": []})})
-        self._clients = {"ec2": Client({**nothing, **ec2}), "autoscaling": scaling, "service-quotas": self.quotas}
-
-    def client(self, name: str) -> Client:
-        return self._clients[name]
-
-    @contextmanager
-    def explained(self):
-        yield
 
 
 def settings(**sections: Any) -> Settings:
@@ -161,7 +83,7 @@ def test_every_declared_cluster_counts_at_its_largest() -> None:
 def test_isolated_clusters_count_with_what_they_make() -> None:
     network = needs.network_needs(settings().network, ["a"])
     amounts = {need.quota.code: need.amount for need in needs.together([*network, *needs.own_needs(["etl", "ml"])])}
-    assert (amounts["L-FB451C26"], amounts["L-E79EC296"]) == (2 + 4, 2 + 2 + 4)
+    assert (amounts["L-FB451C26"], amounts["L-E79EC296"]) == (4 + 4, 2 + 2 + 4)
     assert len(amounts) == len(network)
 
 
@@ -194,6 +116,9 @@ def test_without_declared_clusters_one_counts() -> None:
     ("network", "expected"),
     [
         ({"nat": "single"}, {"L-0263D0A3": 1, "L-FE5A380F": 1, "L-F678F1CE": 1, "L-E79EC296": 2}),
+        ({"architectures": ["x86_64"]}, {"L-FB451C26": 2}),
+        ({"image": "ami-0123456789abcdef0"}, {"L-FB451C26": 2}),
+        ({"image": "ami-0123456789abcdef0", "arm64_image": "ami-0123456789abcdef1"}, {"L-FB451C26": 4}),
         ({"nat": "per_zone"}, {"L-0263D0A3": 3, "L-FE5A380F": 1}),
         ({"nat": "none", "interface_endpoints": ["logs"]}, {"L-0263D0A3": 0, "L-FE5A380F": 0, "L-E79EC296": 3}),
         ({"ingress": [{"cidr": f"203.0.113.{n}/32"} for n in range(70)]}, {"L-0EA8095F": 71}),

@@ -24,8 +24,9 @@ from terradask._recovery.resources import EGRESS_RULE, INGRESS_RULE, OF_CLUSTERS
 from terradask._recovery.search import clusters_with_resources, find_cluster, find_network, find_security_groups
 from terradask._runtime.deployment import Deployment
 from terradask.errors import BaselineError, ClusterError
-from terradask_modules.names import ROLES, boundary_name, clusters_role_path, host_name, role_name
+from terradask_modules.names import ROLES, boundary_name, clusters_role_path, host_name, placement_group_name, role_name
 from terradask_simulator import leftovers
+from terradask_simulator.fidelity import placement_groups
 
 REGION = "us-east-1"
 PREFIX = "dept-"
@@ -45,7 +46,9 @@ def region() -> Iterator[Aws]:
             patch.delenv(name, raising=False)
         patch.setenv("AWS_ACCESS_KEY_ID", "test")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-        patch.setattr(removal, "_PAUSE_SECONDS", 0)
+        patch.setattr(removal, "PAUSE_SECONDS", 0)
+        # moto has none.
+        placement_groups.install()
         yield Aws(REGION)
 
 
@@ -64,6 +67,12 @@ class Planted:
         self._workspace, self._cluster = workspace, cluster
         self._tags = tagged(workspace, cluster)
         self.groups: dict[str, str] = {}
+        if "aws_placement_group" in kinds and cluster is not None:
+            self._ec2.create_placement_group(
+                GroupName=placement_group_name(workspace, cluster),
+                Strategy="cluster",
+                TagSpecifications=[{"ResourceType": "placement-group", "Tags": self._tags}],
+            )
         if "aws_security_group" in kinds:
             self._make_groups()
         for role in ROLES:
@@ -189,7 +198,12 @@ def test_everything_of_one_cluster_is_found_and_nothing_of_anothers(aws: Aws):
     for workspace, cluster in (("default", "etl"), ("default", "etl-2"), ("default-etl", "x"), ("other", "etl")):
         Planted(aws, workspace, cluster)
     kinds = [resource.type for resource in own(aws, "etl")]
-    assert {kind: kinds.count(kind) for kind in OF_CLUSTERS} == {**dict.fromkeys(OF_CLUSTERS, 2), INGRESS_RULE: 3, EGRESS_RULE: 3}
+    assert {kind: kinds.count(kind) for kind in OF_CLUSTERS} == {
+        **dict.fromkeys(OF_CLUSTERS, 2),
+        INGRESS_RULE: 3,
+        EGRESS_RULE: 3,
+        "aws_placement_group": 1,
+    }
     assert own(aws, "absent") == []
 
     others = [own(aws, "etl-2"), own(aws, "x", "default-etl"), own(aws, "etl", "other")]
@@ -214,6 +228,7 @@ def test_leftovers_of_a_cluster_are_what_it_has_of_its_own(aws: Aws):
     assert sorted(line.partition(" ")[0] for line in left if not line.startswith("arn ")) == [
         *["instance-profile"] * 2,
         *["launch-template"] * 2,
+        "placement-group",
         *["role"] * 2,
         *["security-group"] * 2,
     ]
@@ -256,15 +271,51 @@ def test_strays_are_removed_where_a_plan_makes_them(aws: Aws):
     assert secrets.list_secrets()["SecretList"] == []
 
 
-def test_without_isolation_nothing_more_is_asked(aws: Aws, monkeypatch: pytest.MonkeyPatch):
-    Planted(aws, "default", "etl")
+def test_without_isolation_nothing_more_than_a_placement_group_is_asked_for(aws: Aws, monkeypatch: pytest.MonkeyPatch):
+    Planted(aws, "default", "etl", kinds=OF_CLUSTERS - {"aws_placement_group"})
     made: list[str] = []
     monkeypatch.setattr(aws, "client", lambda name, make=aws.client: made.append(name) or make(name))
     left = remains(aws, "etl", [], is_isolated=False)
     left.remove_strays(["aws_iam_role.worker"], dict)
     assert not left.remove_unknown(dict)
     assert not left.remove_all()
-    assert set(made) == {"autoscaling", "secretsmanager"}
+    assert set(made) == {"autoscaling", "ec2", "secretsmanager"}
+    assert len(templates(aws)) == 2
+
+
+def test_hosts_end_before_their_placement_group_does(aws: Aws, monkeypatch: pytest.MonkeyPatch):
+    Planted(aws, "default", "etl", kinds=frozenset({"aws_placement_group"}))
+    Planted(aws, "default", "plain", kinds=frozenset())
+    ec2 = aws.client("ec2")
+    running = {
+        name: ec2.run_instances(
+            ImageId="ami-12c6146b",
+            MinCount=1,
+            MaxCount=1,
+            TagSpecifications=[{"ResourceType": "instance", "Tags": tagged("default", name)}],
+        )["Instances"][0]["InstanceId"]
+        for name in ("etl", "plain")
+    }
+    waited: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        ec2.terminate_instances(InstanceIds=[running["etl"]])
+
+    monkeypatch.setattr("terradask._recovery.hosts.time.sleep", wait)
+    state = as_state(own(aws, "etl"))
+    for name, expected in (("plain", 0), ("etl", 1), ("etl", 1)):
+        remains(aws, name, [], is_isolated=False).make_way(lambda: state)
+        assert len(waited) == expected
+    assert [resource.id for resource in own(aws, "etl")] == ["terradask-default.etl"]
+
+
+def test_whoever_may_not_see_placement_groups_has_none(aws: Aws, monkeypatch: pytest.MonkeyPatch):
+    def refused(**_: object) -> None:
+        raise ClientError({"Error": {"Code": "UnauthorizedOperation", "Message": "no"}}, "DescribePlacementGroups")
+
+    monkeypatch.setattr(aws.client("ec2"), "describe_placement_groups", refused)
+    assert not remains(aws, "etl", [], is_isolated=False).remove_unknown(dict)
 
 
 def test_templates_alone_are_removed_where_clusters_may_have_no_more(aws: Aws):
@@ -272,7 +323,7 @@ def test_templates_alone_are_removed_where_clusters_may_have_no_more(aws: Aws):
     before = own(aws, "etl")
     assert remains(aws, "etl", [], is_isolated=False, own_templates=True).remove_all()
     gone = {resource.type for resource in before} - {resource.type for resource in own(aws, "etl")}
-    assert gone == {"aws_launch_template"}
+    assert gone == {"aws_launch_template", "aws_placement_group"}
 
 
 def test_clusters_are_known_by_their_templates(aws: Aws):
@@ -411,4 +462,7 @@ def test_what_clusters_have_of_their_own_is_not_the_networks(aws: Aws):
 
 
 def test_every_page_of_what_ec2_has_is_read(aws: Aws):
-    assert {kind for kind, (method, _, _) in search._IN_EC2.items() if not aws.client("ec2").can_paginate(method)} == {"aws_eip"}
+    assert {kind for kind, (method, _, _) in search._IN_EC2.items() if not aws.client("ec2").can_paginate(method)} == {
+        "aws_eip",
+        "aws_placement_group",
+    }

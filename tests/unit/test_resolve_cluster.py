@@ -12,7 +12,7 @@ from terradask._progress import Message
 from terradask._stacks import cluster_hardware
 from terradask._stacks.cluster_hardware import find_hardware
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
-from terradask.errors import NoMatchingType, UnknownInstanceType, UnknownZone
+from terradask.errors import ArgumentCombination, NoMatchingType, UnknownInstanceType, UnknownZone
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
@@ -51,7 +51,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
 
 
 def _place(*zones: str) -> Place:
-    return Place("123456789012", "aws", frozenset(zones or (A, B)))
+    return Place("123456789012", "aws", frozenset(zones or (A, B)), frozenset({"x86_64"}))
 
 
 def _resolve(lock: ClusterLock | None = None, place: Place | None = None, *, refresh: bool = False, **settings) -> ClusterLock:
@@ -164,6 +164,27 @@ def test_workers_on_spot_have_types_that_are_sold_so(asked: Asked):
     assert asked.calls == []
     with pytest.raises(NoMatchingType, match="on spot"):
         _resolve(worker_vm_types=["u-3tb1.56xlarge"], spot_policy="spot")
+
+
+def test_hosts_in_a_placement_group_have_types_that_can_be(asked: Asked):
+    assert _resolve(worker_memory="1 GiB").worker_instance_types[0].startswith("t3")
+    with pytest.raises(NoMatchingType, match="placement_group=True, which takes no burstable types; worker_memory") as caught:
+        _resolve(worker_memory="1 GiB", placement_group=True)
+    assert not any(name.startswith("t") for one in caught.value.alternatives for name in one["types"])
+    placed = _resolve(worker_cpu=4, placement_group=True)
+    assert placed.asked == {"workers": {"worker_cpu": 4, "placement_group": True}, "scheduler": {"placement_group": True}}
+    asked.calls.clear()
+    assert _resolve(placed, worker_cpu=4, placement_group=True) is placed
+    assert asked.calls == []
+    assert _resolve(placed, worker_cpu=4) is not placed
+    assert _resolve(placement_group=True).worker_instance_types == list(DEFAULT_INSTANCE_TYPES)
+
+
+def test_a_named_type_that_can_be_in_no_placement_group_is_refused(asked: Asked):
+    with pytest.raises(ArgumentCombination) as caught:
+        _resolve(worker_groups={"small": {"vm_types": ["m6i.large", "t3.medium"]}}, placement_group=True)
+    assert caught.value.options == ("placement_group", "worker_groups.small.vm_types")
+    assert "worker_groups.small.vm_types = t3.medium" in str(caught.value.given)
 
 
 def test_asking_for_no_gpu_is_asking_for_nothing(asked: Asked):

@@ -36,6 +36,13 @@ def _settings(**sections) -> Settings:
     return Settings.model_validate(sections)
 
 
+def _image(architecture: str) -> str:
+    """Return one of moto's images: answering with all 1,300 takes it a second."""
+    named = {"Name": "name", "Values": [f"al2023-ami-2023*-{architecture}"]}
+    found: str = boto3.client("ec2", "us-east-1").describe_images(Filters=[named])["Images"][0]["ImageId"]
+    return found
+
+
 def _network_lock(**changes) -> NetworkLock:
     given = {"account": "123456789012", "zones": {"us-east-1b": 0}, "image_ids": {"x86_64": "ami-0123456789abcdef0"}, **changes}
     return NetworkLock.model_validate(given)
@@ -46,7 +53,10 @@ def test_fresh_answers(aws: Aws):
     assert lock.account == "123456789012"
     assert lock.partition == "aws"
     assert lock.zones == {zone: slot for slot, zone in enumerate(ZONES)}
-    assert lock.image_ids["x86_64"].startswith("ami-")
+    images = boto3.client("ec2", "us-east-1").describe_images(ImageIds=list(lock.image_ids.values()))["Images"]
+    assert {image["Architecture"]: image["ImageId"] for image in images} == lock.image_ids
+    assert lock.image_ids.keys() == {"x86_64", "arm64"}
+    assert all(image["Name"].startswith("al2023-ami-2023") for image in images)
 
 
 def test_no_more_zones_than_the_block_has_room_for(aws: Aws):
@@ -64,6 +74,18 @@ def test_refresh_asks_again_and_keeps_slots(aws: Aws):
     assert lock.zones["us-east-1b"] == 0
     assert sorted(lock.zones) == ZONES
     assert lock.image_ids["x86_64"] != "ami-0123456789abcdef0"
+    assert lock.image_ids.keys() == {"x86_64", "arm64"}
+
+
+def test_a_locked_network_gets_arm_when_it_is_told_to_and_keeps_its_image(aws: Aws):
+    found = resolve_network(_settings(network={"architectures": ["x86_64", "arm64"]}), aws, _network_lock()).image_ids
+    assert (found["x86_64"], found["arm64"][:4]) == ("ami-0123456789abcdef0", "ami-")
+    assert resolve_network(_settings(), aws, _network_lock(image_ids=found)).image_ids == found
+    less = resolve_network(_settings(network={"architectures": ["arm64"]}), aws, _network_lock(image_ids=found)).image_ids
+    assert less == {"arm64": found["arm64"]}
+    # What is there stays where nobody says otherwise.
+    image = {"image": found["x86_64"]}
+    assert resolve_network(_settings(network=image), aws, _network_lock(image_ids=found), refresh=True).image_ids.keys() == found.keys()
 
 
 def test_wanted_zones_are_taken_and_wrong_ones_refused(aws: Aws):
@@ -76,9 +98,7 @@ def test_wanted_zones_are_taken_and_wrong_ones_refused(aws: Aws):
 
 
 def test_named_image_is_looked_for_once(aws: Aws):
-    known = boto3.client("ec2", "us-east-1").describe_images(Filters=[{"Name": "architecture", "Values": ["x86_64"]}])["Images"][0][
-        "ImageId"
-    ]
+    known = _image("x86_64")
     assert resolve_network(_settings(network={"image": known}), aws).image_ids == {"x86_64": known}
     locked = _network_lock(image_ids={"x86_64": "ami-00000000"})
     assert resolve_network(_settings(network={"image": "ami-00000000"}), aws, locked) == locked
@@ -86,10 +106,20 @@ def test_named_image_is_looked_for_once(aws: Aws):
         resolve_network(_settings(network={"image": "ami-00000001"}), aws)
 
 
+def test_who_gives_an_image_says_which_for_arm(aws: Aws):
+    known = resolve_network(_settings(), aws).image_ids
+    both = {"image": known["x86_64"], "arm64_image": known["arm64"]}
+    assert resolve_network(_settings(network=both), aws).image_ids == known
+    assert resolve_network(_settings(network=both), aws, _network_lock()).image_ids == known
+    more = resolve_network(_settings(network={"image": known["x86_64"], "architectures": ["arm64", "x86_64"]}), aws)
+    assert more.image_ids == known
+    with pytest.raises(UnknownImage, match=r"network\.arm64_image"):
+        resolve_network(_settings(network={"arm64_image": known["x86_64"]}), aws)
+
+
 def test_image_for_another_processor_is_refused(aws: Aws):
-    images = boto3.client("ec2", "us-east-1").describe_images(Filters=[{"Name": "architecture", "Values": ["arm64"]}])["Images"]
     with pytest.raises(UnknownImage, match="arm64"):
-        resolve_network(_settings(network={"image": images[0]["ImageId"]}), aws)
+        resolve_network(_settings(network={"image": _image("arm64")}), aws)
 
 
 def test_answers_of_another_account_are_refused(aws: Aws):

@@ -80,11 +80,15 @@ def test_settings_are_frozen() -> None:
         (NetworkSettings, {"log_retention_days": 31}, "CloudWatch"),
         (NetworkSettings, {"image": "ami-latest"}, "hexadecimal"),
         (NetworkSettings, {"default_instance_type": "m7g.large"}, "ARM"),
+        (NetworkSettings, {"default_arm64_instance_type": "m7i.large"}, "x86-64"),
+        (NetworkSettings, {"architectures": []}, "at least 1"),
+        (NetworkSettings, {"architectures": ["riscv"]}, "'x86_64' or 'arm64'"),
+        (NetworkSettings, {"architectures": ["arm64"], "image": "ami-12345678"}, "network.image is an image for x86_64"),
+        (NetworkSettings, {"architectures": ["x86_64"], "arm64_image": "ami-12345678"}, "network.arm64_image is an image for arm64"),
         (ClusterSettings, {"max_workers": 0}, "greater than or equal to 1"),
         (ClusterSettings, {"n_workers": 201}, "max_workers"),
         (ClusterSettings, {"worker_vm_types": []}, "1 to 40"),
         (ClusterSettings, {"worker_vm_types": ["xlarge"]}, "no instance type"),
-        (ClusterSettings, {"worker_vm_types": ["c6gn.large"]}, "ARM"),
         (ClusterSettings, {"scheduler_port": 70000}, "65535"),
         (ClusterSettings, {"scheduler_port": 8787}, "both 8787"),
         (ClusterSettings, {"worker_class": "Nanny"}, "dotted path"),
@@ -173,6 +177,9 @@ def test_a_subnet_holds_the_maximum_of_workers(length: int, fits: int) -> None:
     with pytest.raises(SettingsError, match=f"network.private_subnet_prefix_length to {length - 1} or less") as error:
         check_capacity(network, None, fits + 1)
     assert error.value.findings[0].where == "cluster.max_workers"
+    check_capacity(network, lock, 3 * fits, zones=3)
+    with pytest.raises(SettingsError, match=f"holds {fits} workers, and there are 3 zones"):
+        check_capacity(network, lock, 3 * fits + 1, zones=3)
 
 
 def test_a_network_without_zones_holds_nobody() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from terradask_simulator.calls import Call, CallRecorder, identify
+from terradask_simulator.calls import Call, CallRecorder, identify, most_within
 
 
 def signed(service, **environ):
@@ -54,6 +54,26 @@ def test_presigned_and_unsigned_calls():
 @pytest.mark.parametrize("path", ["/moto-api/data.json", "/terradask-sim/info", "/favicon.ico"])
 def test_questions_to_the_simulator_itself_are_no_calls(path):
     assert identify({"REQUEST_METHOD": "GET", "PATH_INFO": path}, b"") is None
+
+
+def test_when_the_calls_of_a_role_came():
+    recorder = CallRecorder()
+    recorder.know_role("ASIA", "worker")
+    recorder.record(Call("s3:GetObject", "ASIA", "b/k"))
+    recorder.record(Call("ec2:DescribeInstances", "AKIA", ""))
+    recorder.record(Call("s3:GetObject", "AKIA", "b/k"))
+    first, second = recorder.log()
+    assert (first["action"], second["action"], second["resource"]) == ("ec2:DescribeInstances", "s3:GetObject", "b/k")
+    assert first["seconds"] <= second["seconds"]
+    assert [call["action"] for call in recorder.log("worker")] == ["s3:GetObject"]
+    recorder.reset()
+    assert recorder.log() == []
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(1.0, 2), (1.01, 3), (0.1, 1), (10, 4)])
+def test_the_fullest_window(seconds, most):
+    assert most_within([5.0, 0.0, 1.0, 0.5], seconds) == most
+    assert most_within([], seconds) == 0
 
 
 def test_counts_by_action_role_and_resource_since_the_mark():

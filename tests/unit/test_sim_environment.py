@@ -2,18 +2,20 @@
 
 import ipaddress
 import json
+import os
 import pickle
 import sys
 
 import pytest
 
-from terradask_simulator import LeftRunning, PortTaken
+from terradask_simulator import LeftRunning, PortTaken, lifecycle
 from terradask_simulator.addresses import claim_slot
 from terradask_simulator.door import bind
 from terradask_simulator.environment import complete, overlay, without_aws
 from terradask_simulator.errors import NoFreeRange, PlatformUnsupported
 from terradask_simulator.fidelity.addresses import public_address_source
 from terradask_simulator.fidelity.group_schedules import parse_time
+from terradask_simulator.process import INFO_NAME, SimulatorInfo, created_at
 
 
 def test_simulators_side_by_side_get_ranges_of_their_own():
@@ -113,3 +115,16 @@ def test_times_are_utc_whatever_they_come_as():
     assert parse_time("2026-11-20T05:00:00Z") == parse_time("2026-11-20T07:00:00+02:00") == parse_time("2026-11-20T05:00:00")
     assert parse_time(None) is None
     assert parse_time("") is None
+
+
+def test_a_process_finds_the_simulator_whose_environment_it_has(tmp_path, monkeypatch):
+    facts = {"port": 1, "endpoint_url": "http://127.0.0.1:1", "region": "us-east-1", "account": "123456789012"}
+    addresses = {"vpc_cidr": "127.64.0.0/16", "public_cidr": "127.128.0.0/16", "state_dir": str(tmp_path), "boot_hosts": True}
+    mine = SimulatorInfo(pid=os.getpid(), created=created_at(os.getpid()), **facts, **addresses)
+    (tmp_path / INFO_NAME).write_text(json.dumps(mine.as_dict()))
+    monkeypatch.setattr(lifecycle, "info_path", lambda: tmp_path / "none.json")
+    monkeypatch.setenv("TERRADASK_STATE_DIR", str(tmp_path))
+    assert lifecycle.of_this_environment() == mine
+    assert lifecycle.status() is None
+    (tmp_path / INFO_NAME).write_text(json.dumps(mine.as_dict() | {"created": 0.0}))
+    assert lifecycle.of_this_environment() is None

@@ -191,6 +191,8 @@ def test_taking_every_tag_away_names_none():
         ("CreateLaunchTemplateVersion", {"LaunchTemplateName": "host"}, ["launch-template/lt-1"]),
         ("DeleteLaunchTemplate", {"LaunchTemplateId": "lt-1"}, ["launch-template/lt-1"]),
         ("ModifySubnetAttribute", {"SubnetId": "subnet-1"}, ["subnet/subnet-1"]),
+        ("CreatePlacementGroup", {"GroupName": "a.b", "Strategy": "cluster"}, ["placement-group/*"]),
+        ("DeletePlacementGroup", {"GroupName": "a.b"}, ["placement-group/a.b"]),
         ("ReleaseAddress", {"AllocationId": "eipalloc-1"}, ["elastic-ip/eipalloc-1"]),
     ],
 )  # fmt: skip
@@ -292,6 +294,14 @@ def test_a_group_on_a_template_needs_what_its_launches_need():
         "aws:TagKeys": ("w",),
     }
     assert {need.refusal for need in needs[1:]} == {"You are not authorized to use launch template: lt-1"}
+
+
+def test_a_group_in_a_placement_group_launches_there():
+    world = SmallWorld(templates={"lt-1": TEMPLATE})
+    asking = {"AutoScalingGroupName": "a-g", f"{MIXED}LaunchTemplateSpecification__LaunchTemplateId": "lt-1"}
+    plain = asked(query("autoscaling", "UpdateAutoScalingGroup", **asking), world)
+    placed = asked(query("autoscaling", "UpdateAutoScalingGroup", PlacementGroup="a.b", **asking), world)
+    assert set(placed) - set(plain) == {("ec2:RunInstances", "placement-group/a.b")}
 
 
 # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html

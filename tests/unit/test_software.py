@@ -37,6 +37,24 @@ def test_markers_of_other_systems_are_left_out():
     assert "colorama" not in lock_software(["click"]).packages
 
 
+@pytest.fixture
+def picky(tmp_path, monkeypatch):
+    """Install a package that needs click on x86-64, and something that isn't installed on ARM."""
+    folder = tmp_path / "picky-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: picky\nVersion: 1.0\n"
+        "Requires-Dist: click ; platform_machine == 'x86_64'\nRequires-Dist: only-for-arm ; platform_machine == 'aarch64'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_what_one_processor_alone_needs_is_for_its_hosts(picky):
+    assert {"click", "picky"} <= lock_software(["picky"], architecture="x86_64").packages.keys()
+    with pytest.raises(SoftwareNotInstalled, match="only-for-arm"):
+        lock_software(["picky"], architecture="arm64")
+
+
 @pytest.mark.parametrize("wanted", ["pandas==1.0.0", "no-such-package-anywhere"])
 def test_what_is_not_installed_here_is_refused(wanted):
     with pytest.raises(SoftwareNotInstalled) as caught:

@@ -490,6 +490,31 @@ def test_unlock_breaks_the_lock_of_a_command_that_was_killed_here(folder: Folder
         assert lock.killed is None
 
 
+@pytest.mark.parametrize("may_write", [True, False])
+def test_a_lock_that_the_next_command_breaks_is_written_down_too(folder: Folder, may_write: bool, monkeypatch: pytest.MonkeyPatch):
+    folder.settings("s3")
+    with FolderLock(folder.stack, limit_seconds=0) as lock:
+        lock.note("terraform apply", 4_000_000)
+    beside = folder.stack.with_name(".network.lock")
+    beside.write_text(json.dumps({**json.loads(beside.read_text()), "started_at": 1_795_150_800.0}))
+    _lock(folder, f"{here()['user']}@{here()['host']}", "2026-11-20T05:00:02Z")
+    put = folder.s3.put_object
+
+    def checked(**request: Any) -> None:
+        if request["Key"].startswith("unlocks/") and not may_write:
+            raise _refused("PutObject", "AccessDenied", 403)
+        put(**request)
+
+    monkeypatch.setattr(folder.s3, "put_object", checked)
+    folder.settle()
+    (line,) = (folder.root / ".terradask/unlocks.jsonl").read_text().splitlines()
+    record = json.loads(line)
+    assert (record["stack"], record["lock_id"], record["forced"]) == ("network", "one", False)
+    assert "process 4000000" in record["reason"]
+    assert [key.partition("/")[0] for key in folder.objects] == (["unlocks"] if may_write else [])
+    assert any("unlocks.jsonl alone" in text for text in folder.told) is not may_write
+
+
 def test_unlock_of_another_writers_object(folder: Folder):
     folder.settings("s3")
     folder.objects[f"{KEY}.tflock"] = b"not terraform's"

@@ -1,12 +1,16 @@
 """The state of a cluster, told from what AWS, the bucket and the hosts say."""
 
+import dataclasses
 import datetime
+import json
 
 import pytest
 
-from terradask._runtime.documents import HostReport, Run, SchedulerAddress
+from terradask._runtime.documents import Ended, HostReport, Run, SchedulerAddress
+from terradask._runtime.overview import ClusterOverview
 from terradask._runtime.scaling import Group, Member
-from terradask._runtime.status import derive_state, dial_address
+from terradask._runtime.status import DeploymentStatus, derive_state, dial_address
+from terradask.cli._deployments import _story
 
 
 def run(age):
@@ -15,6 +19,7 @@ def run(age):
 
 
 SCHEDULER = SchedulerAddress("r1", "i-1", 1, "tls://10.0.0.1:8786", "tls://3.0.0.1:8786", 8787, "3.11", {})
+OVER = dataclasses.replace(SCHEDULER, ended=Ended("2026-11-20T05:15:00Z", "idle for 20 minutes"))
 UP = {"scheduler": Group("scheduler", 1, 1, (Member("i-1", "InService"),)), "workers": Group("workers", 2, 9)}
 GOING = {"scheduler": Group("scheduler", 0, 1, (Member("i-1", "Terminating"),)), "workers": Group("workers", 0, 9)}
 ZERO = {"scheduler": Group("scheduler", 0, 1), "workers": Group("workers", 0, 9)}
@@ -30,13 +35,19 @@ def host(role, state):
     [
         (ZERO, None, None, (), False, "stopped"),
         (ZERO, NOW, None, (), False, "starting"),
-        (ZERO, HOUR, None, (), False, "stopped"),
+        (ZERO, HOUR, None, (), False, "ended"),
+        (ZERO, HOUR, SCHEDULER, (), False, "ended"),
+        (ZERO, NOW, OVER, (), False, "ended"),
+        (UP, NOW, OVER, (), False, "stopping"),
         (UP, NOW, None, (), False, "starting"),
         (UP, HOUR, SCHEDULER, (), False, "running"),
         (GOING, HOUR, SCHEDULER, (), False, "stopping"),
         (UP, NOW, None, (host("scheduler", "failed"),), False, "failed"),
         (UP, NOW, SCHEDULER, (host("worker", "failed"),), False, "running"),
         (ZERO, None, None, (), True, "closing"),
+        (ZERO, HOUR, SCHEDULER, (), True, "closing"),
+        # Its hosts marked it; what matters is why.
+        (ZERO, HOUR, OVER, (), True, "ended"),
     ],
 )
 def test_state(groups, age, scheduler, hosts, closing, state):
@@ -53,3 +64,23 @@ def test_a_host_whose_instance_is_gone_is_lost_unless_it_left_in_order():
     assert host("worker", "running").lost().state == "lost"
     assert "running" in host("worker", "running").lost().reason
     assert host("worker", "failed").lost() == host("worker", "failed")
+
+
+def story(status):
+    return _story(ClusterOverview("default", status.name, status.state, status=status), status)
+
+
+def status(**facts):
+    known = {"run_id": "r1", "owner": "arn", "started_at": "2026-11-20T05:00:00Z", "scheduler_address": None, "groups": {}, "hosts": ()}
+    return DeploymentStatus(name="etl", max_workers=9, **known, **facts)
+
+
+def test_why_a_cluster_has_ended_is_told_to_people_and_scripts():
+    idle = status(state="ended", ended=OVER.ended)
+    assert "idle for 20 minutes" in next(line for line in story(idle).splitlines() if line.startswith("ended"))
+    assert json.loads(json.dumps(idle.as_dict()))["ended"] == {"at": "2026-11-20T05:15:00Z", "reason": "idle for 20 minutes"}
+    assert "dead man's switch" in next(line for line in story(status(state="ended")).splitlines() if line.startswith("ended"))
+    for state in ("running", "stopped"):
+        assert status(state=state).why_ended is None
+        assert "ended" not in story(status(state=state))
+        assert status(state=state).as_dict()["ended"] is None

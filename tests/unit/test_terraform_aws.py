@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
-from terradask._account.aws import Aws, is_loopback_endpoint
+from terradask._account.aws import Aws, _regions, is_loopback_endpoint
 from terradask._network.baseline import parse_baseline
 from terradask._runtime.deployment import Deployment
 from terradask.errors import (
@@ -21,6 +21,7 @@ from terradask.errors import (
     NoCredentials,
     RegionUnknown,
 )
+from terradask_stacks.rules import check_region
 
 VARIABLES = ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
@@ -100,6 +101,26 @@ def test_region_that_does_not_exist_names_the_nearest():
     found = aws.explain(EndpointConnectionError(endpoint_url="https://ec2.us-esat-1.amazonaws.com"))
     assert isinstance(found, RegionUnknown)
     assert "us-east-1" in str(found)
+
+
+def test_region_that_the_sdk_does_not_know_is_told_before_the_first_call(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    with pytest.raises(RegionUnknown, match="eu-central-1") as caught:
+        Aws("eu-centrall-1").client("ec2")
+    assert (caught.value.given, caught.value.exit_code) == ("eu-centrall-1", 2)
+
+
+#: Of the documents that terradask was made from; one stands there twice.
+REGIONS = {
+    *("us-east-1", "us-east-2", "us-west-1", "us-west-2", "ca-central-1", "sa-east-1", "ap-east-1", "ap-northeast-1", "ap-northeast-2"),
+    *("ap-south-1", "ap-southeast-1", "ap-southeast-2", "eu-central-1", "eu-north-1", "eu-west-1", "eu-west-2", "eu-west-3"),
+}
+
+
+def test_the_regions_of_the_documents_and_those_since_are_known():
+    assert len(REGIONS) == 17
+    assert REGIONS | {"eu-south-2", "us-gov-west-1", "cn-north-1"} <= set(_regions())
+    assert all(check_region(region) == region for region in _regions())
 
 
 def test_clients_are_made_once(monkeypatch: pytest.MonkeyPatch):

@@ -12,22 +12,24 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from distributed.core import Status
 from distributed.deploy.adaptive import Adaptive
 
 from terradask import Cluster
 from terradask._account import quota_needs
-from terradask._runtime.capacity import LaunchProblem
 from terradask._runtime.delivery import Delivery
 from terradask._runtime.deployment import Deployment
 from terradask._runtime.documents import Descriptor
 from terradask._runtime.group_cluster import GroupCluster
 from terradask._runtime.host_workers import counting_hosts
+from terradask._runtime.looks import Looks
 from terradask._runtime.mirrored_cluster import WorkerGroupState
 from terradask._runtime.numbers_of_workers import numbers_at_start
 from terradask._runtime.options import check_same_structure, structure_given
 from terradask._runtime.scaling import Group, Member
 from terradask._runtime.workers import Workers
-from terradask.errors import ArgumentCombination, InvalidInput
+from terradask.errors import ArgumentCombination, InvalidInput, UnsupportedOption
+from terradask.hardware.launch_problem import LaunchProblem
 from terradask_modules.policies import PolicyScope, host_statements
 from terradask_stacks.errors import LockError, SettingsError
 from terradask_stacks.groups import groups_of
@@ -116,6 +118,13 @@ def test_a_wrong_table_says_where(tmp_path: Path, table: str, where: str, told: 
     (finding,) = caught.value.findings
     assert finding.where == where.format(path=tmp_path / "terradask.toml")
     assert told in f"{finding.allowed} {finding.advice}"
+
+
+def test_what_is_no_table_is_told_in_no_words_of_ours(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path, "[cluster.worker_groups]\ngpu = 4\n")
+    (finding,) = caught.value.findings
+    assert (finding.problem, finding.given, finding.allowed) == ("Input should be a table", 4, "a table")
 
 
 # ---- groups, types, quotas ------------------------------------------------------------------------------------------
@@ -209,8 +218,8 @@ def test_the_role_of_an_isolated_cluster_can_name_all_groups() -> None:
 @pytest.mark.parametrize(
     ("n", "group", "told"),
     [
-        (9, "workers", "[cluster]"),
-        (6, "gpu", "[cluster.worker_groups.gpu]"),
+        (9, "workers", "[clusters.etl]"),
+        (6, "gpu", "[clusters.etl.worker_groups.gpu]"),
         (-1, "gpu", "0 to 5"),
         (1, "gpus", "workers, gpu"),
         (1.0, "gpu", "whole number"),
@@ -309,7 +318,7 @@ async def call(function: Any, *args: Any) -> Any:
 
 def workers_on(groups: FakeGroups) -> Workers:
     delivery = Delivery(groups, call, started_at=START, fallback_seconds=60)  # type: ignore[arg-type]
-    return Workers(groups, CHAINS, delivery, call)  # type: ignore[arg-type]
+    return Workers(groups, CHAINS, delivery, call, looks=Looks())  # type: ignore[arg-type]
 
 
 def test_groups_grow_together_in_one_look_and_a_call_each() -> None:
@@ -370,6 +379,8 @@ def test_a_group_falls_back_for_itself_and_only_one_is_asked_in_a_look() -> None
     async def main() -> None:
         await workers.resize({"workers": 2, "gpu": 3}, None, [])
         await workers.watch()
+        await workers.delivery.ask()
+        await workers.watch()
 
     asyncio.run(main())
     assert groups.asked == ["gpu-spot"]
@@ -385,6 +396,7 @@ def test_a_group_that_gets_nothing_is_told_and_the_others_count_as_theirs(monkey
         await workers.resize({"workers": 2, "gpu": 1}, None, [])
         for _ in range(4):
             await workers.watch()
+            await workers.delivery.ask()
 
     asyncio.run(main())
     shortfall = workers.delivery.shortfall
@@ -397,6 +409,7 @@ class Scaled(GroupCluster):
 
     def __init__(self, *_: Any) -> None:
         self.told: list[dict[str, int]] = []
+        self.status = Status.running
         self._targets = {}
         self._workers = workers_on(FakeGroups())
         self.scheduler_info = {"workers": {}}
@@ -465,3 +478,22 @@ def test_adapting_leaves_the_groups_with_names_as_they_are() -> None:
 def test_the_signature_takes_groups() -> None:
     with pytest.raises(SettingsError, match="no group of workers can be named"):
         Cluster("etl", worker_groups={"spot": {}})
+
+
+def test_a_group_with_a_name_does_not_adapt() -> None:
+    with pytest.raises(UnsupportedOption, match="scale the group by its name"):
+        Scaled().adapt(maximum=2, group="gpu")
+
+
+def test_what_is_asked_for_is_in_the_plan_while_aws_is_told() -> None:
+    groups = FakeGroups()
+    workers = workers_on(groups)
+    seen: list[int] = []
+
+    def set_desired(name: str, n: int) -> None:
+        seen.append(len(workers.plan))
+        FakeGroups.set_desired(groups, name, n)
+
+    groups.set_desired = set_desired  # type: ignore[method-assign]
+    asyncio.run(workers.resize({"workers": 3, "gpu": 2}, None, []))
+    assert seen == [5, 5]

@@ -92,6 +92,8 @@ class Aws:
         ------
         NoCredentials
             If there are no credentials.
+        RegionUnknown
+            If the SDK knows no such region, with the nearest that it knows.
         """
         # boto3 sessions are not safe while a client is being made; clients are.
         with self._lock:
@@ -113,6 +115,18 @@ class Aws:
     def partition(self) -> str:
         """The first part of every ARN: ``aws``, ``aws-cn`` or ``aws-us-gov``."""
         return self.caller_arn.split(":")[1]
+
+    def check_region(self) -> None:
+        """Refuse a region that AWS's SDK doesn't know. Nobody is asked.
+
+        Raises
+        ------
+        RegionUnknown
+            With the nearest that it knows.
+        """
+        known = _regions()
+        if self.region not in known:
+            raise self._unknown_region(known)
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -153,6 +167,7 @@ class Aws:
         with self.explained():
             from botocore.config import Config
 
+            self.check_region()
             session = self._boto()
             # Without this check, a missing login shows at the first call only, in the middle of something.
             if session.get_credentials() is None:
@@ -215,14 +230,14 @@ class Aws:
             "there is no such AWS region",
             given=self.region,
             allowed=", ".join(near) + ", …",
-            advice="set workspace.region in terradask.toml",
+            advice="correct workspace.region, or the argument that says it; a newer botocore knows newer regions",
         )
 
 
 @functools.cache
 def _regions() -> tuple[str, ...]:
-    import boto3
+    """Return the regions that the SDK knows, out of the small one of its lists: asking a session takes a quarter of a second."""
+    from botocore.loaders import create_loader
 
-    session = boto3.Session()
-    partitions = session.get_available_partitions()
-    return tuple(sorted({r for p in partitions for r in session.get_available_regions("ec2", partition_name=p)}))
+    partitions = create_loader().load_data("partitions")["partitions"]
+    return tuple(sorted(name for partition in partitions for name in partition["regions"] if not name.endswith("-global")))

@@ -115,9 +115,10 @@ def vcpu_quota(instance_type: str, market: str = "on-demand") -> Quota | None:
 
 def named_or_default(cluster: ClusterSettings) -> dict[str, list[str]]:
     """Return the types of a cluster's groups, as far as they are named; the default where they aren't."""
-    from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
+    from terradask_stacks.settings.hardware import default_types
 
-    return {group: list(ask.vm_types or DEFAULT_INSTANCE_TYPES) for group, ask in cluster.hardware_asks().items()}
+    default = default_types(arm=cluster.expects_arm)
+    return {group: list(ask.vm_types or default) for group, ask in cluster.hardware_asks().items()}
 
 
 def cluster_needs(clusters: Mapping[str, ClusterSettings], types: GroupTypes, vcpus: Mapping[str, int]) -> list[Need]:
@@ -174,7 +175,9 @@ def network_needs(network: NetworkSettings, zones: Sequence[str]) -> list[Need]:
     zones
         The zones that it spans.
     """
-    found = [Need(LAUNCH_TEMPLATES, 2, "one for schedulers, one for workers")]
+    architectures = network.wanted_architectures
+    templates = f"one for schedulers, one for workers{'' if len(architectures) == 1 else ', for each architecture'}"
+    found = [Need(LAUNCH_TEMPLATES, 2 * len(architectures), templates)]
     if network.security_groups is None:
         groups = 3 if network.interface_endpoints else 2
         ports = sum(len(rule.port_ranges) for rule in network.ingress)

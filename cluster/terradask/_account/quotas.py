@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from terradask._account import quota_needs as needs
+from terradask._account.quota_facts import quota_limit, running_beside, vcpus_in_use, vcpus_of
 from terradask._account.quota_needs import Need, Quota
 from terradask_modules.names import TAG_WORKSPACE
 
@@ -116,8 +117,8 @@ def check_quotas(
     # Clients are made here: boto3's sessions are not safe while they make one.
     quotas, ec2, scaling = aws.client("service-quotas"), aws.client("ec2"), aws.client("autoscaling")
     with aws.explained():
-        running = _running_of_others(ec2, settings.workspace.name)
-        vcpus = _vcpus(ec2, types | {instance_type for instance_type, _ in running})
+        running = running_beside(ec2, {TAG_WORKSPACE: settings.workspace.name})
+        vcpus = vcpus_of(ec2, types | {instance_type for instance_type, _ in running})
         # The default lists types that a region may lack.
         _refuse_unknown(named, vcpus, aws.region)
         span = zones or settings.network.zone_names or _zones(ec2)
@@ -127,7 +128,7 @@ def check_quotas(
         used = _use_by_others(ec2, scaling, settings.workspace.name, running, vcpus)
         with ThreadPoolExecutor(8) as pool:
             open_requests = pool.submit(_open_requests, quotas)
-            limits = list(pool.map(lambda need: _limit(quotas, need.quota), every))
+            limits = list(pool.map(lambda need: quota_limit(quotas, need.quota), every))
         pending = open_requests.result()
     return [_check(need, limit, used.get(need.quota, 0), pending.get(need.quota.code)) for need, limit in zip(every, limits, strict=True)]
 
@@ -167,39 +168,9 @@ def _check(need: Need, limit: float | None, others: int, requested: float | None
     return QuotaCheck(quota.service, quota.code, quota.name, limit, others, need.amount, need.why, requested)
 
 
-def _limit(client: Any, quota: Quota) -> float | None:
-    """Return what applies to the account, which is AWS's default where nothing was ever changed."""
-    missing = client.exceptions.NoSuchResourceException
-    for ask in (client.get_service_quota, client.get_aws_default_service_quota):
-        try:
-            return float(ask(ServiceCode=quota.service, QuotaCode=quota.code)["Quota"]["Value"])
-        except missing:
-            continue
-    return None
-
-
 def _open_requests(client: Any) -> dict[str, float]:
     pages = client.get_paginator("list_requested_service_quota_change_history").paginate()
     return {r["QuotaCode"]: float(r["DesiredValue"]) for page in pages for r in page["RequestedQuotas"] if r["Status"] in _OPEN}
-
-
-def _running_of_others(ec2: Any, workspace: str) -> Counter[tuple[str, str]]:
-    """Count the running instances that are not this workspace's, by type and market."""
-    states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
-    found: Counter[tuple[str, str]] = Counter()
-    for page in ec2.get_paginator("describe_instances").paginate(Filters=states):
-        for reservation in page["Reservations"]:
-            # Each market has quotas of its own.
-            found.update(
-                (i["InstanceType"], i.get("InstanceLifecycle", "on-demand")) for i in reservation["Instances"] if not _is_own(i, workspace)
-            )
-    return found
-
-
-def _vcpus(ec2: Any, types: Iterable[str]) -> dict[str, int]:
-    filters = [{"Name": "instance-type", "Values": sorted(types)}]
-    pages = ec2.get_paginator("describe_instance_types").paginate(Filters=filters)
-    return {found["InstanceType"]: int(found["VCpuInfo"]["DefaultVCpus"]) for page in pages for found in page["InstanceTypes"]}
 
 
 def _refuse_unknown(types: Iterable[str], vcpus: Mapping[str, int], region: str) -> None:
@@ -224,11 +195,7 @@ def _use_by_others(
     ec2: Any, scaling: Any, workspace: str, running: Mapping[tuple[str, str], int], vcpus: Mapping[str, int]
 ) -> dict[Quota, int]:
     """Count what the account has beside this workspace's."""
-    used: Counter[Quota] = Counter()
-    for (instance_type, market), count in running.items():
-        quota = needs.vcpu_quota(instance_type, market)
-        if quota is not None:
-            used[quota] += count * vcpus.get(instance_type, 0)
+    used = vcpus_in_use(running, vcpus)
     lists: dict[Quota, tuple[Any, str, str]] = {
         needs.ADDRESSES: (ec2, "describe_addresses", "Addresses"),
         needs.LAUNCH_TEMPLATES: (ec2, "describe_launch_templates", "LaunchTemplates"),

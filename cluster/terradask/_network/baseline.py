@@ -73,6 +73,7 @@ class Baseline(_Model):
     vpc_id: str
     vpc_cidr: str
     zones: dict[str, Zone]
+    #: Role -> architecture -> template; every role has the same architectures.
     templates: dict[str, dict[str, Template]]
     security_groups: dict[str, str]
     instance_profiles: dict[str, str]
@@ -92,6 +93,11 @@ class Baseline(_Model):
     isolated: Isolated | None = None
     #: Clusters may have launch templates of their own, isolated or not.
     cluster_launch_templates: bool = False
+
+    @property
+    def architectures(self) -> frozenset[str]:
+        """The processor architectures that hosts may have."""
+        return frozenset(self.templates["worker"])
 
 
 def read_baseline(aws: Aws, bucket: str) -> Baseline:

@@ -62,6 +62,9 @@ def replaced_settings(network: NetworkSettings, baseline: Baseline, partition: s
         replaced["vpc_id"] = baseline.vpc_id if "vpc" in baseline.given else f"a VPC of its own, {baseline.vpc_id}"
     if network.security_groups is not None and "security_groups" not in baseline.given:
         replaced["security_groups"] = "security groups of its own"
+    gone = sorted(baseline.architectures - set(baseline.architectures if network.architectures is None else network.architectures))
+    if gone:
+        replaced["architectures"] = f"launch templates for {', '.join(gone)}"
     if "instance_profiles" in baseline.given:
         return replaced
     if network.instance_profiles is not None:
@@ -83,7 +86,7 @@ def _finding(setting: str, settings: Settings, deployed: str, clusters: Iterable
         where=setting,
         problem=f"the network is deployed with {deployed}; changing that would take it away from {', '.join(names)}, "
         f"which stand{'s' if len(names) == 1 else ''} on it",
-        given="unset" if value is None else value if isinstance(value, str) else value.model_dump(),
+        given="unset" if value is None else value if isinstance(value, str | list) else value.model_dump(),
         allowed="what is deployed, as long as clusters are",
         advice=f"destroy them first ({'; '.join(f'terradask destroy {name}' for name in names)}), or make another workspace "
         "(workspace.name) beside this one",

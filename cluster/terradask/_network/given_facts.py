@@ -105,7 +105,7 @@ def describe_given(network: NetworkSettings, aws: Aws) -> GivenFacts:
 def _jobs(network: NetworkSettings, aws: Aws) -> dict[str, Callable[[], Any]]:
     """Return the field of the facts -> how to ask for it."""
     jobs: dict[str, Callable[[], Any]] = {}
-    vpc_id, key_arn, boundary, image = network.vpc_id, network.kms_key_arn, network.permissions_boundary, network.image
+    vpc_id, key_arn, boundary, images = network.vpc_id, network.kms_key_arn, network.permissions_boundary, sorted(network.images.values())
     if vpc_id is not None:
         subnets = sorted({subnet for zone in network.subnets.values() for subnet in (zone.scheduler, zone.worker)})
         jobs |= {
@@ -123,8 +123,8 @@ def _jobs(network: NetworkSettings, aws: Aws) -> dict[str, Callable[[], Any]]:
     if key_arn is not None:
         jobs["keys"] = lambda: _key(aws.client("kms"), key_arn)
         jobs["key_policy"] = lambda: _key_policy(aws.client("kms"), key_arn)
-    if image is not None:
-        jobs["images"] = lambda: _by_id(aws, "images", [image])
+    if images:
+        jobs["images"] = lambda: _by_id(aws, "images", images)
     return jobs
 
 

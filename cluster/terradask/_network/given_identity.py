@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any
 from terradask._network.given_findings import LikelyFinding, own_tag
 from terradask_modules.names import ROLES
 from terradask_stacks.errors import Finding
+from terradask_stacks.settings.network import IMAGE_SETTINGS
 
 if TYPE_CHECKING:
     from terradask._network.given_facts import Description, GivenFacts
     from terradask_stacks.settings import Settings
-
-ARCHITECTURE = "x86_64"
 
 #: The role by which Auto Scaling launches instances.
 AUTO_SCALING_ROLE = "role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
 
 
 def identity_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:
-    """Find what is wrong with profiles, roles, the boundary, the key and the image."""
+    """Find what is wrong with profiles, roles, the boundary, the key and the images."""
     yield from _profile_findings(settings, facts)
     boundary = settings.network.permissions_boundary
     if boundary is not None and facts.boundaries is not None and boundary not in facts.boundaries:
@@ -152,25 +151,25 @@ def _key_policy_findings(arn: str, policy: Description, region: str) -> Iterator
 
 
 def _image_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:
-    image = settings.network.image
-    if image is None or facts.images is None:
+    if facts.images is None:
         return
-    found = facts.images.get(image)
-    problem = None
-    if found is None:
-        problem = f"there is no such image in {facts.region} that this account may launch"
-    elif found.get("Architecture", ARCHITECTURE) != ARCHITECTURE:
-        problem = f"the image is for {found['Architecture']}"
-    elif found.get("State", "available") != "available":
-        problem = f"the image is {found['State']}"
-    if problem is not None:
-        yield Finding(
-            where="network.image",
-            problem=problem,
-            given=image,
-            allowed=f"an available image for {ARCHITECTURE}",
-            advice="correct network.image, or leave it out for the newest Amazon Linux 2023",
-        )
+    for architecture, image in settings.network.images.items():
+        found, setting = facts.images.get(image), f"network.{IMAGE_SETTINGS[architecture]}"
+        problem = None
+        if found is None:
+            problem = f"there is no such image in {facts.region} that this account may launch"
+        elif found.get("Architecture", architecture) != architecture:
+            problem = f"the image is for {found['Architecture']}"
+        elif found.get("State", "available") != "available":
+            problem = f"the image is {found['State']}"
+        if problem is not None:
+            yield Finding(
+                where=setting,
+                problem=problem,
+                given=image,
+                allowed=f"an available image for {architecture}",
+                advice=f"correct {setting}, or leave it out for the newest Amazon Linux 2023",
+            )
 
 
 def _principals(statement: Mapping[str, Any], kind: str) -> list[Any]:

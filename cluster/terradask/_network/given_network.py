@@ -12,7 +12,7 @@ from terradask_stacks.errors import Finding
 
 if TYPE_CHECKING:
     from terradask._network.given_facts import Description, GivenFacts
-    from terradask_stacks.settings import Settings
+    from terradask_stacks.settings import ClusterSettings, Settings
 
 _EVERYWHERE = "0.0.0.0/0"
 
@@ -117,7 +117,7 @@ def _address_findings(settings: Settings, subnet: Description, where: str, zone:
     needed = 1
     if role == "worker":
         clusters = [settings.cluster, *settings.clusters.values()]
-        needed = max((cluster.most_hosts for cluster in clusters if cluster.zone_name in (None, zone)), default=0)
+        needed = max((_most_hosts(cluster, settings, zone) for cluster in clusters), default=0)
     free = subnet.get("AvailableIpAddressCount")
     if free is not None and free < needed:
         # Its own hosts may be among those that take addresses now.
@@ -128,6 +128,13 @@ def _address_findings(settings: Settings, subnet: Description, where: str, zone:
             allowed=f"{needed} free addresses",
             advice="give a larger subnet" + (", or lower cluster.max_workers" if role == "worker" else ""),
         )
+
+
+def _most_hosts(cluster: ClusterSettings, settings: Settings, zone: str) -> int:
+    """Return how many workers of a cluster a zone may have to hold; AWS divides those of several zones evenly."""
+    if cluster.allow_cross_zone:
+        return -(-cluster.most_hosts // len(settings.network.subnets))
+    return cluster.most_hosts if cluster.zone_name in (None, zone) else 0
 
 
 def _way_out_findings(settings: Settings, facts: GivenFacts, where: str, given: str, role: str) -> Iterator[Finding]:

@@ -1,4 +1,7 @@
-"""What each stack was applied from, as a note in the workspace bucket: stacks that would be planned as unchanged needn't be planned."""
+"""What each stack was applied from, as a note in the workspace bucket.
+
+Stacks that would be planned as unchanged needn't be planned, and a state that is older than the one that the apply left is noticed.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from terradask._network.baseline import BASELINE_KEY
-from terradask._plans.basis import configuration_sha256
+from terradask._plans.basis import StateVersion, configuration_sha256
 from terradask._state.version import state_version
 from terradask.errors import AccessDenied
 from terradask_modules.names import NETWORK_STACK
@@ -55,7 +58,8 @@ class AppliedNotes:
 
     Notes
     -----
-    Permissions needed: ``s3:GetObject`` and ``PutObject`` on ``applied/*``, ``GetObject`` on ``workspace.json`` and on the states.
+    Permissions needed: ``s3:GetObject``, ``PutObject`` and ``DeleteObject`` on ``applied/*``, ``GetObject`` on
+    ``workspace.json`` and on the states.
     """
 
     def __init__(self, aws: Aws, bucket: str) -> None:
@@ -69,6 +73,25 @@ class AppliedNotes:
             self._aws.client("s3").put_object(
                 Bucket=self._bucket, Key=_key(stack), Body=json.dumps(document).encode(), ContentType="application/json"
             )
+
+    def version(self, stack: str) -> StateVersion | None:
+        """Return the version of the state that the last apply left; None where nobody noted one, or the caller may not read it."""
+        try:
+            noted = json.loads(self._read(_key(stack)) or b"")
+            return StateVersion(int(noted["serial"]), str(noted["lineage"]))
+        except (ValueError, KeyError, TypeError, AccessDenied):
+            return None
+
+    def remove(self, stack: str) -> None:
+        """Forget what a stack was applied from, if anybody noted it."""
+        from botocore.exceptions import ClientError
+
+        with self._aws.explained():
+            try:
+                self._aws.client("s3").delete_object(Bucket=self._bucket, Key=_key(stack))
+            except ClientError as error:
+                if error.response["Error"]["Code"] not in {"NoSuchBucket", "404"}:
+                    raise
 
     def unchanged(self, folders: Mapping[str, Path]) -> tuple[str, ...]:
         """Return the stacks that a plan would find unchanged, unless something was changed beside Terraform.

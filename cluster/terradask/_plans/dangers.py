@@ -20,6 +20,7 @@ _MEANING = {
     "aws_vpc": "every cluster of the workspace is cut off",
     "aws_subnet": "hosts in this subnet end",
     "aws_security_group": "hosts in this group can't be reached until their templates name the new one",
+    "aws_placement_group": "hosts no longer lie close to each other; AWS refuses while any runs in it",
     "aws_cloudwatch_log_group": "the hosts' logs are lost",
 }
 

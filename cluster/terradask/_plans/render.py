@@ -152,7 +152,7 @@ def _hardware(reasons: Mapping[str, str]) -> Iterator[Text]:
 
     if reasons:
         yield Text()
-        yield Text("instance types:", style="bold")
+        yield Text("hardware:", style="bold")
     for group, reason in reasons.items():
         yield Text(f"  {group}: {reason}")
 

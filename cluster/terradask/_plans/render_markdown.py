@@ -130,7 +130,7 @@ def _details(report: WorkspaceReport) -> Iterator[Section]:
         for plan in report.plans
         for group, reason in plan.hardware.items()
     ]
-    yield Section("instance types", _HARDWARE, "\n### Instance types\n\n", types, what="groups")
+    yield Section("hardware", _HARDWARE, "\n### Hardware\n\n", types, what="groups")
     for plan in report.plans:
         title = f"\n### {escaped(plan.stack)}\n\n" if several else "\n### Resources\n\n"
         blocks = [_resource(change) for change in plan.summary.changes]

@@ -82,4 +82,4 @@ def running_on(workspace: PlanningWorkspace, summary: PlanSummary) -> tuple[Runn
 def _running(deployment: Deployment) -> RunningCluster | None:
     status = deployment.status()
     instances = {name: group["instances"] for name, group in status.groups.items()}
-    return None if status.state == "stopped" else RunningCluster(status.name, status.state, instances)
+    return None if status.state in {"stopped", "ended"} else RunningCluster(status.name, status.state, instances)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from terradask._progress import Message, Progress, phase
 from terradask._recovery import strays
+from terradask._recovery.hosts import wait_for_hosts
 from terradask._recovery.removal import remove_resources
-from terradask._recovery.resources import OF_CLUSTERS, unknown
+from terradask._recovery.resources import OF_CLUSTERS, Resource, of_type, unknown
 from terradask._recovery.search import find_cluster
 from terradask._runtime.groups import Groups
-from terradask._runtime.objects import STATE, STATE_LOCK, holds_nothing
+from terradask._runtime.objects import EVENTS, STATE, STATE_LOCK, holds_nothing
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
@@ -35,7 +36,7 @@ class ClusterRemains:
     workspace
         Name of its workspace.
     isolated
-        Returns how the roles of clusters' own are named; None where clusters have nothing of the kind: then nobody asks for any.
+        Returns how the roles of clusters' own are named; None where clusters have nothing of the kind: then nobody asks for any of them.
     own_templates
         Returns whether clusters may have launch templates of their own even so.
     progress
@@ -95,7 +96,7 @@ class ClusterRemains:
             self.remove_unknown(ids)
 
     def remove_unknown(self, ids: _Ids) -> bool:
-        """Remove roles, security groups and launch templates of a cluster that the state doesn't know.
+        """Remove roles, security groups, launch templates and a placement group of a cluster that the state doesn't know.
 
         Neither could Terraform make them again nor, where they belong to something that it knows, destroy that.
 
@@ -109,10 +110,29 @@ class ClusterRemains:
         bool
             Whether there was something.
         """
+        return self._remove(self._found(), ids)
+
+    def make_way(self, ids: _Ids) -> None:
+        """Remove what the state doesn't know, and wait for hosts of whose end AWS makes the end of something else depend.
+
+        Parameters
+        ----------
+        ids
+            Returns what the state knows: address -> id.
+        """
+        found = self._found()
+        self._remove(found, ids)
+        # Terraform would try once, and fail.
+        if any(of_type(found, "aws_placement_group")):
+            with phase(self._progress, "end hosts", self._name):
+                wait_for_hosts(self._aws, workspace=self._workspace, cluster=self._name)
+
+    def _found(self) -> list[Resource]:
         isolated = self._isolated()
-        if isolated is None and not self._own_templates():
-            return False
-        found = find_cluster(self._aws, workspace=self._workspace, cluster=self._name, isolated=isolated)
+        own_templates = isolated is not None or self._own_templates()
+        return find_cluster(self._aws, workspace=self._workspace, cluster=self._name, isolated=isolated, own_templates=own_templates)
+
+    def _remove(self, found: list[Resource], ids: _Ids) -> bool:
         left = unknown(found, ids()) if found else []
         if left:
             with phase(self._progress, "remove", self._name):
@@ -125,7 +145,7 @@ class ClusterRemains:
         with suppress(Exception):
             # With anything beside it, its lock among that, it is somebody's.
             if holds_nothing(objects):
-                objects.delete([STATE])
+                objects.delete([STATE, *objects.names(EVENTS)])
 
     def forget(self) -> None:
         """Remove what is left of a cluster that Terraform has destroyed.

@@ -17,13 +17,30 @@ if TYPE_CHECKING:
 #: Longest wait for what stands in the way of one resource: a NAT gateway takes minutes to go.
 LIMIT_SECONDS = 600.0
 
-_PAUSE_SECONDS = 5.0
+PAUSE_SECONDS = 5.0
 
-_GONE = frozenset({"NoSuchEntity", "NoSuchBucket", "ResourceNotFoundException", "NatGatewayNotFound", "Gateway.NotAttached"})
+_GONE = frozenset(
+    {
+        "NoSuchEntity",
+        "NoSuchBucket",
+        "ResourceNotFoundException",
+        "NatGatewayNotFound",
+        "Gateway.NotAttached",
+        "InvalidPlacementGroup.Unknown",
+    }
+)
 
 #: ``AuthFailure`` is what EC2 says of an address whose NAT gateway is still going.
 _IN_THE_WAY = frozenset(
-    {"DependencyViolation", "InvalidIPAddress.InUse", "AuthFailure", "DeleteConflict", "OperationAborted", "BucketNotEmpty"}
+    {
+        "DependencyViolation",
+        "InvalidIPAddress.InUse",
+        "InvalidPlacementGroup.InUse",
+        "AuthFailure",
+        "DeleteConflict",
+        "OperationAborted",
+        "BucketNotEmpty",
+    }
 )
 
 
@@ -83,7 +100,7 @@ def _remove(resource: Resource, delete: Callable[[], object], progress: Progress
         if not told:
             progress(Message(f"waiting for what still uses {what}"))
             told = True
-        time.sleep(_PAUSE_SECONDS)
+        time.sleep(PAUSE_SECONDS)
 
 
 def _in_use(what: str, given: str, cluster: str | None) -> TerradaskError:
@@ -173,6 +190,7 @@ _ORDER: Mapping[str, tuple[str, Callable[[Any, Resource], object]]] = {
     "aws_flow_log": ("ec2", lambda client, r: client.delete_flow_logs(FlowLogIds=[r.id])),
     "aws_vpc_endpoint": ("ec2", lambda client, r: client.delete_vpc_endpoints(VpcEndpointIds=[r.id])),
     "aws_launch_template": ("ec2", lambda client, r: client.delete_launch_template(LaunchTemplateId=r.id)),
+    "aws_placement_group": ("ec2", lambda client, r: client.delete_placement_group(GroupName=r.id)),
     "aws_iam_instance_profile": ("iam", _delete_instance_profile),
     "aws_iam_role_policy": ("iam", _delete_role_policy),
     "aws_iam_role": ("iam", _delete_role),

@@ -18,9 +18,10 @@ PARENTS: Mapping[str, tuple[str, str]] = {
     "aws_iam_role_policy": ("aws_iam_role", "RoleName"),
 }
 
-#: What isolated clusters have of their own, beside their groups and secret.
+#: What clusters can have of their own, beside their groups and secret.
 OF_CLUSTERS = frozenset({
     "aws_iam_role", "aws_iam_role_policy", "aws_iam_instance_profile", "aws_security_group", *RULES, "aws_launch_template",
+    "aws_placement_group",
 })  # fmt: skip
 
 

@@ -39,12 +39,14 @@ _IN_EC2 = {
         "EgressOnlyInternetGatewayId",
     ),
     "aws_flow_log": ("describe_flow_logs", "FlowLogs", "FlowLogId"),
+    "aws_placement_group": ("describe_placement_groups", "PlacementGroups", "GroupName"),
 }
 
 #: Looked for only where they are configured: who plans a network without them may not be allowed to.
-_OPTIONAL = frozenset({"aws_egress_only_internet_gateway", "aws_flow_log"})
+_OPTIONAL = frozenset({"aws_egress_only_internet_gateway", "aws_flow_log", "aws_placement_group"})
 
-#: What isolated clusters have of their own in EC2.
+#: What any cluster can have of its own in EC2, and isolated ones have.
+_PLACEMENT = "aws_placement_group"
 _TEMPLATE = "aws_launch_template"
 _OF_CLUSTERS = ("aws_security_group", _TEMPLATE)
 
@@ -89,8 +91,10 @@ def find_network(aws: Aws, *, workspace: str, bucket: str, configuration: Mappin
     return [r for r in _answers(aws, searches) if owner.owns(r) or (r.type == "aws_s3_bucket" and not r.tags)]
 
 
-def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated | None) -> list[Resource]:
-    """Return what exists of a cluster's own: launch templates; of an isolated one also roles, policies, profiles, security groups, rules.
+def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated | None, own_templates: bool = True) -> list[Resource]:
+    """Return what exists of a cluster's own: a placement group, launch templates.
+
+    Of an isolated one also roles, policies, profiles, security groups and rules.
 
     Parameters
     ----------
@@ -99,19 +103,23 @@ def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated |
     workspace, cluster
         Names.
     isolated
-        How its roles are named; None where it has templates at most.
+        How its roles are named; None where it has none.
+    own_templates
+        Whether it may have launch templates even so.
 
     Notes
     -----
-    Permissions needed: ``ec2:DescribeSecurityGroups``, ``DescribeSecurityGroupRules``, ``DescribeLaunchTemplates``; ``iam:GetRole``,
-    ``ListRolePolicies``, ``GetInstanceProfile``.
+    Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``, ``DescribeSecurityGroupRules``,
+    ``DescribeLaunchTemplates``; ``iam:GetRole``, ``ListRolePolicies``, ``GetInstanceProfile``.
     """
-    ec2, iam = aws.client("ec2"), aws.client("iam")
-    owner = Owner(workspace, cluster)
+    ec2, owner = aws.client("ec2"), Owner(workspace, cluster)
+    searches: list[_Search] = [partial(_placement_groups, ec2, owner)]
     if isolated is None:
-        return [resource for resource in _answers(aws, [partial(_in_ec2, ec2, _TEMPLATE, owner)]) if owner.owns(resource)]
+        searches += [partial(_in_ec2, ec2, _TEMPLATE, owner)] if own_templates else []
+        return [resource for resource in _answers(aws, searches) if owner.owns(resource)]
+    iam = aws.client("iam")
     names = [role_name(workspace, role, isolated.role_name_prefix, cluster) for role in ROLES]
-    searches: list[_Search] = [partial(_in_ec2, ec2, kind, owner) for kind in _OF_CLUSTERS]
+    searches += [partial(_in_ec2, ec2, kind, owner) for kind in _OF_CLUSTERS]
     searches += [partial(find, iam, name) for find in (_role, _instance_profile) for name in names]
     found = [resource for resource in _answers(aws, searches) if owner.owns(resource)]
     # Rules of somebody else's making go with their group alone.
@@ -120,8 +128,10 @@ def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated |
     return [*found, *rules, *policies]
 
 
-def clusters_with_resources(aws: Aws, *, workspace: str, isolated: Isolated | None, known: Collection[str] = ()) -> set[str]:
-    """Return the names of the clusters that have security groups, launch templates or roles of their own, by their tags.
+def clusters_with_resources(
+    aws: Aws, *, workspace: str, isolated: Isolated | None, own_templates: bool = True, known: Collection[str] = ()
+) -> set[str]:
+    """Return the names of the clusters that have a placement group, security groups, launch templates or roles of their own, by their tags.
 
     Parameters
     ----------
@@ -130,27 +140,52 @@ def clusters_with_resources(aws: Aws, *, workspace: str, isolated: Isolated | No
     workspace
         Its name.
     isolated
-        Where their roles lie, and how they are named; None where they have templates at most.
+        Where their roles lie, and how they are named; None where they have none.
+    own_templates
+        Whether they may have launch templates even so.
     known
         Clusters that are known to exist: their roles aren't asked for.
 
     Notes
     -----
-    Permissions needed: ``ec2:DescribeSecurityGroups``, ``ec2:DescribeLaunchTemplates``, ``iam:ListRoles``, ``iam:GetRole``.
+    Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``, ``DescribeLaunchTemplates``; ``iam:ListRoles``,
+    ``iam:GetRole``.
     """
-    ec2, iam = aws.client("ec2"), aws.client("iam")
-    kinds = (_TEMPLATE,) if isolated is None else _OF_CLUSTERS
-    found = _answers(aws, [partial(_in_ec2, ec2, kind, Owner(workspace)) for kind in kinds])
-    clusters = {resource.tags[TAG_CLUSTER] for resource in found if TAG_CLUSTER in resource.tags}
+    clusters = clusters_in_ec2(aws, workspace=workspace, isolated=isolated, own_templates=own_templates)
     if isolated is None:
         return clusters
-    expected = {role_name(workspace, role, isolated.role_name_prefix, cluster) for cluster in clusters.union(known) for role in ROLES}
+    return clusters | clusters_with_roles(aws, workspace=workspace, isolated=isolated, known=clusters.union(known))
+
+
+def clusters_in_ec2(aws: Aws, *, workspace: str, isolated: Isolated | None, own_templates: bool = True) -> set[str]:
+    """Return the names of the clusters that have placement groups, launch templates, or isolated also security groups, of their own.
+
+    Notes
+    -----
+    Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeLaunchTemplates``; with `isolated` ``DescribeSecurityGroups``.
+    """
+    ec2 = aws.client("ec2")
+    kinds = _OF_CLUSTERS if isolated is not None else (_TEMPLATE,) if own_templates else ()
+    searches: list[_Search] = [partial(_in_ec2, ec2, kind, Owner(workspace)) for kind in kinds]
+    found = _answers(aws, [partial(_placement_groups, ec2, Owner(workspace)), *searches])
+    return {resource.tags[TAG_CLUSTER] for resource in found if TAG_CLUSTER in resource.tags}
+
+
+def clusters_with_roles(aws: Aws, *, workspace: str, isolated: Isolated, known: Collection[str]) -> set[str]:
+    """Return the names of the clusters that have roles of their own, without those that are known to exist.
+
+    Notes
+    -----
+    Permissions needed: ``iam:ListRoles``, ``iam:GetRole``.
+    """
+    iam = aws.client("iam")
+    expected = {role_name(workspace, role, isolated.role_name_prefix, cluster) for cluster in known for role in ROLES}
     with aws.explained():
         pages = iam.get_paginator("list_roles").paginate(PathPrefix=isolated.role_path)
         names = {role["RoleName"] for page in pages for role in page["Roles"]} - expected
     # The list is without tags.
     roles = [role.tags for role in _answers(aws, [partial(_role, iam, name) for name in sorted(names)])]
-    return clusters | {tags[TAG_CLUSTER] for tags in roles if tags.get(TAG_WORKSPACE) == workspace and TAG_CLUSTER in tags}
+    return {tags[TAG_CLUSTER] for tags in roles if tags.get(TAG_WORKSPACE) == workspace and TAG_CLUSTER in tags}
 
 
 def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:
@@ -201,6 +236,18 @@ def _in_ec2(client: Any, kind: str, owner: Owner) -> list[Resource]:
     found = (Resource(kind, item[key], _tags(item), item) for page in pages for item in page[listing])
     # A VPC's default group ends with the VPC.
     return [r for r in found if str(r.description.get("State")).lower() not in _ENDED and r.description.get("GroupName") != "default"]
+
+
+def _placement_groups(client: Any, owner: Owner) -> list[Resource]:
+    from botocore.exceptions import ClientError
+
+    try:
+        return _in_ec2(client, _PLACEMENT, owner)
+    except ClientError as error:
+        # A policy from before there were any: whoever holds it has made none.
+        if error.response["Error"]["Code"] == "UnauthorizedOperation":
+            return []
+        raise
 
 
 def _role(client: Any, name: str) -> list[Resource]:

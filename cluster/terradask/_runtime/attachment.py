@@ -5,23 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from terradask._runtime.delivery import check_scheduler_launches
 from terradask._runtime.documents import Descriptor, HostReport, Run, SchedulerAddress
+from terradask._runtime.ended import over
+from terradask._runtime.groups import Groups
 from terradask._runtime.keys import KeySet
-from terradask._runtime.objects import SCHEDULER, ClusterObjects, read_secret
+from terradask._runtime.looks import SECONDS_A_LOOK, Looks
+from terradask._runtime.objects import HOSTS, SCHEDULER, ClusterObjects, read_secret
 from terradask.errors import HostFailed, InvalidInput, SchedulerMissing
+from terradask_modules.names import SCHEDULER_GROUP
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
 
-#: A scheduler is looked for this often, and from the tenth second on ever more rarely.
-_POLL_SECONDS = 0.1
-_POLL_MAX_SECONDS = 2.0
-_POLL_GROWTH = 1.2
+#: Until then a scheduler is looked for as often as may be, and from then on ever more rarely.
 _EAGER_SECONDS = 10.0
+_RAREST_SECONDS = 2.0
 
-#: Reports are looked at this often while waiting for a scheduler: they cost a listing and a read per host.
+#: What the scheduler's host says of itself is looked at this often.
 _REPORT_SECONDS = 3.0
 
 
@@ -57,32 +60,26 @@ class Attachment:
 def attach(
     aws: Aws,
     objects: ClusterObjects,
+    groups: Groups,
     descriptor: Descriptor,
     run: Run,
     *,
+    looks: Looks,
     timeout_seconds: float,
     on_wait: Callable[[list[HostReport]], None] | None,
     cancelled: Callable[[], bool],
-    check_launches: Callable[[], None] = lambda: None,
 ) -> Attachment:
     """Wait for the scheduler of `run` and return what a client needs.
 
     Raises
     ------
-    HostFailed, NoCapacity, SchedulerMissing, InterruptedError
+    ClusterEnded, HostFailed, NoCapacity, SchedulerMissing, InterruptedError
         As `Deployment.attach` tells.
     """
     # Read before the wait, so that who may not read them learns it at once.
     keys = _read_keys_if_written(aws, descriptor, run)
-    scheduler = _wait_for_scheduler(
-        objects,
-        descriptor.cluster,
-        run.run_id,
-        timeout_seconds=timeout_seconds,
-        on_wait=on_wait,
-        cancelled=cancelled,
-        check_launches=check_launches,
-    )
+    hosts = _SchedulerHosts(objects, groups, looks, descriptor, run)
+    scheduler = _wait_for_scheduler(objects, looks, hosts, timeout_seconds=timeout_seconds, on_wait=on_wait, cancelled=cancelled)
     return Attachment(descriptor, run, scheduler, keys or _read_keys(aws, descriptor, run))
 
 
@@ -97,43 +94,84 @@ def read_reports(objects: ClusterObjects) -> list[HostReport]:
     return [HostReport.read(document) for document in objects.hosts()]
 
 
+class _SchedulerHosts:
+    """What the scheduler's host of a run says of itself, and each that stood in its place: at a cost that workers don't raise."""
+
+    def __init__(self, objects: ClusterObjects, groups: Groups, looks: Looks, descriptor: Descriptor, run: Run) -> None:
+        self._objects = objects
+        self._groups = groups
+        self._looks = looks
+        self._descriptor = descriptor
+        self.run = run
+        self._seen: dict[str, None] = {}
+        self.cluster = descriptor.cluster
+        self.run_id = run.run_id
+
+    def look(self) -> list[HostReport]:
+        """Read the reports, or why AWS launches no such host."""
+        with self._looks.turn():
+            group = self._groups.describe().get(SCHEDULER_GROUP)
+        members = () if group is None else group.members
+        self._seen |= dict.fromkeys(member.instance_id for member in members)
+        documents = [self._read(instance_id) for instance_id in self._seen]
+        reports = [HostReport.read(document) for document in documents if document is not None]
+        if not members:
+            check_scheduler_launches(self._groups, self._looks, self._descriptor, self.run)
+        return [report for report in reports if report.run_id == self.run_id]
+
+    def look_at_everything(self) -> list[HostReport]:
+        """Read the reports of all hosts, also of one that came and went unseen."""
+        reports = [r for r in read_reports(self._objects) if r.run_id == self.run_id and r.role == "scheduler"]
+        if not reports:
+            check_scheduler_launches(self._groups, self._looks, self._descriptor, self.run)
+        return reports
+
+    def _read(self, instance_id: str) -> dict[str, Any] | None:
+        with self._looks.turn():
+            return self._objects.read(f"{HOSTS}{instance_id}.json")
+
+
 def _wait_for_scheduler(
     objects: ClusterObjects,
-    cluster: str,
-    run_id: str,
+    looks: Looks,
+    hosts: _SchedulerHosts,
     *,
     timeout_seconds: float,
     on_wait: Callable[[list[HostReport]], None] | None,
     cancelled: Callable[[], bool],
-    check_launches: Callable[[], None],
 ) -> SchedulerAddress:
     started = time.monotonic()
     next_report = started + _REPORT_SECONDS
-    pause = _POLL_SECONDS
     while True:
         if cancelled():
-            raise InterruptedError(f"the wait for cluster {cluster!r} was cancelled")
-        scheduler = read_scheduler(objects)
-        if scheduler is not None and scheduler.run_id == run_id:
+            raise InterruptedError(f"the wait for cluster {hosts.cluster!r} was cancelled")
+        with looks.turn():
+            scheduler = read_scheduler(objects)
+        if scheduler is not None and scheduler.run_id == hosts.run_id:
+            if scheduler.ended is not None:
+                raise over(hosts.cluster, hosts.run_id, hosts.run, scheduler)
             return scheduler
-        late = time.monotonic() > started + timeout_seconds
-        if late or time.monotonic() > next_report:
-            reports = [r for r in read_reports(objects) if r.run_id == run_id]
-            _check_not_failed(cluster, reports)
-            if not any(r.role == "scheduler" for r in reports):
-                check_launches()
-            if late:
-                raise _scheduler_missing(cluster, reports, timeout_seconds)
+        waited_seconds = time.monotonic() - started
+        if waited_seconds > timeout_seconds:
+            reports = hosts.look_at_everything()
+            _check_not_failed(hosts.cluster, reports)
+            raise _scheduler_missing(hosts.cluster, reports, timeout_seconds)
+        if time.monotonic() > next_report:
+            reports = hosts.look()
+            _check_not_failed(hosts.cluster, reports)
             if on_wait is not None:
                 on_wait(reports)
             next_report = time.monotonic() + _REPORT_SECONDS
-        time.sleep(pause)
-        if time.monotonic() > started + _EAGER_SECONDS:
-            pause = min(pause * _POLL_GROWTH, _POLL_MAX_SECONDS)
+        time.sleep(_pause_seconds(waited_seconds))
+
+
+def _pause_seconds(waited_seconds: float) -> float:
+    """Return how long to pause between two looks, besides the pause that every look makes."""
+    return min(max(waited_seconds - _EAGER_SECONDS, 0.0) / _EAGER_SECONDS, _RAREST_SECONDS - SECONDS_A_LOOK)
 
 
 def _check_not_failed(cluster: str, reports: Iterable[HostReport]) -> None:
-    failed = [r for r in reports if r.role == "scheduler" and r.state == "failed"]
+    failed = [r for r in reports if r.state == "failed"]
     if failed:
         last = max(failed, key=lambda report: report.at)
         raise HostFailed(
@@ -147,7 +185,7 @@ def _check_not_failed(cluster: str, reports: Iterable[HostReport]) -> None:
 
 
 def _scheduler_missing(cluster: str, reports: Iterable[HostReport], timeout_seconds: float) -> SchedulerMissing:
-    came = "; ".join(r.describe() for r in reports if r.role == "scheduler") or "its host has not reported yet"
+    came = "; ".join(r.describe() for r in reports) or "its host has not reported yet"
     return SchedulerMissing(
         f"The scheduler of cluster {cluster!r} was not up within {timeout_seconds:.0f} s.",
         given=came,

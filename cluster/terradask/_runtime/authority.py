@@ -16,7 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from terradask._runtime.keys import ROLES, Bundle, KeySet
 
-#: How long certificates live where no maximum lifetime of the cluster is set.
+#: How long certificates live at most.
 CERTIFICATE_LIFETIME_DAYS = 30
 
 #: Clocks of a laptop and of a fresh instance may differ by this much.

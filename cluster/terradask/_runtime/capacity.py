@@ -1,99 +1,11 @@
-"""Why AWS launches nothing, told from the texts of scaling activities. Pure.
-
-The texts are those of https://docs.aws.amazon.com/autoscaling/ec2/userguide/ts-as-capacity.html and ts-as-instancelaunchfailure.html, and
-as people report them: ``Could not launch Spot Instances. UnfulfillableCapacity - Unable to fulfill capacity due to your request
-configuration. Please adjust your request and try again. Launching EC2 instance failed.`` The codes are EC2's:
-https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
-"""
+"""What AWS couldn't launch in the last minutes, remembered for a while. Pure."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
-
-Kind = Literal["capacity", "quota", "addresses", "unsupported", "other"]
+from terradask.hardware.launch_problem import LaunchProblem
 
 #: As long is a problem remembered; Karpenter's time for the same.
 REMEMBERED_SECONDS = 180.0
-
-_KIND_OF_CODE: Mapping[str, Kind] = {
-    "InsufficientCapacity": "capacity",
-    "InsufficientInstanceCapacity": "capacity",
-    "ReservationCapacityExceeded": "capacity",
-    "UnfulfillableCapacity": "capacity",
-    "InstanceLimitExceeded": "quota",
-    "MaxSpotInstanceCountExceeded": "quota",
-    "VcpuLimitExceeded": "quota",
-    "InsufficientFreeAddressesInSubnet": "addresses",
-    "InvalidFleetConfiguration": "unsupported",
-    "Unsupported": "unsupported",
-}
-
-#: Texts that come without a code.
-_CODE_OF_PHRASE = (
-    (re.compile(r"do not have sufficient \S+ capacity|no Spot capacity available", re.IGNORECASE), "InsufficientInstanceCapacity"),
-    (re.compile(r"Unable to fulfill capacity", re.IGNORECASE), "UnfulfillableCapacity"),
-    (re.compile(r"Max spot instance count exceeded", re.IGNORECASE), "MaxSpotInstanceCountExceeded"),
-    (re.compile(r"more vCPU capacity than your current vCPU limit", re.IGNORECASE), "VcpuLimitExceeded"),
-    (re.compile(r"instance\(s\) are already running", re.IGNORECASE), "InstanceLimitExceeded"),
-    (re.compile(r"not enough free addresses in subnet|insufficient free addresses", re.IGNORECASE), "InsufficientFreeAddressesInSubnet"),
-    (re.compile(r"is not supported in your requested Availability Zone", re.IGNORECASE), "Unsupported"),
-)
-_CODED = re.compile(r"^(?:Could not launch (?:Spot|On-Demand) Instances\.\s*)?(?P<code>[A-Z][A-Za-z.]+) - (?P<text>.+)$", re.DOTALL)
-_ENDING = re.compile(r"\s*Launching EC2 instance failed\.?\s*$")
-_TYPE = re.compile(r"sufficient ([a-z][a-z0-9-]*\.[a-z0-9-]+) capacity|instance type \(([a-z][a-z0-9-]*\.[a-z0-9-]+)\)")
-
-
-@dataclass(frozen=True)
-class LaunchProblem:
-    """Why a group's launch failed.
-
-    Parameters
-    ----------
-    code
-        AWS's own, such as ``InsufficientInstanceCapacity``; ``LaunchFailed`` where it gives none.
-    text
-        What AWS says.
-    instance_type
-        The type that AWS names, if it names one.
-    """
-
-    code: str
-    text: str
-    instance_type: str | None = None
-
-    @property
-    def kind(self) -> Kind:
-        """What is missing: capacity, a quota, addresses in the subnet, support for the type in the zone; or something else."""
-        return _KIND_OF_CODE.get(self.code, "other")
-
-    def __str__(self) -> str:
-        return f"{self.code}: {self.text}"
-
-
-def read_problem(status_message: str) -> LaunchProblem:
-    """Read the ``StatusMessage`` of a scaling activity that failed.
-
-    Parameters
-    ----------
-    status_message
-        AWS's text.
-
-    Returns
-    -------
-    LaunchProblem
-        Whatever the text is: what isn't known is told in AWS's words.
-    """
-    text = _ENDING.sub("", " ".join(status_message.split()))
-    coded = _CODED.match(text)
-    if coded is not None:
-        code, text = coded["code"].removeprefix("Client.").removeprefix("Server."), coded["text"]
-    else:
-        code = next((code for phrase, code in _CODE_OF_PHRASE if phrase.search(text)), "LaunchFailed")
-    named = _TYPE.search(text)
-    return LaunchProblem(code, text, None if named is None else named[1] or named[2])
 
 
 class CapacityMemory:

@@ -5,19 +5,26 @@ How it starts and ends is in `_lifecycle`; how it scales, in `_group_cluster`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from distributed.core import Status
 from distributed.utils import format_dashboard_link
 
 from terradask._progress import Progress
 from terradask._runtime.hardware import hardware_of
+from terradask._runtime.life import Duration, parse_duration
 from terradask._runtime.lifecycle import ProvisionedCluster
-from terradask._runtime.options import RUN, STRUCTURE, given, parse_name, purchase_option, refuse_unbuilt, unsupported
+from terradask._runtime.options import RUN, STRUCTURE, given, parse_name, refuse_unbuilt, under_either_name, unsupported, where_given
 from terradask._runtime.provision import Request
+from terradask._runtime.shown_numbers import by_group, repr_row, scaling_table
 from terradask._runtime.undo import Origin
+from terradask._runtime.ways import check_ways
+from terradask.errors import VersionMismatch
+
+if TYPE_CHECKING:
+    from terradask._events.story import Event
 
 __all__ = ["Cluster"]
 
@@ -26,7 +33,8 @@ class Cluster(ProvisionedCluster):
     """A Dask cluster on instances of your own AWS account.
 
     With a `name` that is deployed in the workspace the cluster is attached to when it runs, and started when it is stopped. Any other name,
-    or none, deploys one: a Terraform plan is made, applied, and the cluster started.
+    or none, deploys one: a Terraform plan is made, applied, and the cluster started. Where it runs already, `n_workers` and `environ` stay
+    as they are, with a warning.
 
     Parameters
     ----------
@@ -35,7 +43,8 @@ class Cluster(ProvisionedCluster):
     software
         Packages for the hosts besides Dask, as requirements (``["pandas==3.1.1", "s3fs"]``); they get the versions that are installed here.
     n_workers
-        Number of workers. Where left out, the cluster starts with 4 and scales itself between 4 and 20.
+        Number of workers; or ``[minimum, maximum]``: the cluster starts with the minimum and scales itself between them, as by `adapt`.
+        Where left out, it starts with 4 and scales itself between 4 and 20.
     worker_class
         Class of the workers, or its dotted path, which hosts import it by. By default ``distributed.Nanny``.
     worker_options
@@ -46,8 +55,8 @@ class Cluster(ProvisionedCluster):
     worker_groups
         Groups of workers with machines of their own, by name: ``{"gpu": {"gpu": 1, "n_workers": 2, "resources": {"GPU": 1}}}``. Keys of
         each are ``cpu``, ``memory``, ``gpu``, ``gpu_type``, ``vm_types``, ``n_workers`` (0 by default), ``max_workers`` (20),
-        ``spot_policy`` (the cluster's) and ``resources`` (Dask's, by which tasks find them). `n_workers`, `max_workers` and what asks
-        for workers' machines here are about the other workers.
+        ``spot_policy``, ``disk_size`` and ``disk_throughput`` (the cluster's) and ``resources`` (Dask's, by which tasks find them).
+        `n_workers`, `max_workers` and what asks for workers' machines here are about the other workers.
     worker_vm_types, scheduler_vm_types
         Instance types, in order of preference. By default ``m6i.xlarge`` (4 vCPUs, 16 GiB) and its siblings, unless something is asked:
     worker_cpu, scheduler_cpu
@@ -75,6 +84,14 @@ class Cluster(ProvisionedCluster):
         Whether the cluster is used inside an event loop, with ``async with`` and ``await``.
     shutdown_on_close
         Whether `close` ends the cluster. By default True for a cluster that was made or started here, False for one that was attached to.
+    idle_timeout
+        After which a cluster with nothing to do ends by itself: ``"20 minutes"`` (the default), or seconds; False for never. Dask's own, in
+        `scheduler_options`, takes the place of the default.
+    no_client_timeout
+        After which a cluster to which nobody is connected ends by itself, as above. By default 2 minutes for a cluster that `close` ends,
+        never for any other. This object counts as connected.
+    max_lifetime
+        After which it ends in any case, as above. By default 30 days, which is also the longest.
     use_scheduler_public_ip
         Whether to dial the scheduler's public address (the default) or its private one, over VPN or peering.
     timeout
@@ -86,7 +103,9 @@ class Cluster(ProvisionedCluster):
     send_dask_config
         Whether hosts get a frozen copy of this process's Dask configuration. By default True.
     backend_options
-        ``region_name`` and ``zone_name``; the same as `region` and `zone_name`.
+        ``region_name`` and ``zone_name``, the same as `region` and `zone_name`; ``ingress``, who may reach the scheduler from outside:
+        ``[{"ports": [8786, 8787], "cidr": "203.0.113.7/32"}]``, or ``firewall``, one such rule. Where clusters share security groups, it
+        has to lie within what the network lets in. `set_backend_options` sets them for all clusters.
     show_widget
         Whether IPython and Jupyter show the progress of making the cluster, unless `asynchronous`. By default True.
     wait_for_workers
@@ -96,23 +115,39 @@ class Cluster(ProvisionedCluster):
     region
         AWS region. By default that of the settings.
     zone_name
-        Availability zone. By default one of the workspace's zones that has the instance types.
+        Availability zone. By default as `use_best_zone` says.
+    use_best_zone
+        Whether terradask picks the zone: the best by the types that it offers, launches that failed there lately, and spot prices. By
+        default True, unless a zone is named; False takes the first of the workspace's zones.
+    allow_cross_zone
+        Whether workers may be in all of the workspace's zones. By default scheduler and workers are in one zone, between whose machines
+        AWS charges for no traffic.
+    placement_group
+        Whether all hosts are placed close to each other in a cluster placement group of the cluster's own, for a faster network between
+        them. By default they aren't.
     spot_policy, compute_purchase_option
         Market of the workers, under either name: ``"on-demand"`` (the default), ``"spot"``, or ``"spot_with_fallback"``: on demand as far
         as there is no spot capacity. The scheduler is always on demand.
+    arm
+        Whether all instances have ARM processors (AWS Graviton), the scheduler's among them, or x86-64 (False). By default what the types
+        are for that are named, and x86-64 where none is.
     max_workers
         Most workers that the cluster can ever have; a limit of its group in the plan. By default 200.
     settings
         Folder or ``terradask.toml`` to load settings from. By default the nearest one upwards from the working directory.
     progress
         Function that is called with each progress event, in the thread that does the work.
-    container, cloud, account, idle_timeout, use_dashboard_https
+    create
+        True: the cluster must be new. False: nothing is deployed. By default it is deployed where there is none of its name.
+    attach
+        True: the cluster must run. False: it must not. By default it is attached to where it runs.
+    container, cloud, account, use_dashboard_https
         Not built yet: anything but their default raises `UnsupportedOption`.
     credentials, credentials_duration_seconds, custom_widget, configure_logging, package_sync, package_sync_strict
         Not built yet, as above.
-    package_sync_ignore, package_sync_fail_on, private_to_creator, use_best_zone
+    package_sync_ignore, package_sync_fail_on, private_to_creator
         Not built yet, as above.
-    allow_ingress_from, allow_ssh, jupyter, arm
+    allow_ingress_from, allow_ssh, jupyter
         Not built yet, as above.
 
     Raises
@@ -124,9 +159,17 @@ class Cluster(ProvisionedCluster):
     UnsupportedOption
         For an argument that is not built yet.
     InvalidInput
-        For a value that can't be used.
+        For a value that can't be used, such as a backend option that there isn't.
+    ClusterExists, ClusterNotFound, ClusterStopped
+        When `create` or `attach` rules out what would have to be done.
+    ArgumentCombination
+        When a region or a zone is named twice, and not the same, or ``firewall`` stands beside ``ingress``.
+    RegionUnknown, UnknownZone
+        For a region that AWS's SDK doesn't know, and for a zone in which the network has no subnets.
     NoMatchingType
         When no instance type is as asked for; with the nearest asks that find something.
+    QuotaExceeded
+        When AWS lets the account run fewer vCPUs than the cluster starts with, beside what runs; before anything is made.
     TerraformError
         When Terraform fails; what had been made is destroyed again.
     HostFailed
@@ -141,7 +184,8 @@ class Cluster(ProvisionedCluster):
     Notes
     -----
     Resources created: an Auto Scaling group for the scheduler and one for each market of each group of workers, their instances, volumes
-    and network interfaces, a secret, and objects in the workspace bucket. All carry the tags ``terradask:workspace`` and
+    and network interfaces, a secret, a placement group where one is asked for, and objects in the workspace bucket. All carry the tags
+    ``terradask:workspace`` and
     ``terradask:cluster``.
 
     Permissions needed: those of `Deployment`, and ``autoscaling:CreateAutoScalingGroup``, ``DeleteAutoScalingGroup``,
@@ -163,7 +207,7 @@ class Cluster(ProvisionedCluster):
         *,
         software: list[str] | None = None,
         container: str | None = None,
-        n_workers: int | None = None,
+        n_workers: int | Sequence[int] | None = None,
         worker_class: str | type | None = None,
         worker_options: dict[str, Any] | None = None,
         workers_per_host: int | None = None,
@@ -186,7 +230,9 @@ class Cluster(ProvisionedCluster):
         cloud: Any = None,
         account: str | None = None,
         shutdown_on_close: bool | None = None,
-        idle_timeout: str | None = None,
+        idle_timeout: Duration | None = None,
+        no_client_timeout: Duration | None = None,
+        max_lifetime: Duration | None = None,
         use_scheduler_public_ip: bool | None = None,
         use_dashboard_https: bool | None = None,
         credentials: Literal["local"] | None = None,
@@ -205,7 +251,7 @@ class Cluster(ProvisionedCluster):
         package_sync_ignore: list[str] | None = None,
         package_sync_fail_on: str = "critical-only",
         private_to_creator: bool | None = None,
-        use_best_zone: bool = True,
+        use_best_zone: bool | None = None,
         compute_purchase_option: str | None = None,
         spot_policy: Literal["on-demand", "spot", "spot_with_fallback"] | None = None,
         extra_worker_on_scheduler: bool | None = None,
@@ -217,28 +263,37 @@ class Cluster(ProvisionedCluster):
         region: str | None = None,
         arm: bool | None = None,
         zone_name: str | None = None,
+        allow_cross_zone: bool | None = None,
+        placement_group: bool | None = None,
         max_workers: int | None = None,
         settings: str | Path | None = None,
         progress: Progress | None = None,
         loop: Any = None,
-        _attach_only: bool = False,
+        create: bool | None = None,
+        attach: bool | None = None,
     ) -> None:
         arguments = {k: v for k, v in locals().items() if k not in {"self", "__class__"}}
         # `__del__` asks for it, also when the arguments are refused.
         self.status = Status.closed
+        check_ways(create, attach)
         refuse_unbuilt(arguments)
-        backend = dict(backend_options or {})
-        region = region or backend.get("region_name")
-        arguments["zone_name"] = zone_name or backend.get("zone_name")
-        arguments["spot_policy"] = purchase_option(spot_policy, compute_purchase_option)
+        workspace, where = where_given(arguments)
+        arguments["spot_policy"] = under_either_name("spot_policy", spot_policy, "compute_purchase_option", compute_purchase_option)
+        arguments["workers_per_host"] = under_either_name(
+            "workers_per_host", workers_per_host, "_n_worker_specs_per_host", _n_worker_specs_per_host
+        )
+        for limit in ("idle_timeout", "no_client_timeout", "max_lifetime"):
+            arguments[limit] = parse_duration(limit, arguments[limit])
         super().__init__(
             Request(
                 name=parse_name(name),
-                structure=given(arguments, STRUCTURE),
+                structure=given(arguments, STRUCTURE) | where,
                 run=given(arguments, RUN),
-                workspace={"region": region} if region else {},
+                workspace=workspace,
                 path=None if settings is None else Path(settings),
-                attach_only=_attach_only,
+                create=create,
+                attach=attach,
+                shutdown_on_close=shutdown_on_close,
             ),
             asynchronous=asynchronous,
             loop=loop,
@@ -262,12 +317,27 @@ class Cluster(ProvisionedCluster):
         ------
         ClusterNotFound
             When there is no such cluster.
-        ClusterStopped
-            When it is stopped.
+        ClusterStopped, ClusterEnded
+            When it is stopped, or has ended by itself.
+
+        See Also
+        --------
+        Cluster : with ``attach=True`` it is the same.
         """
-        return cls(name, _attach_only=True, **kwargs)
+        return cls(name, **{"attach": True, **kwargs})
 
     # ---- looks ----------------------------------------------------------------------------------------------------
+
+    def get_client(self) -> Any:
+        """Return a `distributed.Client` of the cluster: the current one where that is one of it, else a new one.
+
+        Raises
+        ------
+        ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
+        """
+        self._check_usable()
+        return super().get_client()
 
     @property
     def dashboard_link(self) -> str:
@@ -282,7 +352,7 @@ class Cluster(ProvisionedCluster):
 
     @property
     def zone(self) -> str:
-        """Availability zone of the cluster."""
+        """Availability zone of the cluster; of its scheduler, where workers may be in several."""
         return self._deployed.attachment.descriptor.zone
 
     @property
@@ -295,22 +365,82 @@ class Cluster(ProvisionedCluster):
         """Whether this object made the cluster, started it, or attached to it."""
         return self._deployed.origin
 
+    def events(self) -> Any:
+        """Tell what happened to the cluster and its hosts: when, to whom, what, and why; the oldest first.
+
+        Returns
+        -------
+        list of Event
+            Printed, each is a line. Of hosts they tell when they were requested, launched, booting, joined, retiring, failed and gone.
+        """
+        return self.sync(self._events)
+
+    async def _events(self) -> list[Event]:
+        found: list[Event] = await self._call(self._deployment.events)
+        return found
+
     def __repr__(self) -> str:
         name = self._request.name
         if self._provisioned is None or self.status != Status.running:
             return f"Cluster({name!r}, {self.status.name})"
         infos = list(self.scheduler_info["workers"].values())
         threads = sum(w["nthreads"] for w in infos)
-        groups = self.worker_groups
-        each = ", ".join(f"{name}: {len(group.observed)}/{len(group.plan)}" for name, group in groups.items()) if len(groups) > 1 else ""
+        each = by_group(self.worker_groups)
         workers = f"workers={len(self.observed)}/{len(self.plan)}" + (f" ({each})" if each else "")
         return f"Cluster({name!r}, {self.zone}, {workers}, threads={threads}, dashboard={self.dashboard_link!r})"
 
-    # ---- not built yet --------------------------------------------------------------------------------------------
+    def _repr_html_(self, cluster_status: str | None = None) -> str:
+        if cluster_status is None and self.status == Status.running:
+            cluster_status = repr_row(self.worker_groups)
+        html: str = super()._repr_html_(cluster_status)
+        return html
 
-    def set_keepalive(self, keepalive: str) -> None:
-        """Not built yet: raises `UnsupportedOption`."""
-        raise unsupported("set_keepalive", keepalive, 'pass scheduler_options={"idle_timeout": ...}')
+    def _scaling_status(self) -> str:
+        # Dask's own counts the workers of each host, and those that no scaling counts.
+        mode = "Adaptive" if self._adaptive and self._adaptive.periodic_callback else "Manual"
+        return scaling_table(mode, self, self.worker_groups)
+
+    # ---- life -----------------------------------------------------------------------------------------------------
+
+    def set_keepalive(self, keepalive: Duration | None) -> Any:
+        """Set how long the cluster goes on when nobody is connected any more, from now on, in place of `no_client_timeout`.
+
+        Clients and `Cluster` objects count as connected, in any process; so does what `fire_and_forget` left to be done. The idle timeout
+        holds besides.
+
+        Parameters
+        ----------
+        keepalive
+            A duration such as ``"30s"`` or ``"5m"``, or seconds. None or False: it doesn't end for that.
+
+        Raises
+        ------
+        InvalidInput
+            When it is no duration, or not greater than zero.
+        ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
+        VersionMismatch
+            When its hosts are of a terradask that knows no keepalive.
+        """
+        return self.sync(self._set_keepalive, parse_duration("keepalive", keepalive) or None)
+
+    async def _set_keepalive(self, seconds: float | None) -> None:
+        self._check_usable()
+        try:
+            heard = await self.scheduler_comm.terradask_keepalive(seconds=seconds)
+        except OSError:
+            await self._find_whether_over()
+            self._check_usable()
+            raise
+        if not heard:
+            # A scheduler answers None to what it doesn't know.
+            raise VersionMismatch(
+                f"The hosts of cluster {self._request.name!r} are of an older terradask, which knows no keepalive.",
+                cluster=self._request.name,
+                advice="terradask apply network, then stop and start the cluster",
+            )
+
+    # ---- not built yet --------------------------------------------------------------------------------------------
 
     def send_private_envs(self, env: Mapping[str, str]) -> None:
         """Not built yet: raises `UnsupportedOption`."""

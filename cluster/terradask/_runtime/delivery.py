@@ -12,6 +12,7 @@ from typing import Any
 from terradask._runtime.capacity import CapacityMemory
 from terradask._runtime.documents import Descriptor, Run
 from terradask._runtime.groups import Groups
+from terradask._runtime.looks import Looks
 from terradask._runtime.markets import Debts
 from terradask._runtime.scaling import Group
 from terradask._runtime.shortage import Shortfall, no_capacity
@@ -23,7 +24,7 @@ logger = logging.getLogger("terradask")
 _SETTLED_SECONDS = 5.0
 
 
-def check_scheduler_launches(groups: Groups, descriptor: Descriptor, run: Run) -> None:
+def check_scheduler_launches(groups: Groups, looks: Looks, descriptor: Descriptor, run: Run) -> None:
     """Raise when AWS launches no host for the scheduler of a run, and says why.
 
     Raises
@@ -31,7 +32,8 @@ def check_scheduler_launches(groups: Groups, descriptor: Descriptor, run: Run) -
     NoCapacity
     """
     try:
-        failures = groups.failures(SCHEDULER_GROUP)
+        with looks.turn():
+            failures = groups.failures(SCHEDULER_GROUP)
     except Exception:
         # As below: then the wait ends without a reason.
         logger.debug("can't read the scaling activities of %s", SCHEDULER_GROUP, exc_info=True)
@@ -39,7 +41,11 @@ def check_scheduler_launches(groups: Groups, descriptor: Descriptor, run: Run) -
     since = datetime.datetime.fromisoformat(run.started_at)
     problems = tuple(dict.fromkeys(problem for at, problem in failures if at >= since))
     shortfall = Shortfall(1, 0, {SCHEDULER_GROUP: problems})
-    if shortfall.certain and not groups.describe()[SCHEDULER_GROUP].active_ids:
+    if not shortfall.certain:
+        return
+    with looks.turn():
+        described = groups.describe()
+    if not described[SCHEDULER_GROUP].active_ids:
         raise no_capacity(descriptor.cluster, shortfall, descriptor.pools, role="scheduler")
 
 
@@ -69,8 +75,6 @@ class Delivery:
         self._memory = CapacityMemory()
         self._asked: list[str] = []
         self._may_ask = True
-        #: Calls that the last look took.
-        self.calls = 0
         #: What no group has, while AWS says why.
         self.shortfall: Shortfall | None = None
 
@@ -91,8 +95,13 @@ class Delivery:
         owing = frozenset(self._debts.names)
         return owing & (self._memory.exhausted(now) | self._debts.late(now, self._fallback_seconds))
 
-    async def look(self, chains: Collection[Sequence[Group]]) -> None:
-        """Take note of how the groups are, and ask AWS about one of those that lack instances, if there is one.
+    @property
+    def asks(self) -> bool:
+        """Whether there is anything to ask AWS about."""
+        return self.owing and self._may_ask
+
+    def look(self, chains: Collection[Sequence[Group]]) -> None:
+        """Take note of how the groups are.
 
         Parameters
         ----------
@@ -100,20 +109,11 @@ class Delivery:
             For each group of workers its Auto Scaling groups, in the order in which AWS is asked for instances.
         """
         self._debts.look(itertools.chain(*chains), time.monotonic())
-        self.calls = 0
-        if self.owing and self._may_ask:
-            await self._ask(self._next())
         self.shortfall = self._shortfall(chains)
 
-    def _next(self) -> str:
-        """Return the group that owes and was asked about the longest time ago."""
-        owing = self._debts.names
-        name = min(owing, key=lambda name: self._asked.index(name) if name in self._asked else -1)
-        self._asked = [*(other for other in self._asked if other != name), name]
-        return name
-
-    async def _ask(self, name: str) -> None:
-        self.calls = 1
+    async def ask(self) -> None:
+        """Ask AWS, in one call, why a group lacks instances: the one that was asked about the longest time ago."""
+        name = self._next()
         try:
             failures = await self._call(self._groups.failures, name)
         except Exception:
@@ -125,6 +125,13 @@ class Delivery:
         for at, problem in failures:
             if at >= self._started_at:
                 self._memory.note(name, problem, now - (here - at).total_seconds())
+
+    def _next(self) -> str:
+        """Return the group that owes and was asked about the longest time ago."""
+        owing = self._debts.names
+        name = min(owing, key=lambda name: self._asked.index(name) if name in self._asked else -1)
+        self._asked = [*(other for other in self._asked if other != name), name]
+        return name
 
     def _shortfall(self, chains: Collection[Sequence[Group]]) -> Shortfall | None:
         now = time.monotonic()

@@ -1,37 +1,35 @@
 """A deployed cluster: start it, stop it, see how it is.
 
 Deployed means stopped: Terraform made the groups with no instance and an empty secret. Starting makes keys and numbers, and needs no
-Terraform. Waiting for the scheduler is in `_attachment`.
+Terraform. Starting is in `starting`, waiting for the scheduler in `attachment`.
 """
 
 from __future__ import annotations
 
 import datetime
-import secrets
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from terradask._runtime.attachment import Attachment, attach, read_reports, read_scheduler
-from terradask._runtime.dask_config import portable_config
-from terradask._runtime.delivery import check_scheduler_launches
 from terradask._runtime.documents import Descriptor, HostReport, Run
+from terradask._runtime.ended import over
 from terradask._runtime.groups import Groups
+from terradask._runtime.life import Life
+from terradask._runtime.looks import Looks
 from terradask._runtime.numbers_of_workers import check_workers, numbers_at_start
-from terradask._runtime.objects import CLOSING, DESCRIPTOR, RUN, SOFTWARE, ClusterObjects, write_secret
-from terradask._runtime.software import SoftwareLock, lock_software
+from terradask._runtime.objects import CLOSING, DESCRIPTOR, RUN, ClusterObjects, write_secret
+from terradask._runtime.starting import check_whole, plan_run, start_run
 from terradask._runtime.status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
 from terradask.errors import ClusterNotFound, ClusterStopped
-from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
+from terradask_modules.names import WORKER_GROUP
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
-
-#: Groups are looked at this often while they empty, which takes AWS a minute or so.
-_EMPTY_POLL_SECONDS = 0.5
+    from terradask._events.story import Event
 
 
 Given = ParamSpec("Given")
@@ -78,11 +76,18 @@ class Deployment:
         self.bucket = bucket
         self.name = name
         self.objects = ClusterObjects(aws, bucket, name)
+        #: What all polling through this object shares.
+        self.looks = Looks()
         #: Id of the run that this object started last, and nobody else.
         self.started_run_id: str | None = None
 
     def __repr__(self) -> str:
         return f"Deployment({self.name!r}, bucket={self.bucket!r})"
+
+    @property
+    def aws(self) -> Aws:
+        """Session for the account and region."""
+        return self._aws
 
     @property
     def exists(self) -> bool:
@@ -126,9 +131,11 @@ class Deployment:
     def current_run(self) -> Run | None:
         """Return the run that is going on; None when the cluster is stopped, or its run ended by itself: idle, or its hosts gone."""
         run = self.run()
-        if run is None or age_seconds(run.started_at) < CLAIM_SECONDS:
-            return run
-        return run if any(group.desired for group in self.groups.describe().values()) else None
+        return run if run is not None and self.goes_on(run) else None
+
+    def _has_ended(self, run: Run) -> bool:
+        scheduler = read_scheduler(self.objects)
+        return scheduler is not None and scheduler.run_id == run.run_id and scheduler.ended is not None
 
     @_explained
     def start(
@@ -139,6 +146,9 @@ class Deployment:
         software: list[str] | None = None,
         send_dask_config: bool | None = None,
         group_workers: Mapping[str, int] | None = None,
+        life: Life | None = None,
+        check_quotas: bool = True,
+        tell: Callable[[str], None] | None = None,
     ) -> Run:
         """Start the cluster: make keys, describe the run, raise the groups.
 
@@ -157,6 +167,12 @@ class Deployment:
             Whether hosts get a frozen copy of the caller's Dask configuration; as in the settings where left out.
         group_workers
             Group of workers that has a name -> workers to start it with; as the settings say for those that are left out.
+        life
+            When the run ends by itself; as the settings say for a cluster that goes on without its starter, where left out.
+        check_quotas
+            Whether AWS's quotas of vCPUs are looked at first. By default they are.
+        tell
+            Gets what people should know of quotas that is no reason to refuse. By default nobody does.
 
         Returns
         -------
@@ -167,35 +183,28 @@ class Deployment:
         ------
         ClusterNotFound
             When the cluster isn't deployed.
+        ClusterError
+            When its destruction was begun, and some of its groups are gone.
+        ClusterStopped
+            When somebody stops it meanwhile.
         InvalidInput
             When more workers are asked for than ``max_workers`` allows, or a package isn't installed here.
+        QuotaExceeded
+            When AWS lets the account run fewer vCPUs than that takes, beside what runs.
         """
-        descriptor = self.descriptor
-        settings = descriptor.settings
-        numbers = numbers_at_start(descriptor, n_workers, group_workers or {})
-        lock = lock_software(_first(software, settings["software"]))
-        run = Run(
-            run_id=_run_id(),
-            started_at=_now(),
-            owner=self._aws.caller_arn,
-            secret_version_id=str(uuid.uuid4()),
-            python=lock.python,
-            packages=dict(lock.packages),
-            n_workers=sum(numbers.values()),
-            environ=dict(_first(environ, settings["environ"])),
-            dask_config=portable_config() if _first(send_dask_config, settings["send_dask_config"]) else {},
+        descriptor, settings = self.descriptor, self.descriptor.settings
+        if self.marked_closing:
+            check_whole(self)
+        plan = plan_run(
+            self,
+            numbers=numbers_at_start(descriptor, n_workers, group_workers or {}),
+            environ=settings["environ"] if environ is None else environ,
+            software=settings["software"] if software is None else software,
+            send_dask_config=settings["send_dask_config"] if send_dask_config is None else send_dask_config,
+            life=life or Life.of_settings(settings),
+            check_quotas=check_quotas,
         )
-        while not self._claim(run):
-            current = self.run()
-            if current is not None:
-                return current
-        self.started_run_id = run.run_id
-        self._prepare(run, lock)
-        self.groups.set_desired(SCHEDULER_GROUP, 1)
-        # Where AWS can't deliver there, whoever is attached moves the rest on.
-        for name, n in numbers.items():
-            self.groups.set_desired(descriptor.worker_groups[name][0], n)
-        return run
+        return start_run(self, plan, tell or (lambda _: None))
 
     @_explained
     def stop(self, *, wait_seconds: float = 0) -> None:
@@ -212,21 +221,31 @@ class Deployment:
         groups.zero()
         deadline = time.monotonic() + wait_seconds
         while wait_seconds and time.monotonic() < deadline:
-            if not any(group.members for group in groups.describe().values()):
+            with self.looks.turn():
+                described = groups.describe()
+            if not any(group.members for group in described.values()):
                 break
-            time.sleep(_EMPTY_POLL_SECONDS)
         groups.disarm()
         self._void_keys()
+        self.write_journal(self.run())
         self.objects.delete_run()
 
     def mark_closing(self) -> None:
         """Bring the groups to zero and note that the deployment shall go: what fits into the last seconds of a process."""
-        self.objects.write(CLOSING, {"format": 1, "at": _now()})
+        self.note_closing()
         self.groups.zero()
+
+    def note_closing(self) -> None:
+        """Note that the deployment shall go: whoever comes after an interruption finishes."""
+        self.objects.write(CLOSING, {"format": 1, "at": _now()})
+
+    def keep(self) -> None:
+        """Take back that the deployment shall go."""
+        self.objects.delete([CLOSING])
 
     @property
     def marked_closing(self) -> bool:
-        """Whether somebody wanted this deployment gone and could not finish."""
+        """Whether this deployment shall go: somebody could not finish that, or it was made for a client and has ended by itself."""
         return self.objects.read(CLOSING) is not None
 
     @_explained
@@ -268,7 +287,31 @@ class Deployment:
             groups={name: {"desired": g.desired, "instances": len(g.active_ids), "max_size": g.max_size} for name, g in groups.items()},
             hosts=hosts,
             max_workers=descriptor.max_workers,
+            ended=scheduler.ended if scheduler else None,
         )
+
+    @_explained
+    def events(self) -> list[Event]:
+        """Tell what happened to the cluster and its hosts, in the order of time: of the run that was started last, and of earlier ones.
+
+        Returns
+        -------
+        list of Event
+            Each with ``at``, ``subject``, ``state``, ``step`` and ``reason``.
+
+        Raises
+        ------
+        ClusterNotFound
+            When the cluster isn't deployed.
+
+        Notes
+        -----
+        Permissions needed, besides those of `status`: ``autoscaling:DescribeScalingActivities``.
+        """
+        from terradask._events.gather import events_of_run, read_journals
+
+        run = self.run() if self.descriptor else None
+        return [*read_journals(self), *(events_of_run(self, run) if run is not None else ())]
 
     def reports(self) -> list[HostReport]:
         """Read what each host says of itself."""
@@ -288,14 +331,14 @@ class Deployment:
         timeout_seconds
             Longest wait, in seconds.
         on_wait
-            Called every few seconds with what the hosts report.
+            Called every few seconds with what the scheduler's host reports.
         cancelled
             Asked between looks; when it says True the wait ends with `InterruptedError`.
 
         Raises
         ------
-        ClusterStopped
-            When nobody has started the cluster.
+        ClusterStopped, ClusterEnded
+            When nobody has started the cluster, or it has ended by itself.
         HostFailed
             When the scheduler's host reports a failure, with its reason and the tail of its log.
         NoCapacity
@@ -305,20 +348,28 @@ class Deployment:
         """
         run = self.current_run()
         if run is None:
-            raise ClusterStopped(
-                f"Cluster {self.name!r} is stopped.",
-                advice=f"terradask start {self.name}, or Cluster(name={self.name!r}) from Python",
-            )
+            raise self.why_stopped()
         return attach(
             self._aws,
             self.objects,
+            self.groups,
             self.descriptor,
             run,
+            looks=self.looks,
             timeout_seconds=timeout_seconds,
             on_wait=on_wait,
             cancelled=cancelled,
-            check_launches=lambda: check_scheduler_launches(self.groups, self.descriptor, run),
         )
+
+    def why_stopped(self, run_id: str | None = None) -> ClusterStopped:
+        """Return the error that says why the cluster doesn't run: somebody stopped it, or it has ended by itself.
+
+        Parameters
+        ----------
+        run_id
+            The run that the caller knows. By default the one that was started last.
+        """
+        return over(self.name, run_id, self.run(), read_scheduler(self.objects))
 
     def check_workers(self, n: int, group: str = WORKER_GROUP) -> None:
         """Refuse a number of workers that a group of workers may not have, before any call.
@@ -337,48 +388,22 @@ class Deployment:
         """
         check_workers(self.descriptor, n, group)
 
-    def _claim(self, run: Run) -> bool:
-        if self.objects.claim(RUN, run.to_document()):
-            self.objects.delete([CLOSING])
+    def goes_on(self, run: Run) -> bool:
+        """Tell whether a run was just begun, or has hosts, and has not ended by itself."""
+        if age_seconds(run.started_at) < CLAIM_SECONDS and not self._has_ended(run):
             return True
-        if self.current_run() is None and self.run() is not None:
-            # Over, or claimed by a start that was interrupted: what is left of it makes way.
-            self.stop()
-        return False
+        return any(group.desired for group in self.groups.describe().values())
 
-    def _prepare(self, run: Run, lock: SoftwareLock) -> None:
-        """Do all that must be there before a host boots."""
-        from terradask._runtime.authority import make_keys
+    def write_journal(self, run: Run | None) -> None:
+        """Keep the events of a run whose documents are about to go."""
+        from terradask._events.gather import write_journal
 
-        keys = make_keys(self.name, run.run_id).to_document()
-        groups = self.groups
-        tags = {
-            "terradask:run:id": run.run_id,
-            "terradask:run:owner": run.owner,
-            "terradask:run:started": run.started_at,
-        }
-        with ThreadPoolExecutor(4) as pool:
-            waits = [
-                pool.submit(write_secret, self._aws, self.descriptor.secret_id, keys, version_id=run.secret_version_id),
-                pool.submit(self.objects.write_text, SOFTWARE, lock.to_requirements()),
-                pool.submit(groups.tag, tags),
-                pool.submit(groups.arm),
-            ]
-            for wait in waits:
-                wait.result()
+        if run is not None:
+            write_journal(self, run, by=self._aws.caller_arn)
 
     def _void_keys(self) -> None:
         write_secret(self._aws, self.descriptor.secret_id, {"format": 1}, version_id=str(uuid.uuid4()))
 
 
-def _first(*values: Any) -> Any:
-    return next((v for v in values if v is not None), None)
-
-
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _run_id() -> str:
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
-    return f"{stamp}-{secrets.token_hex(3)}"

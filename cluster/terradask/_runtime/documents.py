@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from terradask._runtime.life import Life
 from terradask._runtime.shortage import Pool
 from terradask.errors import TerradaskError
 from terradask_modules.names import WORKER_GROUP
+from terradask_stacks.numbers import first_of
 
 FORMAT = 1
 
@@ -54,11 +56,14 @@ class GroupEntry:
     max_size: int
     market: str = "on-demand"
     worker_group: str = WORKER_GROUP
+    #: Where its hosts may be. Empty, as an older terradask wrote it: in the cluster's zone.
+    zones: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> GroupEntry:
         """Read the entry, as far as this version knows its fields."""
-        return cls(**{k: v for k, v in document.items() if k in cls.__dataclass_fields__})
+        known = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
+        return cls(**{**known, "zones": tuple(known.get("zones", ()))})
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,11 @@ class Descriptor:
         )
 
     @property
+    def architecture(self) -> str:
+        """Processor architecture of all hosts."""
+        return str(self.lock.get("architecture", "x86_64"))
+
+    @property
     def autoscaling_groups(self) -> dict[str, str]:
         """Name of each Auto Scaling group by the cluster's own name for it."""
         return {key: group.autoscaling_group for key, group in self.groups.items()}
@@ -120,7 +130,8 @@ class Descriptor:
             types, settings = self.lock["group_instance_types"][group.worker_group], f"worker_groups.{group.worker_group}."
         else:
             types, settings = self.lock[f"{group.role}_instance_types"], f"{group.role}_"
-        return Pool(self.zone, group.market, tuple(types), settings)
+        zones = group.zones or (self.zone,)
+        return Pool(zones, group.market, tuple(types), settings, zone_named=self.settings.get("zone_name") is not None)
 
     def most_workers(self, group: str) -> int:
         """Return how many workers a group of workers may have: any one of its Auto Scaling groups may have to hold them all."""
@@ -133,8 +144,8 @@ class Descriptor:
 
     def workers_at_start(self, group: str) -> int | None:
         """Return how many workers of a group the settings want at the start; None where they say nothing."""
-        number: int | None = (self.settings if group == WORKER_GROUP else self.settings["worker_groups"][group]).get("n_workers")
-        return number
+        settings = self.settings if group == WORKER_GROUP else self.settings["worker_groups"][group]
+        return first_of(settings.get("n_workers"))
 
 
 @dataclass(frozen=True)
@@ -150,12 +161,14 @@ class Run:
     n_workers: int
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     dask_config: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    life: Life | None = None
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Run:
         """Read ``run.json``."""
         check_format(document, "The cluster's run", "stop the cluster with the version that started it")
-        return cls(**{k: v for k, v in document.items() if k in cls.__dataclass_fields__})
+        known = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
+        return cls(**{**known, "life": Life.read(known.get("life"))})
 
     def to_document(self) -> dict[str, Any]:
         """Return what ``run.json`` holds."""
@@ -163,8 +176,16 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Ended:
+    """That a run has ended by itself: when, and why."""
+
+    at: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class SchedulerAddress:
-    """Where the scheduler of a run is, as its host tells in ``scheduler.json``."""
+    """Where the scheduler of a run is, or that the run has ended, as its host tells in ``scheduler.json``."""
 
     run_id: str
     instance_id: str
@@ -174,12 +195,16 @@ class SchedulerAddress:
     dashboard_port: int
     python: str
     packages: Mapping[str, str]
+    ended: Ended | None = None
+    started_at: str | None = None
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> SchedulerAddress:
         """Read ``scheduler.json``."""
         check_format(document, "The scheduler's address", "stop the cluster and start it again")
-        return cls(**{k: v for k, v in document.items() if k in cls.__dataclass_fields__})
+        known = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
+        ended = known.get("ended")
+        return cls(**{**known, "ended": Ended(ended["at"], ended["reason"]) if ended else None})
 
 
 @dataclass(frozen=True)
@@ -195,13 +220,19 @@ class HostReport:
     run_id: str
     private_address: str | None = None
     history: tuple[tuple[str, str], ...] = ()
+    #: Why the host came to each state of its history; hosts of earlier versions tell the last one's alone.
+    reasons: tuple[str | None, ...] = ()
     log_tail: tuple[str, ...] = ()
+    #: What a scheduler's host did to others: when, to which group, what, and why.
+    notes: tuple[tuple[str, str, str, str], ...] = ()
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> HostReport:
         """Read ``hosts/<instance id>.json``."""
         known = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
         known["history"] = tuple((s, at) for s, at in known.get("history", ()))
+        known["reasons"] = tuple(known.get("reasons", ()))
+        known["notes"] = tuple((at, group, what, why) for at, group, what, why in known.get("notes", ()))
         known["log_tail"] = tuple(known.get("log_tail", ()))
         return cls(**known)
 
@@ -214,7 +245,7 @@ class HostReport:
     def describe(self) -> str:
         """Tell in a line how far the host came, and why not further."""
         reason = f": {self.reason}" if self.reason else ""
-        return f"{self.instance_id} ({self.role}) {self.state} since {self.at}{reason}"
+        return f"{self.instance_id} ({self.group}) {self.state} since {self.at}{reason}"
 
     @property
     def failed_once(self) -> bool:

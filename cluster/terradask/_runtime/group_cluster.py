@@ -12,6 +12,8 @@ from terradask._runtime.awaited_cluster import AwaitedCluster
 from terradask._runtime.host_workers import counting_hosts, host_of, hosts_to_close
 from terradask._runtime.mirrored_cluster import WorkerGroupState
 from terradask._runtime.options import unsupported
+from terradask._runtime.scale_quotas import ScaleQuotas
+from terradask._runtime.sizes import HostSize
 from terradask.errors import ArgumentCombination, InvalidInput
 from terradask_modules.names import WORKER_GROUP
 
@@ -26,38 +28,43 @@ class GroupCluster(AwaitedCluster):
     What Dask knows of scaling is one number: that of the group ``workers``, which every cluster has. Others are scaled by their names.
     """
 
+    _quotas: ScaleQuotas | None = None
+
     def scale(self, n: int | Mapping[str, int] = 0, memory: Any = None, cores: Any = None, *, group: str | None = None) -> Any:
         """Scale the cluster to `n` workers, or groups of workers each to its number.
 
-        Growing is handed to AWS and not waited for; see `wait_for_workers`. Shrinking moves what the leaving workers hold to those that
-        stay, first.
+        Growing is handed to AWS and not waited for; see `wait_for_workers`. A number for which AWS's quotas of vCPUs have no room is warned
+        of in the log, and AWS launches what there is room for. Shrinking moves what the leaving workers hold to those that stay, first.
 
         Parameters
         ----------
         n
             Number of workers of the group; or a table of groups and their numbers, ``{"workers": 0, "gpu": 4}``.
         memory, cores
-            Not built yet.
+            Amounts that the group is to have at least, such as ``"100 GiB"`` and 64, by what its smallest host that has joined has.
         group
             Name of the group; by default ``workers``, which every cluster has. The others stay as they are.
 
         Raises
         ------
+        ClusterClosed
+            When this object has left the cluster.
+        ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
         InvalidInput
             When a number is no whole number, negative or more than the group's ``max_workers``, or there is no such group; before any call.
         ArgumentCombination
-            When there are both a table and a group.
-        UnsupportedOption
-            For `memory` and `cores`.
+            When there are a table, and a group or amounts.
         """
-        for name, value in (("memory", memory), ("cores", cores)):
-            if value is not None:
-                raise unsupported(f"scale({name}=)", value, "scale to a number of workers")
-        numbers = _numbers(n, group)
+        self._check_usable()
+        numbers = _numbers(n, group, memory=memory, cores=cores)
+        if memory is not None or cores is not None:
+            numbers = {name: self._host_size(name).least(number, cores=cores, memory=memory) for name, number in numbers.items()}
         for name, number in numbers.items():
             self._deployment.check_workers(number, name)
         self._targets.update(numbers)
         if self._workers is not None:
+            self._look_at_quotas(numbers)
             for name, number in numbers.items():
                 self._workers.sets[name].roster.grow_to(number)
             self._show_plan()
@@ -135,6 +142,10 @@ class GroupCluster(AwaitedCluster):
         *,
         minimum: int = 1,
         maximum: int | None = None,
+        minimum_cores: int | None = None,
+        maximum_cores: int | None = None,
+        minimum_memory: str | None = None,
+        maximum_memory: str | None = None,
         target_duration: str = "3m",
         wait_count: int = 24,
         interval: str = "5s",
@@ -150,6 +161,8 @@ class GroupCluster(AwaitedCluster):
             Workers that stay when there is nothing to do.
         maximum
             Most workers. By default 200, or ``max_workers`` where that is less.
+        minimum_cores, maximum_cores, minimum_memory, maximum_memory
+            Bounds as amounts of all workers together, such as 64 and ``"1 TiB"``, by what the smallest host that has joined has.
         target_duration
             How long work should take: the shorter, the faster the cluster grows.
         wait_count
@@ -163,16 +176,27 @@ class GroupCluster(AwaitedCluster):
         ------
         InvalidInput
             When the bounds make no sense, or `maximum` is more than ``max_workers``.
+        UnsupportedOption
+            For a `group`: the scheduler doesn't know how many workers of a group its tasks want.
+        ClusterClosed, ClusterEnded, ClusterStopped
+            When this object has left the cluster, or that doesn't run any more.
         """
+        if "group" in kwargs:
+            raise unsupported("adapt(group=)", kwargs["group"], "scale the group by its name: scale(2, group=...)")
+        self._check_usable()
         descriptor = self._deployment.descriptor
         most = descriptor.most_workers(WORKER_GROUP)
         maximum = min(DEFAULT_ADAPTIVE_MAXIMUM, most) if maximum is None else maximum
+        if any(amount is not None for amount in (minimum_cores, maximum_cores, minimum_memory, maximum_memory)):
+            size = self._host_size(WORKER_GROUP)
+            minimum = size.least(minimum, cores=minimum_cores, memory=minimum_memory)
+            maximum = size.most(maximum, cores=maximum_cores, memory=maximum_memory)
         if not isinstance(minimum, int) or not isinstance(maximum, int) or not 0 <= minimum <= maximum:
             raise InvalidInput(
-                "Adaptive scaling needs bounds.",
+                "Adaptive scaling can't have these bounds.",
                 given=f"minimum={minimum}, maximum={maximum}",
                 allowed=f"0 <= minimum <= maximum <= {most}",
-                advice="give whole numbers",
+                advice="give whole numbers, the smaller one first",
             )
         self._deployment.check_workers(maximum)
         return super().adapt(
@@ -190,6 +214,22 @@ class GroupCluster(AwaitedCluster):
             **kwargs,
         )
 
+    def _host_size(self, group: str) -> HostSize:
+        groups = self.worker_groups
+        return HostSize.smallest(list(self.scheduler_info["workers"].values()), groups[group].observed if group in groups else ())
+
+    def _look_at_quotas(self, numbers: Mapping[str, int]) -> None:
+        """Warn, in the background, of numbers that AWS's quotas have no room for; what they are is asked once in a run."""
+        deployment = self._deployment
+        if self._quotas is None:
+            self._quotas = ScaleQuotas(
+                deployment.aws,
+                deployment.descriptor,
+                lambda text: logger.warning("cluster %s: %s", deployment.name, text),
+                at_first={name: len(group.plan) for name, group in self.worker_groups.items()},
+            )
+        self._quotas.consider(numbers)
+
     @property
     def _unnamed(self) -> WorkerGroupState:
         """The group that every cluster has."""
@@ -197,15 +237,16 @@ class GroupCluster(AwaitedCluster):
         return self.worker_groups.get(WORKER_GROUP) or WorkerGroupState(nobody, nobody, nobody)
 
 
-def _numbers(n: int | Mapping[str, int], group: str | None) -> dict[str, int]:
+def _numbers(n: int | Mapping[str, int], group: str | None, **amounts: Any) -> dict[str, int]:
     if not isinstance(n, Mapping):
         return {WORKER_GROUP if group is None else group: n}
-    if group is not None:
+    others = {name: value for name, value in {"group": group, **amounts}.items() if value is not None}
+    if others:
         raise ArgumentCombination(
-            ("n", "group"),
-            "A table of groups says itself which groups it is about.",
-            given=f"n={dict(n)!r}, group={group!r}",
+            ("n", *others),
+            "A table of groups says itself which groups it is about, and how many workers each is to have.",
+            given=", ".join(f"{name}={value!r}" for name, value in {"n": dict(n), **others}.items()),
             allowed='scale(4, group="gpu"), or scale({"gpu": 4})',
-            advice="leave `group` out",
+            advice=f"leave {', '.join(f'`{name}`' for name in others)} out",
         )
     return dict(n)

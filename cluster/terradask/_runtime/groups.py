@@ -6,8 +6,8 @@ import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from terradask._runtime.capacity import LaunchProblem, read_problem
 from terradask._runtime.scaling import PROTECTION_BATCH, Group, Member, ProtectAndLower, Removal
+from terradask.hardware.launch_problem import LaunchProblem, read_problem
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, group_name
 
 if TYPE_CHECKING:
@@ -81,6 +81,21 @@ class Groups:
             for activity in response["Activities"]
             if activity["StatusCode"] == "Failed" and activity.get("StatusMessage")
         ]
+
+    def activities(self, group: str, since: datetime.datetime) -> list[dict[str, Any]]:
+        """Return what a group has done since a time, the newest first, as AWS tells it; a call for each hundred.
+
+        Notes
+        -----
+        Permission needed: ``autoscaling:DescribeScalingActivities``.
+        """
+        found: list[dict[str, Any]] = []
+        pages = self._client.get_paginator("describe_scaling_activities").paginate(AutoScalingGroupName=self._names[group])
+        for page in pages:
+            found += (activity for activity in page["Activities"] if activity["StartTime"] >= since)
+            if page["Activities"] and page["Activities"][-1]["StartTime"] < since:
+                break
+        return found
 
     def set_desired(self, group: str, n: int) -> None:
         """Ask for `n` instances. Returns when AWS has taken the number, not when they are there."""

@@ -22,6 +22,7 @@ def check_joining(
     plan: Set[str],
     waited_seconds: float,
     late: bool,
+    why: str | None = None,
 ) -> None:
     """Raise when the time is up, or when as many hosts have failed as were still waited for.
 
@@ -41,6 +42,8 @@ def check_joining(
         How long the wait has been.
     late
         Whether it is over.
+    why
+        What AWS says about instances that it doesn't launch.
 
     Raises
     ------
@@ -54,19 +57,22 @@ def check_joining(
     failed = [r for r in missing if r.failed_once]
     if not late and len(failed) < lacking:
         return
+    unasked = wanted - len(plan)
+    scale = f"the cluster is scaled to {len(plan)} workers: scale it to {wanted} first; " if unasked > 0 else ""
     silent = [f"  {name}: no report yet" for name in sorted(plan - joined - {r.instance_id for r in missing})]
     told = [line for r in (failed or missing)[:_TOLD_HOSTS] for line in r.describe_with_log()]
     raise WorkersMissing(
         "\n".join(
             [
                 f"{lacking} of the {wanted} workers waited for have not joined cluster {cluster!r} "
-                f"after {waited_seconds:.0f} s; {len(failed)} hosts failed.",
+                f"after {waited_seconds:.0f} s" + (f"; {len(failed)} host{'' if len(failed) == 1 else 's'} failed." if failed else "."),
                 *told,
                 *silent[:_TOLD_HOSTS],
+                *([why] if why else []),
             ]
         ),
         cluster=cluster,
         wanted=wanted,
         arrived=len(joined),
-        advice=f"terradask status {cluster} shows every host",
+        advice=f"{scale}terradask status {cluster} shows every host",
     )

@@ -6,27 +6,34 @@ import asyncio
 import atexit
 import contextlib
 import logging
+import os
 import weakref
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 from distributed.core import Status, rpc
 from distributed.deploy.cluster import Cluster as DaskCluster
 
-from terradask._progress import Progress, ProgressEvent, silent
+from terradask._progress import Message, Progress, ProgressEvent, silent
+from terradask._runtime.attachment import Attachment
 from terradask._runtime.dashboard import DashboardForward
 from terradask._runtime.deployment import Deployment
+from terradask._runtime.dial import REACH_SECONDS, newest, reach, unreachable
 from terradask._runtime.documents import Run
 from terradask._runtime.group_cluster import GroupCluster
-from terradask._runtime.provision import Provisioned, Provisioner, Request
+from terradask._runtime.provision import Provisioned, Provisioner, Request, addresses_let_in
 from terradask._runtime.remote import RemoteScheduler, RemoteWorker
 from terradask._runtime.scaling import workers_to_wait_for
+from terradask._runtime.shown_numbers import by_group
 from terradask._runtime.sigterm import terminated_in_order
 from terradask._runtime.undo import end_cluster
 from terradask._runtime.widget import shown_in_notebook
-from terradask.errors import InvalidInput
+from terradask.errors import ClusterClosed, InvalidInput
 from terradask_modules.names import WORKER_GROUP
+from terradask_stacks.numbers import NWorkers, bounds_of
 
 logger = logging.getLogger("terradask")
 
@@ -46,6 +53,7 @@ class ProvisionedCluster(GroupCluster):
     """
 
     _open: ClassVar[weakref.WeakSet[ProvisionedCluster]] = weakref.WeakSet()
+    _is_of_parent = False
 
     def __init__(
         self,
@@ -65,11 +73,9 @@ class ProvisionedCluster(GroupCluster):
         self._dashboard: DashboardForward | None = None
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="terradask")
         self._provisioner = Provisioner(request, self._tell)
-        with terminated_in_order():
+        with terminated_in_order(), shown_in_notebook(show_widget and not asynchronous) as self._show:
             if not asynchronous:
-                with shown_in_notebook(show_widget) as show:
-                    self._show = show
-                    self._provisioned = self._provisioner.run()
+                self._provisioned = self._provisioner.run()
             try:
                 super().__init__(
                     worker={"cls": RemoteWorker},
@@ -156,15 +162,23 @@ class ProvisionedCluster(GroupCluster):
     # ---- attaching ------------------------------------------------------------------------------------------------
 
     async def _attach(self, provisioned: Provisioned) -> None:
-        attachment, settings = provisioned.attachment, provisioned.settings
+        settings = provisioned.settings
         if self._wants_shutdown_on_close is None:
             self.shutdown_on_close = provisioned.origin != "attached"
-        self.security = attachment.keys.client_security()
+        self.security = provisioned.attachment.keys.client_security()
+        attachment = await self._reach_again(REACH_SECONDS)
+        self._provisioned = replace(provisioned, attachment=attachment)
         connection = self.security.get_connection_args("client")
         address = attachment.address(public=settings["use_scheduler_public_ip"])
         self.scheduler = RemoteScheduler(address)
         self.scheduler_comm = rpc(address, connection_args=connection)
-        await DaskCluster._start(self)
+        try:
+            await DaskCluster._start(self)
+        except OSError as error:
+            # It answered a moment ago.
+            await self._call(newest, attachment, provisioned.deployment)
+            let_in = await self._call(addresses_let_in, provisioned.workspace)
+            raise unreachable(attachment, address, public=settings["use_scheduler_public_ip"], let_in=let_in) from error
         self._open.add(self)
         host = address.partition("://")[2].rpartition(":")[0]
         self._dashboard = DashboardForward(host, attachment.scheduler.dashboard_port, connection["ssl_context"])
@@ -172,13 +186,31 @@ class ProvisionedCluster(GroupCluster):
         await self._start_watching()
         if provisioned.origin != "attached":
             n = workers_to_wait_for(len(self.plan), settings["wait_for_workers"])
-            await self._wait_for_workers(n, timeout=settings["worker_timeout_seconds"], takes_fewer=True)
-            if settings.get("n_workers") is None:
-                self._adapt_by_default()
+            await self._wait_for_workers(n, timeout=settings["worker_timeout_seconds"], takes_fewer=True, on_wait=self._tell_joined)
+            self._adapt_as_asked(settings.get("n_workers"))
 
-    def _adapt_by_default(self) -> None:
-        most = self._deployed.attachment.descriptor.most_workers(WORKER_GROUP)
-        self.adapt(minimum=min(ADAPTIVE_MINIMUM, most), maximum=min(ADAPTIVE_MAXIMUM, most))
+    async def _reach_again(self, seconds: float) -> Attachment:
+        provisioned = self._deployed
+        return await reach(
+            provisioned.attachment,
+            provisioned.deployment,
+            self.security,
+            self._call,
+            public=provisioned.settings["use_scheduler_public_ip"],
+            let_in=partial(addresses_let_in, provisioned.workspace),
+            seconds=seconds,
+        )
+
+    @property
+    def _boot(self) -> int:
+        return self._deployed.attachment.scheduler.boot
+
+    def _adapt_as_asked(self, n_workers: NWorkers) -> None:
+        """Scale between the bounds that were given, and between the usual ones where nothing was; leave a number alone."""
+        bounds = (ADAPTIVE_MINIMUM, ADAPTIVE_MAXIMUM) if n_workers is None else bounds_of(n_workers)
+        if bounds is not None:
+            most = self._deployed.attachment.descriptor.most_workers(WORKER_GROUP)
+            self.adapt(minimum=min(bounds[0], most), maximum=min(bounds[1], most))
 
     @property
     def _deployed(self) -> Provisioned:
@@ -230,7 +262,7 @@ class ProvisionedCluster(GroupCluster):
         provisioned = self._provisioned
         self.status = Status.closing
         try:
-            if ends and provisioned is not None:
+            if ends and provisioned is not None and await self._call(self._is_ours_to_end):
                 await self._call(end_cluster, provisioned.workspace, provisioned.deployment, provisioned.origin)
         finally:
             try:
@@ -238,6 +270,11 @@ class ProvisionedCluster(GroupCluster):
             finally:
                 self.status = Status.closed
                 self._pool.shutdown(wait=False)
+
+    def _is_ours_to_end(self) -> bool:
+        """Whether nobody has started the cluster anew after the run of this client was over."""
+        current = self._deployment.current_run()
+        return current is None or current.run_id == self._run_id
 
     async def _disconnect(self) -> None:
         await self._stop_watching()
@@ -251,20 +288,54 @@ class ProvisionedCluster(GroupCluster):
     def _end_at_exit(self) -> None:
         """Bring a cluster of this process to zero in the seconds that are left; the next command finishes."""
         provisioned = self._provisioned
-        if provisioned is None or not self.shutdown_on_close or self.status == Status.closed:
+        if provisioned is None or self.status == Status.closed:
+            return
+        # Nobody is to wonder about what goes away now.
+        with contextlib.suppress(Exception):
+            self.loop.add_callback(self._stop_watching)
+        if not self.shutdown_on_close or not self._is_ours_to_end():
             return
         if provisioned.origin == "created":
             provisioned.deployment.mark_closing()
         else:
             provisioned.deployment.stop()
 
+    def _check_usable(self) -> None:
+        name = self._request.name
+        if self._is_of_parent:
+            raise ClusterClosed(
+                f"This Cluster object of {name!r} belongs to the process that forked this one.",
+                cluster=name,
+                advice=f"attach from here: Cluster.from_name({name!r})",
+            )
+        if self.status in (Status.closing, Status.closed, Status.failed):
+            raise ClusterClosed(f"This Cluster object of {name!r} is closed.", cluster=name, advice=f"make another: Cluster(name={name!r})")
+        super()._check_usable()
+
     # ---- telling --------------------------------------------------------------------------------------------------
+
+    def _tell_joined(self, joined: int, wanted: int) -> None:
+        each = by_group(self.worker_groups)
+        groups = f" ({each})" if each else ""
+        self._tell(Message(f"{self._request.name}: waiting for workers, {joined} of {wanted} have joined{groups}"))
 
     def _tell(self, event: ProgressEvent, /) -> None:
         logger.info("%s", event)
         self._show(event)
         if self._progress_to is not None:
             self._progress_to(event)
+
+
+def _disown_in_child() -> None:
+    """Let a forked process know that the clusters are its parent's: it has no loop that could talk to them, and must not end them."""
+    for cluster in list(ProvisionedCluster._open):
+        cluster._is_of_parent = True
+        cluster.status = Status.closed
+    ProvisionedCluster._open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_disown_in_child)
 
 
 @atexit.register

@@ -22,6 +22,7 @@ from terradask._runtime.host_workers import host_of, is_extra
 from terradask._runtime.pace import Pace
 from terradask._runtime.shortage import Shortfall, describe
 from terradask._runtime.workers import Workers
+from terradask.errors import ClusterError, TerradaskError
 
 logger = logging.getLogger("terradask")
 
@@ -67,6 +68,9 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
     _monitor: asyncio.Task[None] | None = None
     _leaving: frozenset[str] = frozenset()
     _told_causes: frozenset[tuple[str, str]] = frozenset()
+    #: Why this object has no cluster any more.
+    _over: ClusterError | None = None
+    _told_failure = ""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         #: Group of workers -> how many it is to have, until AWS is told. Written by callers' threads, emptied by the loop's.
@@ -96,6 +100,20 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
     def _has_extra_worker(self) -> bool:
         return bool(self._deployment.descriptor.settings.get("extra_worker_on_scheduler"))
 
+    def _check_usable(self) -> None:
+        """Raise where the cluster doesn't run any more."""
+        if self._over is not None:
+            raise self._over.with_traceback(None)
+
+    async def _find_whether_over(self) -> None:
+        """Note whether the run is over, and why, where somebody stopped the cluster or it has ended by itself."""
+        current = await self._call(self._deployment.current_run)
+        if self._over is None and (current is None or current.run_id != self._run_id):
+            self._over = await self._call(self._deployment.why_stopped, self._run_id)
+            logger.warning("%s", self._over)
+            with contextlib.suppress(AttributeError):
+                self._adaptive.stop()
+
     async def _start_watching(self) -> None:
         """Read the groups for the first time, and mirror them from then on."""
         groups, descriptor = self._deployment.groups, self._deployment.descriptor
@@ -105,7 +123,8 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
             started_at=datetime.datetime.fromisoformat(self._current_run.started_at),
             fallback_seconds=float(descriptor.settings.get("spot_fallback_seconds", DEFAULT_FALLBACK_SECONDS)),
         )
-        self._workers = Workers(groups, descriptor.worker_groups, delivery, self._call, workers_per_host=self._workers_per_host)
+        looks, each = self._deployment.looks, self._workers_per_host
+        self._workers = Workers(groups, descriptor.worker_groups, delivery, self._call, looks=looks, workers_per_host=each)
         self._pace = Pace()
         await self._workers.mirror()
         self._show_plan()
@@ -119,7 +138,11 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
             await asyncio.gather(self._monitor, return_exceptions=True)
 
     def _call(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
-        return asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
+        try:
+            return asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
+        except RuntimeError as error:
+            # Threads are gone: this object is being closed, or the process ends.
+            raise InterruptedError("the cluster was closed") from error
 
     # ---- looks ----------------------------------------------------------------------------------------------------
 
@@ -183,8 +206,6 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
                     await workers.remove(leaving, self.scheduler_comm, self._joined_names())
                 if targets:
                     await workers.resize(targets, self.scheduler_comm, self._joined_names())
-                if not leaving and not targets:
-                    await workers.mirror()
             finally:
                 self._show_plan()
             if self._pace is not None:
@@ -194,20 +215,42 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
         assert self._pace is not None
         assert self._workers is not None
         delivery = self._workers.delivery
-        while self.status == Status.running:
+        while self.status == Status.running and self._over is None:
             # With nothing new to be known, what is missing is looked for as rarely as anything else.
             awaited = delivery.owing and delivery.shortfall is None
-            await self._pace.wait(calls=1 + delivery.calls, longest_seconds=_AWAITED_SECONDS if awaited else None)
+            await self._pace.wait(longest_seconds=_AWAITED_SECONDS if awaited else None)
             if self.status != Status.running:
                 return
             try:
-                async with self._lock:
-                    if not self._targets and not self._leaving:
-                        await self._workers.watch()
-                        self._show_plan()
-                        self._tell_shortfall()
-            except Exception:
-                logger.warning("cluster %s: can't read its worker groups", self.name, exc_info=True)
+                if delivery.asks:
+                    async with self._deployment.looks.awaited_turn():
+                        await delivery.ask()
+                async with self._deployment.looks.awaited_turn():
+                    await self._look_at_groups(self._workers)
+                if self._workers.abandoned:
+                    await self._find_whether_over()
+                self._told_failure = ""
+            except InterruptedError:
+                return
+            except TerradaskError as error:
+                logger.log(self._loudness(error), "cluster %s: %s", self.name, error)
+            except Exception as error:
+                logger.log(self._loudness(error), "cluster %s: can't read its groups of workers", self.name, exc_info=True)
+
+    def _loudness(self, error: Exception) -> int:
+        """Return the level for what went wrong: a warning when it is new, and not at every look."""
+        known, self._told_failure = self._told_failure, f"{type(error).__name__}: {error}"
+        return logging.DEBUG if known == self._told_failure else logging.WARNING
+
+    async def _look_at_groups(self, workers: Workers) -> None:
+        # Who scales reads the groups anyway, and has nobody wait for a turn meanwhile.
+        if self._lock.locked():
+            return
+        async with self._lock:
+            if not self._targets and not self._leaving:
+                await workers.watch()
+                self._show_plan()
+                self._tell_shortfall()
 
     def _tell_shortfall(self) -> None:
         """Warn of workers that AWS doesn't launch, once for each cause."""

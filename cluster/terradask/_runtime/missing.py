@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 from terradask._runtime.documents import HostReport
 from terradask._runtime.objects import HOSTS, ClusterObjects
-
-#: With the listing, a call a second at a look every five seconds.
-_READS_A_LOOK = 4
 
 
 class MissingHosts:
@@ -25,30 +22,32 @@ class MissingHosts:
     def __init__(self, objects: ClusterObjects, run_id: str) -> None:
         self._objects = objects
         self._run_id = run_id
+        self._listed: dict[str, str] = {}
         self._read: dict[str, tuple[str, HostReport]] = {}
 
-    def look(self, joined: Set[str], *, everything: bool) -> list[HostReport]:
-        """Read reports that are new or have changed, and return all that are known.
-
-        Takes a call for each 1,000 hosts, and one for each report that is read.
+    def list_changed(self, joined: Set[str]) -> list[str]:
+        """List the hosts whose reports are new, and then those whose reports have changed; a call for each 1,000 hosts.
 
         Parameters
         ----------
         joined
             Instance ids of hosts that nobody misses: theirs are not read.
-        everything
-            Whether to read all that have changed, and not only the next few.
         """
-        versions = self._objects.host_versions()
-        changed = [host for host, version in versions.items() if host not in joined and self._version_read(host) != version]
-        # Those that have not had their turn come first.
-        changed.sort(key=lambda host: host in self._read)
-        turn = changed if everything else changed[:_READS_A_LOOK]
-        documents = self._objects.read_all([f"{HOSTS}{host}.json" for host in turn])
-        for host, document in zip(turn, documents, strict=True):
+        self._listed = self._objects.host_versions()
+        changed = [host for host, version in self._listed.items() if host not in joined and self._version_read(host) != version]
+        return sorted(changed, key=lambda host: host in self._read)
+
+    def read(self, hosts: Sequence[str]) -> None:
+        """Read the reports of hosts that were listed, each in a call."""
+        documents = self._objects.read_all([f"{HOSTS}{host}.json" for host in hosts])
+        for host, document in zip(hosts, documents, strict=True):
             if document is not None:
-                self._read[host] = versions[host], HostReport.read(document)
-        return [report for host, (_, report) in self._read.items() if host in versions and report.run_id == self._run_id]
+                self._read[host] = self._listed[host], HostReport.read(document)
+
+    @property
+    def reports(self) -> list[HostReport]:
+        """What was read of those hosts of the run that were listed last."""
+        return [report for host, (_, report) in self._read.items() if host in self._listed and report.run_id == self._run_id]
 
     def _version_read(self, host: str) -> str | None:
         return self._read[host][0] if host in self._read else None

@@ -65,16 +65,19 @@ def check_workers(descriptor: Descriptor, n: int, group: str) -> None:
             f"Cluster {cluster!r} has no group of workers {group!r}.",
             given=group,
             allowed=", ".join(known),
-            advice=f"add it to worker_groups in [cluster] and run: terradask apply {cluster}",
+            advice=f"make a cluster with such a group; one that is declared gets it in [clusters.{cluster}.worker_groups] and by: "
+            f"terradask apply {cluster}",
         )
     if isinstance(n, bool) or not isinstance(n, int):
         raise InvalidInput("A cluster is scaled to a whole number of workers.", given=n, allowed="0 or more")
     most = descriptor.most_workers(group)
     if not 0 <= n <= most:
-        where, table = ("", "cluster") if group == WORKER_GROUP else (f" in its group {group!r}", f"cluster.worker_groups.{group}")
+        named = group != WORKER_GROUP
+        where, table = (f" in its group {group!r}", f"clusters.{cluster}.worker_groups.{group}") if named else ("", f"clusters.{cluster}")
         raise InvalidInput(
             f"Cluster {cluster!r} can't have {n} workers{where}.",
             given=n,
             allowed=f"0 to {most}, its max_workers",
-            advice=f"ask for fewer, or raise max_workers in [{table}] and run: terradask apply {cluster}",
+            advice=f"ask for fewer, or make a cluster with a larger max_workers; one that is declared gets it in [{table}] and by: "
+            f"terradask apply {cluster}",
         )

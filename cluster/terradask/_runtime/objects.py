@@ -16,11 +16,17 @@ SCHEDULER = "scheduler.json"
 SOFTWARE = "software.lock"
 CLOSING = "closing.json"
 HOSTS = "hosts/"
+EVENTS = "events/"
 STATE = "terraform.tfstate"
 STATE_LOCK = "terraform.tfstate.tflock"
 
 #: Objects that belong to one run: gone once the cluster is stopped.
 OF_A_RUN = (RUN, SCHEDULER, SOFTWARE)
+
+_MISSING = frozenset({"NoSuchKey", "NoSuchBucket", "404"})
+#: What S3 answers where a condition of a write doesn't hold, or another write is on its way:
+#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+_LOST_RACE = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
 
 _PARALLEL_READS = 16
 _DELETE_BATCH = 1000
@@ -54,16 +60,21 @@ class ClusterObjects:
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Return a JSON object, or None where there is none."""
+        found = self.read_version(name)
+        return None if found is None else found[0]
+
+    def read_version(self, name: str) -> tuple[dict[str, Any], str] | None:
+        """Return a JSON object with its ETag, for `replace`, or None where there is none."""
         from botocore.exceptions import ClientError
 
         try:
-            body = self._client.get_object(Bucket=self.bucket, Key=self.prefix + name)["Body"].read()
+            answer = self._client.get_object(Bucket=self.bucket, Key=self.prefix + name)
         except ClientError as error:
-            if error.response["Error"]["Code"] in {"NoSuchKey", "NoSuchBucket", "404"}:
+            if error.response["Error"]["Code"] in _MISSING:
                 return None
             raise
-        document: dict[str, Any] = json.loads(body)
-        return document
+        document: dict[str, Any] = json.loads(answer["Body"].read())
+        return document, answer["ETag"]
 
     def write(self, name: str, document: dict[str, Any]) -> None:
         """Write a JSON object, in place of what may be there."""
@@ -78,15 +89,14 @@ class ClusterObjects:
 
         S3 decides between several callers: exactly one wins.
         """
-        from botocore.exceptions import ClientError
+        return self._put_if(name, document, IfNoneMatch="*")
 
-        try:
-            self._put(name, json.dumps(document, sort_keys=True).encode(), "application/json", IfNoneMatch="*")
-        except ClientError as error:
-            if error.response["Error"]["Code"] in {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}:
-                return False
-            raise
-        return True
+    def replace(self, name: str, document: dict[str, Any], version: str) -> bool:
+        """Write a JSON object in place of exactly the version that `read_version` returned, and tell whether it was written.
+
+        S3 decides between several callers: exactly one wins.
+        """
+        return self._put_if(name, document, IfMatch=version)
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete objects; those that don't exist are no error."""
@@ -95,9 +105,16 @@ class ClusterObjects:
             self._client.delete_objects(Bucket=self.bucket, Delete={"Objects": keys[start : start + _DELETE_BATCH], "Quiet": True})
 
     def names(self, under: str = "") -> list[str]:
-        """List the names of objects that start with `under`."""
+        """List the names of objects that start with `under`; none where there is no bucket."""
+        from botocore.exceptions import ClientError
+
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.prefix + under)
-        return [entry["Key"][len(self.prefix) :] for page in pages for entry in page.get("Contents", ())]
+        try:
+            return [entry["Key"][len(self.prefix) :] for page in pages for entry in page.get("Contents", ())]
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _MISSING:
+                return []
+            raise
 
     def delete_run(self) -> None:
         """Delete what belongs to a run: its description, addresses and the hosts' reports."""
@@ -119,6 +136,18 @@ class ClusterObjects:
             return []
         with ThreadPoolExecutor(min(_PARALLEL_READS, len(names))) as pool:
             return list(pool.map(self.read, names))
+
+    def _put_if(self, name: str, document: dict[str, Any], **condition: str) -> bool:
+        from botocore.exceptions import ClientError
+
+        try:
+            self._put(name, json.dumps(document, sort_keys=True).encode(), "application/json", **condition)
+        except ClientError as error:
+            # Without the object, S3 answers 404 to a demand for one of its versions.
+            if error.response["Error"]["Code"] in _LOST_RACE or ("IfMatch" in condition and error.response["Error"]["Code"] == "NoSuchKey"):
+                return False
+            raise
+        return True
 
     def _put(self, name: str, body: bytes, content_type: str, **conditions: str) -> None:
         self._client.put_object(Bucket=self.bucket, Key=self.prefix + name, Body=body, ContentType=content_type, **conditions)
@@ -158,8 +187,8 @@ def read_secret(aws: Aws, secret_id: str, *, version_id: str) -> dict[str, Any]:
 
 
 def holds_nothing(objects: ClusterObjects) -> bool:
-    """Tell whether all that is left is a state without resources, as ``cdktf destroy`` leaves it."""
-    return objects.names() == [STATE] and not (objects.read(STATE) or {}).get("resources")
+    """Tell whether all that is left is a state without resources, as ``cdktf destroy`` leaves it, and what happened before."""
+    return [name for name in objects.names() if not name.startswith(EVENTS)] == [STATE] and not (objects.read(STATE) or {}).get("resources")
 
 
 def cluster_names(aws: Aws, bucket: str) -> list[str]:

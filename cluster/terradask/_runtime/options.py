@@ -28,8 +28,12 @@ STRUCTURE = {
     "worker_disk_size": "worker_disk_size",
     "worker_disk_throughput": "worker_disk_throughput",
     "scheduler_disk_size": "scheduler_disk_size",
+    "arm": "arm",
     "spot_policy": "spot_policy",
     "zone_name": "zone_name",
+    "use_best_zone": "use_best_zone",
+    "allow_cross_zone": "allow_cross_zone",
+    "placement_group": "placement_group",
     "scheduler_port": "scheduler_port",
     "scheduler_class": "scheduler_class",
     "scheduler_options": "scheduler_options",
@@ -50,6 +54,9 @@ RUN = {
     "wait_for_workers": "wait_for_workers",
     "timeout": "create_timeout_seconds",
     "use_scheduler_public_ip": "use_scheduler_public_ip",
+    "idle_timeout": "idle_timeout_seconds",
+    "no_client_timeout": "no_client_timeout_seconds",
+    "max_lifetime": "max_lifetime_seconds",
 }
 
 #: Arguments that are not built, with what stands for "not asked for" and what to do in the meantime.
@@ -57,7 +64,6 @@ UNBUILT: dict[str, tuple[tuple[Any, ...], str]] = {
     "container": ((None,), "use `software`, which gives hosts the versions that are installed here"),
     "cloud": ((None,), "leave it out: the AWS account is that of your credentials"),
     "account": ((None,), "leave it out: the AWS account is that of your credentials (AWS_PROFILE chooses them)"),
-    "idle_timeout": ((None,), 'pass scheduler_options={"idle_timeout": "20 minutes"}'),
     "use_dashboard_https": ((None,), "leave it out: `dashboard_link` goes through mutual TLS"),
     "credentials": ((None,), "leave it out: hosts use their instance role; network.data_buckets says where it may read"),
     "credentials_duration_seconds": ((None,), "leave it out: hosts use their instance role"),
@@ -68,14 +74,10 @@ UNBUILT: dict[str, tuple[tuple[Any, ...], str]] = {
     "package_sync_ignore": ((None,), "use `software`: it holds only what you name"),
     "package_sync_fail_on": ((None, "critical-only"), "use `software`: a missing package is an error"),
     "private_to_creator": ((None, False), "leave it out: who may read the cluster's secret may connect"),
-    "use_best_zone": ((None, True), "name the zone with `zone_name`; a cluster always lies in one zone"),
     "allow_ingress_from": ((None,), "set network.ingress and run: terradask apply network"),
     "allow_ssh": ((None, False), "leave it out: hosts have no SSH; their logs are in CloudWatch"),
     "jupyter": ((None, False), "leave it out"),
-    "arm": ((None, False), "leave it out: instances are x86-64"),
 }
-
-_BACKEND_OPTIONS = ("region_name", "zone_name")
 
 
 def refuse_unbuilt(arguments: Mapping[str, Any]) -> None:
@@ -90,35 +92,67 @@ def refuse_unbuilt(arguments: Mapping[str, Any]) -> None:
         value = arguments.get(name, nothing[0])
         if not any(value is n or value == n for n in nothing):
             raise unsupported(name, value, instead)
-    n_workers = arguments.get("n_workers")
-    if isinstance(n_workers, (list, tuple)):
-        raise unsupported("n_workers=[minimum, maximum]", n_workers, "pass a number, then call cluster.adapt(...)")
-    for name in arguments.get("backend_options") or {}:
-        if name not in _BACKEND_OPTIONS:
-            raise unsupported(
-                f"backend_options[{name!r}]",
-                arguments["backend_options"][name],
-                f"use {' and '.join(_BACKEND_OPTIONS)} alone; who may connect is network.ingress",
+
+
+def where_given(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what is said of region, zone and ingress, be it by arguments of their own or by ``backend_options``.
+
+    Returns
+    -------
+    tuple
+        Settings of the workspace, and of the cluster.
+
+    Raises
+    ------
+    ArgumentCombination
+        When both say something, and not the same.
+    """
+    from terradask_stacks.backend_options import read_backend_options
+
+    options = read_backend_options(arguments.get("backend_options"))
+    workspace, cluster = options.get("workspace", {}), options.get("cluster", {})
+    for argument, option, said, setting in (
+        ("region", "region_name", workspace, "region"),
+        ("zone_name", "zone_name", cluster, "zone_name"),
+    ):
+        value, other = arguments.get(argument), said.get(setting)
+        if None not in (value, other) and value != other:
+            raise ArgumentCombination(
+                (argument, "backend_options"),
+                f"`{argument}` and `backend_options` name different ones.",
+                given=f"{argument}={value!r}, backend_options={{{option!r}: {other!r}}}",
+                allowed="one of them, or the same in both",
+                advice=f"leave {option} out of backend_options",
             )
+        if value is not None:
+            said[setting] = value
+    return workspace, cluster
 
 
-def purchase_option(spot_policy: str | None, compute_purchase_option: str | None) -> str | None:
-    """Return what both names of one argument say.
+def under_either_name(name: str, value: Any, other: str, other_value: Any) -> Any:
+    """Return the value of an argument that has two names.
+
+    Parameters
+    ----------
+    name, value
+        The name to use, and what was given under it; None where nothing was.
+    other, other_value
+        The name that means the same, and what was given under that.
 
     Raises
     ------
     ArgumentCombination
         When they say different things.
     """
-    if None not in (spot_policy, compute_purchase_option) and spot_policy != compute_purchase_option:
+    if None not in (value, other_value) and value != other_value:
         raise ArgumentCombination(
-            ("spot_policy", "compute_purchase_option"),
-            "`compute_purchase_option` is the old name of `spot_policy`: they can't differ.",
-            given=f"spot_policy={spot_policy!r}, compute_purchase_option={compute_purchase_option!r}",
+            (name, other),
+            f"`{other}` is another name of `{name}`: they can't differ.",
+            given=f"{name}={value!r}, {other}={other_value!r}",
             allowed="one of them",
-            advice="leave `compute_purchase_option` out",
+            advice=f"leave `{other}` out",
         )
-    return spot_policy if spot_policy is not None else compute_purchase_option
+    return value if value is not None else other_value
 
 
 def unsupported(name: str, value: Any, instead: str) -> UnsupportedOption:

@@ -5,8 +5,9 @@ Everything here blocks; it runs in the caller's thread, where Ctrl-C arrives, or
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,16 +15,26 @@ from typing import TYPE_CHECKING, Any
 from terradask._progress import Message, Progress, phase
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.deployment import Deployment
-from terradask._runtime.documents import HostReport
+from terradask._runtime.documents import Descriptor, HostReport, Run
+from terradask._runtime.life import Life
 from terradask._runtime.options import check_same_structure, structure_given
+from terradask._runtime.race import wait_for_deployment, wait_for_start
 from terradask._runtime.sigterm import terminated_in_order
 from terradask._runtime.software import lock_software
 from terradask._runtime.undo import Origin, note_left_behind, note_taken_back, take_back
 from terradask._runtime.versions import check_versions
-from terradask.errors import ClusterNotFound, ClusterStopped, FolderBusy, NoIngress, PlanChanged, StalePlan, StateLocked
+from terradask._runtime.ways import Found, Way, to_go, way_to
+from terradask.errors import ClusterStopped, FolderBusy, NoIngress, PlanChanged, StalePlan, StateLocked
+from terradask_stacks.numbers import first_of
 
 if TYPE_CHECKING:
     from terradask._workspace import Workspace
+
+logger = logging.getLogger("terradask")
+
+
+#: A cluster that others make and take back again is tried to be made so often.
+_ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -35,7 +46,10 @@ class Request:
     run: Mapping[str, Any] = field(default_factory=dict)
     workspace: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
-    attach_only: bool = False
+    create: bool | None = None
+    attach: bool | None = None
+    #: Whether it ends when its `Cluster` object closes; None: where it was made or started by that.
+    shutdown_on_close: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +61,18 @@ class Provisioned:
     attachment: Attachment
     origin: Origin
     settings: Mapping[str, Any]
+
+
+def deployed_settings(descriptor: Descriptor) -> dict[str, Any]:
+    """Return a deployed cluster's settings, complete, to compare with what is asked for."""
+    from terradask_stacks.settings import ClusterSettings
+
+    # A descriptor of another version may lack settings: then they had their defaults.
+    settings = {**ClusterSettings().model_dump(mode="json"), **descriptor.settings}
+    if settings["arm"] is None:
+        # Said by the types' names, or by nobody.
+        settings["arm"] = descriptor.architecture == "arm64"
+    return settings
 
 
 class Provisioner:
@@ -121,32 +147,32 @@ class Provisioner:
 
     def _run(self) -> Provisioned:
         from terradask._workspace import Workspace
-        from terradask_stacks.settings import ClusterSettings
 
         request = self._request
         workspace = Workspace.load(request.path, progress=self._progress, **self._overrides())
         deployment = Deployment(workspace.aws, workspace.bucket, request.name)
         self._workspace, self._deployment = workspace, deployment
         if deployment.marked_closing:
+            if request.attach or request.create is False:
+                raise to_go(request.name)
             with phase(self._progress, "destroy", request.name):
                 workspace.destroy_cluster(request.name)
             deployment = self._deployment = Deployment(workspace.aws, workspace.bucket, request.name)
         asked = workspace.settings.cluster_named(request.name).model_dump(mode="json")
-        if deployment.exists:
-            # A descriptor of another version may lack settings: then they had their defaults.
-            defaults = ClusterSettings().model_dump(mode="json")
-            deployed = {**defaults, **deployment.descriptor.settings}
+        rounds = 0
+        while (way := self._way(deployment)) == "deploy":
+            rounds += 1
+            # Made by somebody else meanwhile, it is as if it had been there; taken back by him, it is to be made again.
+            if self._deploy(workspace, deployment, wait_seconds=asked["create_timeout_seconds"], is_last=rounds == _ROUNDS):
+                break
+        if self._origin != "created":
+            deployed = deployed_settings(deployment.descriptor)
             check_same_structure(request.name, *(structure_given(each, request.structure) for each in (asked, deployed)))
-        elif request.attach_only:
-            raise ClusterNotFound(
-                f"There is no cluster {request.name!r} in workspace {workspace.settings.workspace.name!r}.",
-                cluster=request.name,
-                advice="terradask list shows those there are",
-            )
-        else:
-            self._deploy(workspace)
         settings = {**deployment.descriptor.settings, **{name: asked[name] for name in request.run}}
-        self._start(deployment, settings, workspace)
+        if way != "attach":
+            self._start(deployment, settings, workspace)
+        elif (running := deployment.run()) is not None:
+            self._warn_of_ignored(running)
         attachment = self._attach(deployment, settings)
         if self._origin == "created" and request.name in workspace.settings.clusters:
             # Whoever declares a cluster keeps it: closing stops it.
@@ -162,37 +188,49 @@ class Provisioner:
             overrides["cluster"] = cluster
         return overrides
 
-    def _deploy(self, workspace: Workspace) -> None:
-        # What start would refuse is refused before anything is made.
-        lock_software(workspace.settings.cluster_named(self._request.name).software)
-        self._check_ingress(workspace)
-        plan = workspace.plan_cluster(self._request.name)
-        self._check_cancelled()
-        # From here on something may exist, however far Terraform comes.
-        self._origin = "created"
+    def _way(self, deployment: Deployment) -> Way:
+        found: Found = "nothing"
+        if deployment.exists:
+            found = "stopped" if deployment.current_run() is None else "running"
         try:
-            workspace.apply(plan)
+            return way_to(deployment.name, found, create=self._request.create, attach=self._request.attach)
+        except ClusterStopped as stopped:
+            # It may have ended by itself, and said why.
+            raise deployment.why_stopped() from stopped
+
+    def _deploy(self, workspace: Workspace, deployment: Deployment, *, wait_seconds: float, is_last: bool = True) -> bool:
+        """Deploy the cluster, or wait for somebody else who does; tell whether it was deployed here."""
+        # What start would refuse is refused before anything is made.
+        cluster = workspace.settings.cluster_named(self._request.name)
+        lock_software(cluster.software, architecture="arm64" if cluster.expects_arm else "x86_64")
+        self._check_ingress(workspace, cluster.ingress)
+        try:
+            plan = workspace.plan_launch(self._request.name)
+            self._check_cancelled()
+            if not deployment.exists:
+                # From here on something may exist, however far Terraform comes.
+                self._origin = "created"
+                workspace.apply(plan)
+                return True
         except (FolderBusy, PlanChanged, StalePlan, StateLocked):
             # Refused before Terraform made anything: a cluster of this name is somebody else's, and not ours to destroy.
             self._origin = "attached"
-            raise
+            self._progress(Message(f"{deployment.name}: somebody else is making it; waiting"))
+            if not wait_for_deployment(deployment, seconds=wait_seconds, check_cancelled=self._check_cancelled):
+                if is_last:
+                    raise
+                return False
+        wait_for_start(deployment, check_cancelled=self._check_cancelled)
+        return False
 
     def _start(self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace) -> None:
         self._check_cancelled()
-        if self._origin != "created" and deployment.current_run() is not None:
-            return
-        if self._request.attach_only:
-            raise ClusterStopped(
-                f"Cluster {deployment.name!r} is stopped.",
-                cluster=deployment.name,
-                advice=f"terradask start {deployment.name}, or Cluster(name={deployment.name!r})",
-            )
-        self._check_ingress(workspace)
+        self._check_ingress(workspace, settings.get("ingress"))
         if self._origin != "created":
             self._origin = "started"
         with phase(self._progress, "start", deployment.name):
             run = deployment.start(
-                n_workers=settings.get("n_workers"),
+                n_workers=first_of(settings.get("n_workers")),
                 environ=settings["environ"],
                 software=settings["software"],
                 send_dask_config=settings["send_dask_config"],
@@ -201,10 +239,34 @@ class Provisioner:
                     for name, group in self._request.structure.get("worker_groups", {}).items()
                     if "n_workers" in group
                 },
+                life=self._life(settings, workspace),
+                # Of a cluster that was made here they were looked at before that.
+                check_quotas=self._origin != "created",
+                tell=lambda text: self._progress(Message(text)),
             )
         if self._origin == "started" and run.run_id != deployment.started_run_id:
             # Somebody else was faster: the run is theirs, and not ours to stop.
             self._origin = "attached"
+
+    def _life(self, settings: Mapping[str, Any], workspace: Workspace) -> Life:
+        closes = self._request.shutdown_on_close is not False
+        declared = self._request.name in workspace.settings.clusters
+        return Life.of_settings(settings, closes_with_client=closes, destroyed_after=closes and self._origin == "created" and not declared)
+
+    def _warn_of_ignored(self, running: Run) -> None:
+        """Warn of what only a start heeds, where it was asked of a cluster that runs."""
+        asked, groups = self._request.run, self._request.structure.get("worker_groups", {})
+        ignored = [f"worker_groups[{name!r}]['n_workers']" for name, group in groups.items() if "n_workers" in group]
+        if first_of(asked.get("n_workers")) not in (None, running.n_workers):
+            ignored.insert(0, "n_workers")
+        if not asked.get("environ", {}).items() <= running.environ.items():
+            ignored.append("environ")
+        if ignored:
+            logger.warning(
+                "cluster %s runs already: %s would count at its start; cluster.scale changes numbers now",
+                self._request.name,
+                " and ".join(ignored),
+            )
 
     def _attach(self, deployment: Deployment, settings: Mapping[str, Any]) -> Attachment:
         with phase(self._progress, "attach", deployment.name):
@@ -216,16 +278,24 @@ class Provisioner:
         check_versions(deployment.name, attachment)
         return attachment
 
-    def _check_ingress(self, workspace: Workspace) -> None:
-        cluster = workspace.settings.cluster_named(self._request.name)
-        if cluster.use_scheduler_public_ip and not workspace.baseline().ingress:
-            raise NoIngress(
-                "Nobody could reach the cluster's scheduler: the network lets no address in.",
-                given="network.ingress = []",
-                allowed="rules of ports and CIDR blocks, such as your own address",
-                advice='add [[network.ingress]] with cidr = "YOUR.ADDRESS/32" to terradask.toml and run: terradask apply network; '
-                "or, inside the VPC, set use_scheduler_public_ip = false",
-            )
+    def _check_ingress(self, workspace: Workspace, ingress: Sequence[Any] | None) -> None:
+        """Refuse a cluster that nobody could reach; `ingress` are the rules of its own."""
+        if not workspace.settings.cluster_named(self._request.name).use_scheduler_public_ip:
+            return
+        baseline = workspace.baseline()
+        # In a workspace that all share, whom the network lets in counts, whatever a cluster says.
+        own = baseline.isolation == "cluster" and ingress is not None
+        if ingress if own else baseline.ingress:
+            return
+        who = "cluster" if own else "network"
+        raise NoIngress(
+            f"Nobody could reach the cluster's scheduler: the {who} lets no address in.",
+            given=f"{who}.ingress = []",
+            allowed="rules of ports and CIDR blocks, such as your own address",
+            advice=f'add [[{who}.ingress]] with cidr = "YOUR.ADDRESS/32" to terradask.toml'
+            + (", or leave cluster.ingress out; " if own else " and run: terradask apply network; ")
+            + "or, inside the VPC, set use_scheduler_public_ip = false",
+        )
 
     def _check_cancelled(self) -> None:
         if self._cancelled.is_set():
@@ -235,3 +305,8 @@ class Provisioner:
         for report in reports:
             if report.role == "scheduler":
                 self._progress(Message(f"scheduler: {report.describe()}"))
+
+
+def addresses_let_in(workspace: Workspace) -> list[str]:
+    """Return what the network lets reach its schedulers, for a message: blocks and ports."""
+    return [f"{rule.cidr} on {', '.join(map(str, rule.ports))}" for rule in workspace.baseline().ingress]

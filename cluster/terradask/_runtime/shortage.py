@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from terradask._account.quota_needs import vcpu_quota
-from terradask._runtime.capacity import LaunchProblem
 from terradask.errors import NoCapacity
+from terradask.hardware.launch_problem import LaunchProblem
 
 #: As many types of a pool are named before the rest is counted.
 _NAMED = 4
@@ -19,25 +19,28 @@ class Pool:
 
     Parameters
     ----------
-    zone
-        The availability zone.
+    zones
+        The availability zones.
     market
         ``on-demand`` or ``spot``.
     instance_types
         The types that are tried.
     settings
         What the names of the settings begin with that ask for these hosts.
+    zone_named
+        Whether the settings name the cluster's zone.
     """
 
-    zone: str
+    zones: tuple[str, ...]
     market: str
     instance_types: tuple[str, ...]
     settings: str = "worker_"
+    zone_named: bool = False
 
     def __str__(self) -> str:
         more = len(self.instance_types) - _NAMED
         types = ", ".join(self.instance_types[:_NAMED]) + (f" and {more} more types" if more > 0 else "")
-        return f"{types} ({self.market}, {self.zone})"
+        return f"{types} ({self.market}, {' or '.join(self.zones)})"
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def describe(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
     pools
         Name of a group -> what its hosts may be.
     """
-    return "\n".join([f"{shortfall.there} of {shortfall.wanted} workers: AWS launches no more.", *_lines(shortfall, pools)])
+    return "\n".join([f"AWS launches {shortfall.there} of {shortfall.wanted} workers, and no more.", *_lines(shortfall, pools)])
 
 
 def no_capacity(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool], *, role: str = "worker") -> NoCapacity:
@@ -101,7 +104,7 @@ def no_capacity(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool], *
         cluster=cluster,
         wanted=shortfall.wanted,
         problems={group: tuple(map(str, problems)) for group, problems in shortfall.problems.items()},
-        advice=_advice(shortfall, pools),
+        advice=_advice(cluster, shortfall, pools),
     )
 
 
@@ -109,7 +112,7 @@ def _lines(shortfall: Shortfall, pools: Mapping[str, Pool]) -> list[str]:
     return [f"  {group}: {pools[group]}: {problem}" for group, problems in shortfall.problems.items() for problem in problems]
 
 
-def _advice(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
+def _advice(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
     kinds = {problem.kind for problems in shortfall.problems.values() for problem in problems}
     markets = {pools[group].market for group in shortfall.problems}
     advice = []
@@ -121,13 +124,28 @@ def _advice(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
     if kinds & {"capacity", "unsupported"}:
         asks = dict.fromkeys(pools[group].settings for group in shortfall.problems)
         wider = "; ".join(f"{ask}vm_types, or wider {ask}cpu and {ask}memory" for ask in asks)
-        advice.append(f"allow more instance types ({wider}), or another zone (zone_name)")
+        advice.append(f"allow more instance types ({wider})")
+        advice += _other_zones(cluster, [pools[group] for group in shortfall.problems])
         if markets == {"spot"}:
             advice.append('or let on demand stand in (spot_policy="spot_with_fallback")')
         advice.append("or try again in some minutes")
     if not advice:
         advice.append("correct what AWS names")
     return "; ".join(advice)
+
+
+def _other_zones(cluster: str, pools: Iterable[Pool]) -> list[str]:
+    """Tell how a cluster comes to another zone: by a new plan alone, which knows what has just failed."""
+    short = list(pools)
+    if all(len(pool.zones) > 1 for pool in short):
+        return []
+    if any(pool.zone_named for pool in short):
+        return ["or name another zone (zone_name), or none"]
+    return [
+        f"or take another zone by a new plan: terradask plan --refresh {cluster}, then apply it; Cluster(...) plans anew where nothing is "
+        "deployed",
+        "or let workers be in all zones (allow_cross_zone)",
+    ]
 
 
 def _quotas(pools: Iterable[Pool]) -> str:

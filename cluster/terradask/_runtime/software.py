@@ -23,8 +23,10 @@ HOST_MARKERS = {
     "os_name": "posix",
     "sys_platform": "linux",
     "platform_system": "Linux",
-    "platform_machine": "x86_64",
 }
+
+#: Processor architecture, as EC2 names it -> as Linux and so Python's markers do.
+MACHINES = {"x86_64": "x86_64", "arm64": "aarch64"}
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def python_version() -> str:
     return f"{major}.{minor}"
 
 
-def lock_software(software: Iterable[str] = ()) -> SoftwareLock:
+def lock_software(software: Iterable[str] = (), *, architecture: str = "x86_64") -> SoftwareLock:
     """Lock the environment of a cluster's hosts to the versions that are installed here.
 
     Parameters
@@ -65,6 +67,8 @@ def lock_software(software: Iterable[str] = ()) -> SoftwareLock:
     software
         What hosts shall have besides Dask, as requirements (``"pandas==3.1.1"``, ``"s3fs"``). Each must be installed here, in a version
         that fits: what a function uses on a worker is then what it was written with.
+    architecture
+        The hosts', ``x86_64`` or ``arm64``; this process's may be another. It decides about packages that only some processors need.
 
     Returns
     -------
@@ -79,6 +83,7 @@ def lock_software(software: Iterable[str] = ()) -> SoftwareLock:
         When an entry is no requirement.
     """
     base = [name for name in BASE if name not in OPTIONAL or _installed(name) is not None]
+    markers = {**HOST_MARKERS, "platform_machine": MACHINES[architecture]}
     waiting = [*map(Requirement, base), *map(_parse, software)]
     for requirement in waiting:
         _check(requirement)
@@ -93,7 +98,7 @@ def lock_software(software: Iterable[str] = ()) -> SoftwareLock:
         distribution = _check(requirement)
         packages[name] = distribution.version
         needed = map(Requirement, distribution.requires or ())
-        waiting.extend(r for r in needed if _applies(r, requirement.extras))
+        waiting.extend(r for r in needed if _applies(r, requirement.extras, markers))
     return SoftwareLock(python_version(), packages)
 
 
@@ -123,10 +128,10 @@ def _check(requirement: Requirement) -> importlib.metadata.Distribution:
     return distribution
 
 
-def _applies(requirement: Requirement, extras: Iterable[str]) -> bool:
+def _applies(requirement: Requirement, extras: Iterable[str], markers: Mapping[str, str]) -> bool:
     if requirement.marker is None:
         return True
-    return any(requirement.marker.evaluate({**HOST_MARKERS, "extra": extra}) for extra in ("", *extras))
+    return any(requirement.marker.evaluate({**markers, "extra": extra}) for extra in ("", *extras))
 
 
 def _missing(requirement: Requirement, found: importlib.metadata.Distribution | None) -> SoftwareNotInstalled:

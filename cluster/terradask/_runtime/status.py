@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from terradask._runtime.documents import HostReport, Run, SchedulerAddress
+from terradask._runtime.documents import Ended, HostReport, Run, SchedulerAddress
+from terradask._runtime.ended import SILENT
 from terradask._runtime.scaling import Group
 from terradask_modules.names import SCHEDULER_GROUP
 
-State = Literal["stopped", "starting", "running", "stopping", "closing", "failed"]
+State = Literal["stopped", "starting", "running", "stopping", "closing", "failed", "ended"]
 
 #: A start that has claimed the cluster but raised nothing after this time was interrupted, and another may take over.
 CLAIM_SECONDS = 60
@@ -26,7 +27,8 @@ class DeploymentStatus:
     name
         The cluster's name.
     state
-        ``stopped``, ``starting``, ``running``, ``stopping``, ``closing`` (its destruction was interrupted) or ``failed``.
+        ``stopped``, ``starting``, ``running``, ``stopping``, ``closing`` (its destruction was interrupted), ``failed``, or ``ended``
+        (nobody stopped it, and it runs no more).
     run_id, owner, started_at
         The run, the ARN of who started it, and when, in UTC; None when the cluster is stopped.
     scheduler_address
@@ -37,6 +39,8 @@ class DeploymentStatus:
         What the run's hosts report.
     max_workers
         Most workers that the cluster may have.
+    ended
+        When and why the run ended by itself, or is about to; None where it goes on, or did not say.
     """
 
     name: str
@@ -48,14 +52,22 @@ class DeploymentStatus:
     groups: Mapping[str, Mapping[str, int]]
     hosts: tuple[HostReport, ...]
     max_workers: int
+    ended: Ended | None = None
 
     def workers(self, what: str) -> int:
         """Return a number of all groups of workers together: ``desired`` or ``instances``."""
         return sum(group[what] for name, group in self.groups.items() if name != SCHEDULER_GROUP)
 
+    @property
+    def why_ended(self) -> str | None:
+        """Why the run ended by itself; None where it goes on, or somebody stopped it."""
+        if self.ended is not None:
+            return self.ended.reason
+        return SILENT if self.state == "ended" else None
+
     def as_dict(self) -> dict[str, Any]:
         """Return the status for ``--json`` output."""
-        return {**asdict(self), "hosts": [asdict(h) for h in self.hosts]}
+        return {**asdict(self), "hosts": [asdict(h) for h in self.hosts], "ended": None if self.ended is None else asdict(self.ended)}
 
 
 def dial_address(scheduler: SchedulerAddress | None, *, public: bool) -> str | None:
@@ -89,17 +101,18 @@ def derive_state(
         Whether somebody wanted the cluster gone and could not finish.
     """
     raised = any(g.desired for g in groups.values())
-    if closing:
+    has_ended = scheduler is not None and scheduler.ended is not None
+    if closing and not has_ended:
         return "closing"
     if any(h.role == "scheduler" and h.state == "failed" for h in hosts):
         return "failed"
-    if raised:
-        return "running" if scheduler is not None else "starting"
-    if any(g.members for g in groups.values()):
-        return "stopping"
-    if run is not None and age_seconds(run.started_at) < CLAIM_SECONDS:
+    if raised and scheduler is not None and not has_ended:
+        return "running"
+    if scheduler is None and (raised or (run is not None and age_seconds(run.started_at) < CLAIM_SECONDS)):
         return "starting"
-    return "stopped"
+    if raised or any(g.members for g in groups.values()):
+        return "stopping"
+    return "stopped" if run is None else "ended"
 
 
 def age_seconds(at: str) -> float:

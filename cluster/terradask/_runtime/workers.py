@@ -12,10 +12,11 @@ from typing import Any
 from terradask._runtime.delivery import Delivery
 from terradask._runtime.groups import Groups
 from terradask._runtime.host_workers import host_of, hosts_to_close, idle_hosts
+from terradask._runtime.looks import Looks
 from terradask._runtime.markets import dearest_first, grown, moved_on, without_missing
 from terradask._runtime.scaling import Group, Roster, cheapest_victims, removal
 from terradask.errors import ClusterError
-from terradask_modules.names import WORKER_GROUP
+from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 logger = logging.getLogger("terradask")
 
@@ -69,6 +70,8 @@ class Workers:
         What AWS owes these groups.
     call
         Runs a blocking function in a thread and awaits it.
+    looks
+        The client's looks at the cluster; what is read here for somebody who scales is noted there.
     workers_per_host
         How many Dask workers a host has.
     """
@@ -79,14 +82,19 @@ class Workers:
         worker_groups: Mapping[str, Sequence[str]],
         delivery: Delivery,
         call: Callable[..., Awaitable[Any]],
+        *,
+        looks: Looks,
         workers_per_host: int = 1,
     ) -> None:
         self._groups = groups
         self._workers_per_host = workers_per_host
         self._call = call
+        self._looks = looks
         self.delivery = delivery
         self.sets = {name: WorkerSet(name, names) for name, names in worker_groups.items()}
         self._names = frozenset(name for names in worker_groups.values() for name in names)
+        #: Whether no scheduler is wanted any more: the run is over.
+        self.abandoned = False
 
     @property
     def plan(self) -> set[str]:
@@ -100,13 +108,13 @@ class Workers:
 
     async def mirror(self) -> None:
         """Make the plan what the groups say, whoever changed them: their own healing, another client, a host that left."""
-        self._mirror(await self._read())
+        self._mirror(await self._read_now())
 
     async def watch(self) -> None:
-        """As `mirror`; and look after what AWS owes: why, and whether another market delivers it."""
+        """As `mirror`, in a turn of the caller's; and look after what AWS owes: whether another market is to deliver it."""
         described = await self._read()
         chains = [each.chain(described) for each in self.sets.values()]
-        await self.delivery.look(chains)
+        self.delivery.look(chains)
         lowered: dict[str, int] = {}
         raised: dict[str, int] = {}
         for chain in chains:
@@ -118,7 +126,7 @@ class Workers:
             # Cut off in between, too few run, and not too many.
             await self._set(lowered)
             await self._set(raised)
-            described = await self._read()
+            described = await self._read_now()
         self._mirror(described)
 
     async def resize(self, numbers: Mapping[str, int], scheduler: Any, joined: Iterable[str]) -> None:
@@ -133,14 +141,16 @@ class Workers:
         joined
             Names of the Dask workers that the scheduler knows.
         """
-        described = await self._read()
+        described = await self._read_now()
         self._mirror(described)
         shrinking = {name: n for name, n in numbers.items() if n < len(self.sets[name].roster)}
-        growing = {name: n for name, n in numbers.items() if name not in shrinking}
+        # Without a scheduler, nobody would end what is launched now.
+        growing = {name: n for name, n in numbers.items() if name not in shrinking and not self.abandoned}
+        # At once: who waits for workers counts these while AWS is told.
         for name, n in growing.items():
-            each = self.sets[name]
-            await self._set(grown(each.chain(described), n, avoided=self.delivery.exhausted))
-            each.roster.grow_to(n)
+            self.sets[name].roster.grow_to(n)
+        for name, n in growing.items():
+            await self._set(grown(self.sets[name].chain(described), n, avoided=self.delivery.exhausted))
         described = await self._cancel_pending(shrinking, described)
         victims = await self._victims(shrinking, scheduler, set(joined), described)
         if victims:
@@ -164,7 +174,7 @@ class Workers:
         names = [name for name in joined if host_of(name) in chosen]
         if names:
             await scheduler.retire_workers(names=names, remove=True, close_workers=True)
-        described = await self._read()
+        described = await self._read_now()
         for each in self.sets.values():
             for group in each.chain(described):
                 if not chosen.isdisjoint(group.active_ids):
@@ -183,7 +193,7 @@ class Workers:
                 cancelled.append(each)
         if cancelled:
             # AWS may end a booting host instead of a launch that has not happened: the groups are read again before anyone is chosen.
-            described = await self._read()
+            described = await self._read_now()
             for each in cancelled:
                 each.roster.mirror(each.members, len(each.roster))
         return described
@@ -212,13 +222,21 @@ class Workers:
         for name, number in numbers.items():
             await self._call(self._groups.set_desired, name, number)
 
+    async def _read_now(self) -> Described:
+        """Read for somebody who waits for it: without a turn."""
+        self._looks.note()
+        return await self._read()
+
     async def _read(self) -> Described:
         described: Described = await self._call(self._groups.describe)
-        if not described.keys() >= self._names:
+        gone = sorted(self._names - described.keys())
+        if gone:
             raise ClusterError(
-                "The cluster's worker group is gone: somebody destroyed the cluster.",
-                advice="make the cluster again; `terradask list` shows those there are",
+                "Groups of the cluster are gone: somebody has destroyed it, or deployed it with others.",
+                given=", ".join(gone),
+                advice="attach to the cluster again, or make it again; `terradask list` shows those there are",
             )
+        self.abandoned = SCHEDULER_GROUP in described and not described[SCHEDULER_GROUP].desired
         for each in self.sets.values():
             each.see(described)
         return described
@@ -228,6 +246,6 @@ class Workers:
             each.mirror(described)
 
     async def _read_members_into_plan(self) -> None:
-        described = await self._read()
+        described = await self._read_now()
         for each in self.sets.values():
             each.mirror_members(described)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
 from terradask._account.quota_needs import GroupTypes, named_or_default
 from terradask._progress import Progress, silent
-from terradask._stacks.cluster_hardware import find_hardware
+from terradask._stacks.cluster_hardware import ZONE, find_hardware
 from terradask._stacks.explanation import HardwareExplanation
 from terradask._stacks.resolve_cluster import Place, asked_of, resolve_cluster, still_holds, types_in, zones_for
-from terradask._stacks.resolve_network import ARCHITECTURE, resolve_network
+from terradask._stacks.resolve_network import resolve_network
 from terradask_stacks.checks import check_own_templates, check_reachable
 from terradask_stacks.errors import Finding, SettingsError
+from terradask_stacks.ingress import check_ingress
 from terradask_stacks.loading import LoadedSettings
 from terradask_stacks.lock import ClusterLock, NetworkLock, read_lock, write_lock
-from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings, check_capacity, check_egress
+from terradask_stacks.settings import ClusterSettings, IngressRule, NetworkSettings, Settings, check_capacity, check_egress
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
 
 if TYPE_CHECKING:
@@ -124,9 +125,10 @@ def cluster_answers(
     check_egress(network)
     check_reachable(network, settings.cluster)
     check_own_templates(settings.workspace, network, settings.cluster)
-    check_capacity(network, None, settings.cluster.most_hosts)
+    check_ingress(settings.workspace, [IngressRule(ports=rule.ports, cidr=rule.cidr) for rule in baseline.ingress], settings.cluster)
+    check_capacity(network, None, settings.cluster.most_hosts, zones=_zones_of_workers(settings.cluster, baseline.zones))
     earlier = _earlier(loaded, name, deployed)
-    place = Place(baseline.account, aws.partition, frozenset(baseline.zones))
+    place = _deployed_place(loaded, baseline, aws)
     return ClusterAnswers(settings, _resolved(loaded, aws, name, place, earlier, refresh=refresh, progress=progress))
 
 
@@ -144,9 +146,17 @@ def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: Ne
     check_egress(settings.network)
     check_reachable(settings.network, settings.cluster)
     check_own_templates(settings.workspace, settings.network, settings.cluster)
+    check_ingress(settings.workspace, settings.network.ingress, settings.cluster)
     if settings.network.vpc_id is None:
-        check_capacity(settings.network, network, settings.cluster.most_hosts)
-    place = Place(network.account, network.partition, frozenset(network.zones))
+        check_capacity(settings.network, network, settings.cluster.most_hosts, zones=_zones_of_workers(settings.cluster, network.zones))
+    place = Place(
+        network.account,
+        network.partition,
+        frozenset(network.zones),
+        frozenset(network.image_ids),
+        workspace=settings.workspace.name,
+        given=settings.network.vpc_id is not None,
+    )
     earlier = read_lock(loaded.lock_path).clusters.get(name)
     return ClusterAnswers(settings, _resolved(loaded, aws, name, place, earlier, refresh=False, progress=progress))
 
@@ -170,7 +180,7 @@ def answers_to_destroy(loaded: LoadedSettings, baseline: Baseline, aws: Aws, des
             account=baseline.account,
             partition=aws.partition,
             zone=min(baseline.zones),
-            architecture=ARCHITECTURE,
+            architecture="x86_64" if "x86_64" in baseline.architectures else "arm64",
             scheduler_instance_types=cluster.scheduler_vm_types or list(DEFAULT_INSTANCE_TYPES),
             worker_instance_types=cluster.worker_vm_types or list(DEFAULT_INSTANCE_TYPES),
         )
@@ -182,7 +192,7 @@ def explained_hardware(
 ) -> HardwareExplanation:
     """Tell which machines a cluster gets, and why; the parameters are those of `cluster_answers`."""
     cluster = loaded.settings.cluster_named(name)
-    place = Place(baseline.account, aws.partition, frozenset(baseline.zones))
+    place = _deployed_place(loaded, baseline, aws)
     earlier = _earlier(loaded, name, deployed)
     lock = earlier if earlier is not None and still_holds(earlier, cluster, place) else None
     chosen = find_hardware(
@@ -191,9 +201,28 @@ def explained_hardware(
         aws,
         progress=progress,
         preferred=None if earlier is None else earlier.zone,
+        workspace=place.workspace,
         with_catalog=True,
     )
+    if lock is not None and lock.zone == chosen.zone and ZONE in lock.reasons:
+        chosen = replace(chosen, why_zone=lock.reasons[ZONE].removeprefix(f"{lock.zone}: "))
     return HardwareExplanation(name, chosen, {} if lock is None else types_in(lock))
+
+
+def _deployed_place(loaded: LoadedSettings, baseline: Baseline, aws: Aws) -> Place:
+    return Place(
+        baseline.account,
+        aws.partition,
+        frozenset(baseline.zones),
+        baseline.architectures,
+        workspace=loaded.settings.workspace.name,
+        given="vpc" in baseline.given,
+    )
+
+
+def _zones_of_workers(cluster: ClusterSettings, zones: Collection[str]) -> int:
+    """Return in how many zones workers may be."""
+    return len(zones) if cluster.allow_cross_zone else 1
 
 
 def _earlier(loaded: LoadedSettings, name: str, deployed: Mapping[str, Any] | None) -> ClusterLock | None:
@@ -251,6 +280,6 @@ def group_types(loaded: LoadedSettings, aws: Aws, clusters: Mapping[str, Cluster
         elif all(ask.is_by_name for ask in cluster.hardware_asks().values()):
             found[name] = named_or_default(cluster)
         else:
-            wanted = zones if cluster.zone_name is None else [cluster.zone_name]
+            wanted = zones if cluster.zone_name is None or cluster.allow_cross_zone else [cluster.zone_name]
             found[name] = find_hardware(cluster, wanted, aws, progress=silent).types()
     return found

@@ -83,7 +83,7 @@ class Configuration:
         with phase(self._progress, "synthesise", NETWORK_STACK):
             return synthesise(self._loaded, network=lock)[NETWORK_STACK]
 
-    def cluster(self, name: str, *, refresh: bool = False) -> Path:
+    def cluster(self, name: str, *, refresh: bool = False, on_answers: Callable[[ClusterAnswers], None] | None = None) -> Path:
         """Write a cluster's, checked against the deployed network.
 
         Parameters
@@ -92,9 +92,14 @@ class Configuration:
             The cluster's name.
         refresh
             Ask AWS again instead of using locked or deployed answers.
+        on_answers
+            Called with what will be written, before that is.
         """
         loaded = self._on_deployed_network()
-        return self._synthesise(name, loaded, self._deployed_answers(loaded, name, refresh=refresh))
+        answers = self._deployed_answers(loaded, name, refresh=refresh)
+        if on_answers is not None:
+            on_answers(answers)
+        return self._synthesise(name, loaded, answers)
 
     def cluster_to_destroy(self, name: str) -> Path:
         """Write one that is good enough to destroy a cluster, whatever the settings say today."""

@@ -6,11 +6,11 @@ import datetime
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from terradask._stacks.resolve_network import ARCHITECTURE
 from terradask.errors import AwsError, UnknownInstanceType
 from terradask.hardware.instance_types import Catalog, read_types
+from terradask_stacks.hardware.architecture import Architecture
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
@@ -33,7 +33,7 @@ def named_catalog(aws: Aws, named: Iterable[str], default: Iterable[str], zones:
     Raises
     ------
     UnknownInstanceType
-        If a named type doesn't exist, or isn't for x86-64.
+        If a named type doesn't exist, or is neither for x86-64 nor for ARM.
 
     Notes
     -----
@@ -53,16 +53,6 @@ def named_catalog(aws: Aws, named: Iterable[str], default: Iterable[str], zones:
         types=read_types(found.values()),
         zones={zone: frozenset(by_zone.get(zone, ())) for zone in zones or sorted(by_zone)},
         fetched_at=datetime.datetime.now(datetime.UTC),
-    )
-
-
-def not_for_x86(names: Iterable[str]) -> UnknownInstanceType:
-    """Return the error for types of another architecture."""
-    return UnknownInstanceType(
-        "these instance types are not for x86-64",
-        given=", ".join(names),
-        allowed="types with Intel or AMD processors, such as m6i.xlarge or m6a.xlarge",
-        advice="choose other types",
     )
 
 
@@ -93,9 +83,15 @@ def _check(named: set[str], described: Mapping[str, Mapping[str, Any]], aws: Aws
             allowed=", ".join(_nearest(unknown, aws)),
             advice="correct cluster.worker_vm_types or cluster.scheduler_vm_types",
         )
-    foreign = sorted(name for name in named if ARCHITECTURE not in described[name]["ProcessorInfo"]["SupportedArchitectures"])
+    known = set(get_args(Architecture))
+    foreign = sorted(name for name in named if known.isdisjoint(described[name]["ProcessorInfo"]["SupportedArchitectures"]))
     if foreign:
-        raise not_for_x86(foreign)
+        raise UnknownInstanceType(
+            "these instance types are neither for x86-64 nor for ARM, as hosts are",
+            given=", ".join(foreign),
+            allowed="types with Intel's, AMD's or Graviton processors, such as m6i.xlarge or m7g.xlarge",
+            advice="choose other types",
+        )
 
 
 def _nearest(unknown: Iterable[str], aws: Aws) -> list[str]:

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from terradask._progress import Message, Progress, silent
-from terradask._stacks.cluster_hardware import find_hardware
-from terradask._stacks.resolve_network import ARCHITECTURE
-from terradask.errors import UnknownZone
+from terradask._stacks.cluster_hardware import ZONE, find_hardware
+from terradask.errors import ArchitectureMissing, UnknownZone
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_stacks.groups import worker_groups_of
 from terradask_stacks.lock import ClusterLock
@@ -36,11 +35,20 @@ class Place:
         ``aws``, ``aws-cn`` or ``aws-us-gov``.
     zones
         The zones with subnets.
+    architectures
+        The processor architectures with launch templates.
+    workspace
+        The workspace's name, whose groups tell which zones lack capacity. Unset: that doesn't count.
+    given
+        Whether the subnets are given by ``network.subnets``.
     """
 
     account: str
     partition: str
     zones: frozenset[str]
+    architectures: frozenset[str]
+    workspace: str | None = None
+    given: bool = False
 
 
 def resolve_cluster(
@@ -57,7 +65,7 @@ def resolve_cluster(
     Parameters
     ----------
     cluster
-        The cluster's settings. With ``zone_name`` it lies there; else in that of the network's zones which has most of its types.
+        The cluster's settings. With ``zone_name`` it lies there; else in the best of the network's zones, or the first.
     place
         The network, deployed or declared.
     aws
@@ -74,22 +82,31 @@ def resolve_cluster(
     UnknownZone
         If the network has no such zone.
     UnknownInstanceType
-        If a type doesn't exist, isn't offered where it has to be, or isn't for x86-64.
+        If a type doesn't exist, or isn't offered where it has to be.
+    ArgumentCombination
+        If named types don't go together, such as ARM's with x86-64's.
+    ArchitectureMissing
+        If the network has no launch templates for what the types are for.
     NoMatchingType
         If no type is as asked for; with the nearest that there is.
 
     Notes
     -----
     Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``; ``pricing:GetProducts`` for the order of
-    types that aren't named.
+    types that aren't named. For the choice among zones, as far as the caller has them: ``autoscaling:DescribeScalingActivities``, and
+    ``ec2:DescribeSpotPriceHistory`` for workers on spot.
     """
     asks = cluster.hardware_asks()
     if existing_lock is not None and not refresh and still_holds(existing_lock, cluster, place):
         return existing_lock
     zones = zones_for(cluster, place)
     preferred = existing_lock.zone if existing_lock is not None and not refresh else None
-    found = find_hardware(cluster, zones, aws, progress=progress, preferred=preferred)
+    found = find_hardware(cluster, zones, aws, progress=progress, preferred=preferred, workspace=place.workspace)
+    if found.architecture not in place.architectures:
+        raise ArchitectureMissing(found.architecture, types=found.types()[SCHEDULER_GROUP], architectures=place.architectures)
     reasons = found.reasons()
+    if len(zones) > 1:
+        progress(Message(f"{ZONE}: {reasons[ZONE]}"))
     for group, ask in asks.items():
         if not (ask.vm_types or ask.is_silent):
             progress(Message(f"{group}: {reasons[group]}"))
@@ -98,7 +115,9 @@ def resolve_cluster(
         account=place.account,
         partition=place.partition,
         zone=found.zone,
-        architecture=ARCHITECTURE,
+        zone_is_default=_takes_default(cluster),
+        worker_zones={group: list(where) for group, where in found.worker_zones.items()},
+        architecture=found.architecture,
         scheduler_instance_types=types[SCHEDULER_GROUP],
         worker_instance_types=types[WORKER_GROUP],
         group_instance_types={name: types[name] for name in sorted(cluster.worker_groups)},
@@ -108,21 +127,31 @@ def resolve_cluster(
 
 
 def zones_for(cluster: ClusterSettings, place: Place) -> list[str]:
-    """Return the zones in which a cluster may lie.
+    """Return the zones in which a cluster's hosts may be: one where it is named or the default, unless workers may be in several.
 
     Raises
     ------
     UnknownZone
         If the network has no subnets in the one that the settings name.
     """
-    if cluster.zone_name is not None and cluster.zone_name not in place.zones:
+    zones, named = sorted(place.zones), cluster.zone_name
+    if named is not None and named not in place.zones:
+        adds = f'a table [network.subnets."{named}"] with subnets of its own' if place.given else "it to network.zones"
         raise UnknownZone(
             "the network has no subnets in this zone",
-            given=f"cluster.zone_name = {cluster.zone_name}",
-            allowed=", ".join(sorted(place.zones)),
-            advice="choose one of these, or add it to network.zones and run: terradask apply network",
+            given=f"cluster.zone_name = {named}",
+            allowed=", ".join(zones),
+            advice=f"choose one of these, or add {adds} and run: terradask apply network",
         )
-    return sorted(place.zones) if cluster.zone_name is None else [cluster.zone_name]
+    if cluster.allow_cross_zone:
+        return zones
+    if named is not None:
+        return [named]
+    return zones if cluster.use_best_zone else zones[:1]
+
+
+def _takes_default(cluster: ClusterSettings) -> bool:
+    return cluster.zone_name is None and not cluster.use_best_zone
 
 
 def types_in(lock: ClusterLock) -> dict[str, list[str]]:
@@ -133,7 +162,12 @@ def types_in(lock: ClusterLock) -> dict[str, list[str]]:
 def still_holds(lock: ClusterLock, cluster: ClusterSettings, place: Place) -> bool:
     """Tell whether earlier answers are to what the settings ask, and the network is still there."""
     asks = cluster.hardware_asks()
-    if lock.account != place.account or lock.zone not in place.zones or cluster.zone_name not in (None, lock.zone):
+    if lock.account != place.account or lock.architecture not in place.architectures:
+        return False
+    spread = {zone for zones in lock.worker_zones.values() for zone in zones}
+    if not {lock.zone, *spread} <= place.zones or cluster.zone_name not in (None, lock.zone):
+        return False
+    if bool(spread) != cluster.allow_cross_zone or (_takes_default(cluster) and not lock.zone_is_default):
         return False
     if lock.asked is not None:
         return lock.asked == asked_of(cluster)
@@ -150,4 +184,5 @@ def asked_of(cluster: ClusterSettings) -> dict[str, dict[str, Any]]:
     for group in worker_groups_of(cluster):
         if group.spot_policy != "on-demand":
             asked[group.name]["spot_policy"] = group.spot_policy
-    return asked
+    # Nor can every type be in a placement group.
+    return {group: {**said, "placement_group": True} for group, said in asked.items()} if cluster.placement_group else asked

@@ -1,4 +1,4 @@
-"""What the network's stack has to be told by AWS: zones and an image. The answers are locked and reused.
+"""What the network's stack has to be told by AWS: zones, and an image for each architecture. The answers are locked and reused.
 
 Without a lock, a laptop and a CI job would plan replacements against each other, and a newly opened zone would change a network.
 """
@@ -14,15 +14,15 @@ from terradask._account.aws import ENDPOINT_VARIABLE, is_loopback_endpoint
 from terradask.errors import AccountChanged, InvalidInput, UnknownImage, UnknownZone
 from terradask_modules.cidr import slot_count
 from terradask_stacks.lock import NetworkLock, assign_slots
+from terradask_stacks.settings.network import IMAGE_SETTINGS
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
+    from terradask_stacks.hardware.architecture import Architecture
     from terradask_stacks.settings import NetworkSettings, Settings
 
-ARCHITECTURE = "x86_64"
-
-#: AWS's public parameter for the newest Amazon Linux 2023.
-IMAGE_PARAMETER = f"/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{ARCHITECTURE}"
+#: AWS's public parameters for the newest Amazon Linux 2023: https://gist.github.com/guitarrapc/7dab82a3dcffc2921f9f756e7a7f549a
+IMAGE_PARAMETER = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}"
 
 _LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
 
@@ -33,20 +33,20 @@ def resolve_network(settings: Settings, aws: Aws, existing_lock: NetworkLock | N
     Parameters
     ----------
     settings
-        The settings. ``network.zones`` and ``network.image`` are taken as given, after a look whether they exist.
+        The settings. ``network.zones`` and given images are taken as given, after a look whether they exist.
     aws
         Session for the workspace's region.
     existing_lock
         Earlier answers: they stay as they are, as far as the settings still ask for them.
     refresh
-        Look for a newer image and for new zones; a zone keeps its slot.
+        Look for newer images, for new zones and for ARM; a zone keeps its slot.
 
     Raises
     ------
     UnknownZone
         If a zone isn't there, naming those there are.
     UnknownImage
-        If the image isn't there.
+        If an image isn't there, or is for another architecture.
     AccountChanged
         If the earlier answers belong to another account.
     InvalidInput
@@ -54,22 +54,25 @@ def resolve_network(settings: Settings, aws: Aws, existing_lock: NetworkLock | N
 
     Notes
     -----
-    Permissions needed: ``ec2:DescribeAvailabilityZones``; ``ssm:GetParameter`` on AWS's public parameters, or ``ec2:DescribeImages`` with
-    ``network.image``. Nothing is asked that the earlier answers hold.
+    Permissions needed: ``ec2:DescribeAvailabilityZones``; ``ssm:GetParameter`` on AWS's public parameters, or ``ec2:DescribeImages`` for
+    given images. Nothing is asked that the earlier answers hold.
     """
     if settings.network.vpc_id is None:
         _check_block(settings.network.cidr)
-    with ThreadPoolExecutor(3) as pool:
+    with ThreadPoolExecutor(4) as pool:
         caller = pool.submit(lambda: (aws.account_id, aws.partition))
         zones = pool.submit(_network_zones, settings.network, aws, existing_lock, refresh)
-        image = pool.submit(_image, settings.network, aws, existing_lock, refresh)
+        images = {
+            architecture: pool.submit(_image, architecture, settings.network, aws, existing_lock, refresh)
+            for architecture in _architectures(settings.network, existing_lock, refresh)
+        }
         account, partition = caller.result()
         _check_account(account, existing_lock, aws)
         return NetworkLock(
             account=account,
             partition=partition,
             zones=assign_slots(existing_lock.zones if existing_lock else {}, zones.result()),
-            image_ids={ARCHITECTURE: image.result()},
+            image_ids={architecture: image.result() for architecture, image in images.items()},
         )
 
 
@@ -138,24 +141,33 @@ def _zones_of_region(aws: Aws) -> list[str]:
     )
 
 
-def _image(network: NetworkSettings, aws: Aws, existing: NetworkLock | None, refresh: bool) -> str:
-    locked = existing.image_ids.get(ARCHITECTURE) if existing is not None else None
-    if network.image is not None:
-        if network.image != locked:
-            _check_image(network.image, aws)
-        return network.image
-    return locked if locked is not None and not refresh else _newest_image(aws)
+def _architectures(network: NetworkSettings, existing: NetworkLock | None, refresh: bool) -> list[Architecture]:
+    """Return the architectures that hosts may have; what is locked stays, unless the settings name them."""
+    if network.architectures is not None or existing is None:
+        return network.wanted_architectures
+    return list(dict.fromkeys([*existing.image_ids, *(network.wanted_architectures if refresh else network.images)]))
 
 
-def _newest_image(aws: Aws) -> str:
+def _image(architecture: Architecture, network: NetworkSettings, aws: Aws, existing: NetworkLock | None, refresh: bool) -> str:
+    locked = existing.image_ids.get(architecture) if existing is not None else None
+    given = network.images.get(architecture)
+    if given is not None:
+        if given != locked:
+            _check_image(architecture, given, aws)
+        return given
+    return locked if locked is not None and not refresh else _newest_image(architecture, aws)
+
+
+def _newest_image(architecture: Architecture, aws: Aws) -> str:
     client = aws.client("ssm")
     with aws.explained():
-        return str(client.get_parameter(Name=IMAGE_PARAMETER)["Parameter"]["Value"])
+        return str(client.get_parameter(Name=IMAGE_PARAMETER.format(architecture=architecture))["Parameter"]["Value"])
 
 
-def _check_image(image: str, aws: Aws) -> None:
+def _check_image(architecture: Architecture, image: str, aws: Aws) -> None:
     from botocore.exceptions import ClientError
 
+    setting = IMAGE_SETTINGS[architecture]
     client = aws.client("ec2")
     with aws.explained():
         try:
@@ -169,13 +181,13 @@ def _check_image(image: str, aws: Aws) -> None:
             f"there is no such image in {aws.region}",
             given=image,
             allowed="an image of this region that the account may launch",
-            advice="correct network.image, or leave it out for the newest Amazon Linux 2023",
+            advice=f"correct network.{setting}, or leave it out for the newest Amazon Linux 2023",
         )
-    architecture = found[0].get("Architecture", ARCHITECTURE)
-    if architecture != ARCHITECTURE:
+    actual = found[0].get("Architecture", architecture)
+    if actual != architecture:
         raise UnknownImage(
-            f"the image is for {architecture}",
+            f"the image is for {actual}",
             given=image,
-            allowed=f"an image for {ARCHITECTURE}",
-            advice="choose another network.image",
+            allowed=f"an image for {architecture}",
+            advice=f"choose another network.{setting}",
         )

@@ -30,6 +30,7 @@ from terradask._plans.summary import PlanSummary, summarise
 from terradask._progress import Message, Progress, phase
 from terradask._terraform.plan_file import PlanFile
 from terradask._terraform.progress import ResourceProgress
+from terradask._terraform.state_lock import OnUnlock
 from terradask._terraform.terraform import Terraform
 from terradask.errors import TerraformError
 
@@ -51,9 +52,20 @@ class Stack:
         Gets every event.
     state_lock_seconds
         How long to wait for a state's lock that somebody else holds.
+    on_unlock
+        Called before the lock of a Terraform that was killed in the folder is removed.
     """
 
-    def __init__(self, name: str, folder: Path, *, plans: Path, progress: Progress, state_lock_seconds: int = 60) -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        *,
+        plans: Path,
+        progress: Progress,
+        state_lock_seconds: int = 60,
+        on_unlock: OnUnlock | None = None,
+    ) -> None:
         self.name = name
         self.folder = folder
         self._plans = plans
@@ -62,6 +74,7 @@ class Stack:
             folder,
             on_event=ResourceProgress(progress, name),
             on_wait=lambda text: progress(Message(text)),
+            on_unlock=on_unlock,
             state_lock_seconds=state_lock_seconds,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state_lock import LockInfo, locked_error
 from terradask._terraform.state_object import S3Place
 from terradask._terraform.state_places import StatePlace
-from terradask.errors import InvalidInput, StateLocked
+from terradask.errors import AccessDenied, InvalidInput, StateLocked
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
@@ -108,9 +108,8 @@ def unlock(place: StatePlace, *, folder: Path, state_dir: Path, caller: Aws, for
             raise InvalidInput("the lock has another id", given=force, allowed=lock.id or "no id", advice=f"it is {lock.describe()}")
         if proof is None and force is None:
             raise _unproven(lock, folder)
-        broken = _record(place, lock, stack=folder.name, proof=proof, caller=caller)
         # Written down first: no lock is broken in silence.
-        _write_down(broken, place, state_dir / RECORDS)
+        broken = write_down(place, lock, stack=folder.name, proof=proof, state_dir=state_dir, caller=caller)
         if place.lock() == lock:
             place.break_lock()
         if proof is not None:
@@ -118,8 +117,41 @@ def unlock(place: StatePlace, *, folder: Path, state_dir: Path, caller: Aws, for
     return broken
 
 
-def _record(place: S3Place, lock: LockInfo, *, stack: str, proof: str | None, caller: Aws) -> BrokenLock:
-    return BrokenLock(
+def write_down(
+    place: S3Place,
+    lock: LockInfo,
+    *,
+    stack: str,
+    proof: str | None,
+    state_dir: Path,
+    caller: Aws,
+    unless_denied: Callable[[str], None] | None = None,
+) -> BrokenLock:
+    """Write down that a lock is being broken: in ``unlocks.jsonl`` of the state folder, and in the state's bucket.
+
+    Parameters
+    ----------
+    place
+        Where the state lies.
+    lock
+        Its lock.
+    stack
+        ``network``, or the cluster's name.
+    proof
+        Why its owner is gone; None where that is forced.
+    state_dir
+        The folder for ``unlocks.jsonl``.
+    caller
+        The session, for the caller's ARN.
+    unless_denied
+        Told where the caller may not write into the bucket. Unset: that is an error.
+
+    Raises
+    ------
+    AccessDenied
+        If the caller may not write into the bucket.
+    """
+    broken = BrokenLock(
         at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         stack=stack,
         state=place.name,
@@ -132,14 +164,18 @@ def _record(place: S3Place, lock: LockInfo, *, stack: str, proof: str | None, ca
         broken_by=f"{here()['user'] or 'somebody'}@{here()['host']}",
         caller_arn=caller.caller_arn,
     )
-
-
-def _write_down(broken: BrokenLock, place: S3Place, path: Path) -> None:
     document: Mapping[str, Any] = broken.as_dict()
+    path = state_dir / RECORDS
+    try:
+        place.put_beside(f"unlocks/{broken.at}.json", document)
+    except AccessDenied as denied:
+        if unless_denied is None:
+            raise
+        unless_denied(f"the broken lock is written down in {path} alone: {denied.problem}")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as stream:
         stream.write(json.dumps(document) + "\n")
-    place.put_beside(f"unlocks/{broken.at}.json", document)
+    return broken
 
 
 def _unproven(lock: LockInfo, folder: Path) -> StateLocked:

@@ -6,25 +6,25 @@ needs a folder that was initialised for the old place. It takes the locks that T
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from terradask._state.bucket import check_state_bucket
+from terradask._state.lock_breaking import write_down
 from terradask._terraform.state_file import LocalPlace
 from terradask._terraform.state_object import S3Place
 from terradask._terraform.state_places import FoundState, StatePlace, Waiting
 from terradask.errors import StateConflict, StateNotMoved, TerraformError
-from terradask_modules.names import TAG_WORKSPACE
+from terradask_modules.names import NETWORK_STACK, TAG_WORKSPACE
 from terradask_stacks.lock import read_lock
 from terradask_stacks.settings.state import network_state_key
 
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
     from terradask._terraform.folder_lock import FolderLock
+    from terradask._terraform.state_lock import LockInfo
     from terradask_stacks.loading import LoadedSettings
 
 Step = Literal["nothing", "copy", "set aside"]
@@ -93,7 +93,7 @@ class NetworkState:
         if isinstance(place, S3Place):
             check_state_bucket(self._aws, place.bucket, own_name=self._settings.state.bucket is None, warn=self._tell)
             self._refuse_foreign(place, place.read())
-        waiting = Waiting(folder, folder_lock.killed, self._settings.state.lock_timeout_seconds, self._tell)
+        waiting = Waiting(folder, folder_lock.killed, self._settings.state.lock_timeout_seconds, self._tell, self._note_unlock)
         sources = list(self._elsewhere(place, self._aws.account_id)) if self._may_be_elsewhere else []
         for each in [place, *sources]:
             if isinstance(each, S3Place) and waiting.killed:
@@ -103,7 +103,7 @@ class NetworkState:
             found = source.read()
             if found is not None:
                 self._refuse_foreign(source, found)
-                with _noted(folder_lock):
+                with folder_lock.holding("the move of the state"):
                     self._move(source, place, waiting)
         self._remember(place, lambda: self._aws.account_id)
 
@@ -184,6 +184,12 @@ class NetworkState:
                 _check_copy(found, target)
             aside = source.set_aside()
             self._tell(f"the network's state lies in {target.name}; what was in {source.name} is kept as {aside}")
+
+    def _note_unlock(self, place: StatePlace, lock: LockInfo, proof: str) -> None:
+        if isinstance(place, S3Place):
+            write_down(
+                place, lock, stack=NETWORK_STACK, proof=proof, state_dir=self._loaded.state_dir, caller=self._aws, unless_denied=self._tell
+            )
 
     def _refuse_foreign(self, place: StatePlace, found: FoundState | None) -> None:
         """Refuse the state of another network: a shared bucket, or a setting or a login that was changed by mistake."""
@@ -274,16 +280,3 @@ def _check_copy(found: FoundState, target: StatePlace) -> None:
             given=target.name,
             advice="run the command again",
         )
-
-
-@contextlib.contextmanager
-def _noted(folder_lock: FolderLock) -> Iterator[None]:
-    """Write down that this process holds a state's lock, so that the lock can be broken should the process be killed."""
-    folder_lock.note("the move of the state", os.getpid())
-    try:
-        yield
-    except BaseException:
-        # Nothing but a kill leaves our locks behind.
-        folder_lock.note("terradask")
-        raise
-    folder_lock.forget_killed()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -73,6 +74,18 @@ class FolderLock:
         """Write down that what a killed command left is in order again."""
         self.killed = None
         self.note("terradask")
+
+    @contextlib.contextmanager
+    def holding(self, what: str) -> Iterator[None]:
+        """Write down that this process itself holds a state's lock, so that the lock can be broken should the process be killed."""
+        self.note(what, os.getpid())
+        try:
+            yield
+        except BaseException:
+            # Nothing but a kill leaves our locks behind.
+            self.note("terradask")
+            raise
+        self.forget_killed()
 
     def _write(self, noted: Mapping[str, Any]) -> None:
         self._noted = noted

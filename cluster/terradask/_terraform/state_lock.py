@@ -17,6 +17,9 @@ from terradask.errors import StateLocked
 
 _Result = TypeVar("_Result")
 
+#: Told of a lock that is about to be broken, and why its owner is gone.
+OnUnlock = Callable[["LockInfo", str], None]
+
 
 @dataclass(frozen=True)
 class LockInfo:
@@ -114,6 +117,7 @@ def past_lock(
     limit_seconds: int,
     folder_lock: FolderLock,
     force_unlock: Callable[[str], None],
+    on_unlock: OnUnlock,
     on_wait: Callable[[str], None],
 ) -> _Result:
     """Run a command that locks the state; where a lock stands in its way, once more, after saying whose it is.
@@ -128,6 +132,8 @@ def past_lock(
         Knows the command that was killed here; forgets it when the state can be locked again.
     force_unlock
         Removes a lock by its id: only that of the command that was killed here.
+    on_unlock
+        Told before that.
     on_wait
         Told before a lock is waited for or removed.
 
@@ -145,8 +151,10 @@ def past_lock(
         if folder_lock.killed:
             folder_lock.forget_killed()
         return done
-    if left_by_killed(locked, folder_lock.killed):
+    proof = left_by_killed(locked, folder_lock.killed)
+    if proof is not None:
         on_wait("removing the lock on the state that a killed Terraform left here")
+        on_unlock(_lock_of(locked), proof)
         force_unlock(str(locked.lock_id))
     elif limit_seconds > 0:
         on_wait(f"waiting up to {limit_seconds} s: {locked.problem}")
@@ -157,8 +165,8 @@ def past_lock(
     return run(limit_seconds)
 
 
-def left_by_killed(error: StateLocked, killed: Mapping[str, Any] | None) -> bool:
-    """Tell whether a state's lock is that of a command that was killed in this folder, and so holds nothing any more.
+def left_by_killed(error: StateLocked, killed: Mapping[str, Any] | None) -> str | None:
+    """Return why a state's lock is that of a command that was killed in this folder, and so holds nothing any more; else None.
 
     Parameters
     ----------
@@ -167,4 +175,8 @@ def left_by_killed(error: StateLocked, killed: Mapping[str, Any] | None) -> bool
     killed
         The killed command, as `FolderLock.killed` knows it.
     """
-    return proof_of_end(LockInfo(error.lock_id, error.holder, error.since, path=error.given), killed) is not None
+    return proof_of_end(_lock_of(error), killed)
+
+
+def _lock_of(error: StateLocked) -> LockInfo:
+    return LockInfo(error.lock_id, error.holder, error.since, error.operation, error.given)

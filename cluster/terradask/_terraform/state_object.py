@@ -120,8 +120,10 @@ class S3Place:
     def free_of_killed(self, waiting: Waiting) -> LockInfo | None:
         """Break the lock of the folder's killed command, and return somebody else's; None where there is none."""
         lock = self.lock()
-        if lock is not None and proof_of_end(lock, waiting.killed):
+        proof = None if lock is None else proof_of_end(lock, waiting.killed)
+        if lock is not None and proof is not None:
             waiting.on_wait(f"removing the lock that a killed command left on {self.name}")
+            waiting.on_unlock(self, lock, proof)
             self.break_lock()
             return None
         return lock

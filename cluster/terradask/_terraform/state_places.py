@@ -51,12 +51,15 @@ class Waiting:
         How long to wait for somebody else.
     on_wait
         Told once, before waiting.
+    on_unlock
+        Told before the killed command's lock is broken, with the place, the lock and why its owner is gone.
     """
 
     folder: Path
     killed: Mapping[str, Any] | None
     limit_seconds: float
     on_wait: Callable[[str], None]
+    on_unlock: Callable[[StatePlace, LockInfo, str], None] = lambda place, lock, proof: None
 
 
 class StatePlace(Protocol):

@@ -15,7 +15,7 @@ from terradask._terraform.heard import Heard
 from terradask._terraform.init_stamp import InitStamp, init_key
 from terradask._terraform.plan_file import PlanFile, sha256_of
 from terradask._terraform.state import StateInfo, read_state_file, state_file
-from terradask._terraform.state_lock import past_lock
+from terradask._terraform.state_lock import OnUnlock, past_lock
 from terradask.errors import TerraformError
 
 CONFIGURATION = "cdk.tf.json"
@@ -37,6 +37,8 @@ class Terraform(TerraformCommands):
         Called with every event of every command, in the thread that runs it.
     on_wait
         Called once with a text when there is something to wait for: another process, or an interrupted Terraform.
+    on_unlock
+        Called before the lock of a Terraform that was killed here is removed, with the lock and why its owner is gone.
     folder_limit_seconds
         How long to wait for another process in the same folder.
     state_lock_seconds
@@ -55,6 +57,7 @@ class Terraform(TerraformCommands):
         environ: Mapping[str, str] | None = None,
         on_event: Callable[[Event], None] | None = None,
         on_wait: Callable[[str], None] | None = None,
+        on_unlock: OnUnlock | None = None,
         folder_limit_seconds: float = 600.0,
         state_lock_seconds: int = 10,
     ) -> None:
@@ -66,6 +69,7 @@ class Terraform(TerraformCommands):
             folder_limit_seconds=folder_limit_seconds,
             request_seconds=REQUEST_SECONDS,
         )
+        self._on_unlock: OnUnlock = on_unlock or (lambda lock, proof: None)
         self._state_lock_seconds = state_lock_seconds
 
     def configuration(self) -> dict[str, Any]:
@@ -233,6 +237,7 @@ class Terraform(TerraformCommands):
             limit_seconds=self._state_lock_seconds,
             folder_lock=self.lock,
             force_unlock=self.force_unlock,
+            on_unlock=self._on_unlock,
             on_wait=self._on_wait,
         )
 

@@ -90,6 +90,7 @@ def _go_to(ctx: click.Context, parameter: click.Parameter, folders: tuple[str, .
         "status": "terradask.cli._deployments:status",
         "start": "terradask.cli._deployments:start",
         "stop": "terradask.cli._deployments:stop",
+        "sweep": "terradask.cli._sweep:sweep",
         "unlock": "terradask.cli._unlock:unlock",
         "iam": "terradask.cli._iam:iam",
         "quotas": "terradask.cli._quotas:quotas",

@@ -160,7 +160,7 @@ def _start(workspace: Workspace, names: Sequence[str]) -> dict[str, dict[str, An
     started: dict[str, dict[str, Any]] = {}
     for name in names:
         with interruption(f"terradask stop {name} ends what was started"):
-            run = workspace.deployment(name).start()
+            run = workspace.deployment(name).start(tell=say)
         say(f"{name}: started as {run.run_id} with {run.n_workers} workers")
         started[name] = {"run_id": run.run_id, "n_workers": run.n_workers}
     for name in names:

@@ -8,9 +8,11 @@ import click
 
 from terradask.cli._completion import complete_cluster
 from terradask.cli._invocation import interruption, json_option
-from terradask.cli._output import ago, result, result_json, say, table
+from terradask.cli._output import ago, result, result_json, say, table, usd
 
 if TYPE_CHECKING:
+    from terradask._runtime.deployment import Deployment
+    from terradask._runtime.overview import ClusterOverview
     from terradask._runtime.status import DeploymentStatus
 
 NAME = click.argument("name", shell_complete=complete_cluster)
@@ -19,48 +21,63 @@ NAME = click.argument("name", shell_complete=complete_cluster)
 _STOP_SECONDS = 300
 
 
-@click.command("list", short_help="List the deployed clusters")
+@click.command("list", short_help="List the clusters, with what they cost")
+@click.option("--all-workspaces", is_flag=True, help="Those of other workspaces in the account and region, too, as far as tags tell.")
 @json_option
-def list_deployments(as_json: bool) -> None:
-    """List the deployed clusters of the workspace.
+def list_deployments(all_workspaces: bool, as_json: bool) -> None:
+    """List every cluster of the workspace, from any machine: state, hosts, age, owner, price by the hour, last activity.
 
     Stopped clusters are listed too: they cost a secret and nothing else. So are those that terradask.toml declares and nobody deployed.
+    A price is that of the machines that run, with their volumes and public addresses; ? where AWS names none.
     """
     from terradask._workspace import Workspace
 
     workspace = Workspace.load()
-    statuses = [deployment.status() for deployment in workspace.deployments()]
-    unfinished = workspace.unfinished()
-    declared = sorted(workspace.settings.clusters.keys() - {status.name for status in statuses} - set(unfinished))
-    for name in unfinished:
-        say(f"{name}: deployed or destroyed in part; terradask apply {name} or terradask destroy {name} finishes it")
+    found = workspace.overview(all_workspaces=all_workspaces)
+    mine = {one.name for one in found if one.workspace == workspace.settings.workspace.name}
+    declared = sorted(workspace.settings.clusters.keys() - mine)
+    _tell_what_to_do(found)
+    for one in found:
+        if one.status is not None and one.status.why_ended is not None:
+            say(f"{one.name}: ended by itself: {_ending(one.status)}")
     if as_json:
-        result_json([*(status.as_dict() for status in statuses), *_without_status(unfinished, declared)])
-    elif not statuses and not declared:
+        result_json([*(one.as_dict() for one in found), *({"name": name, "state": "declared"} for name in declared)])
+    elif not found and not declared:
         say("no clusters; `terradask apply NAME` deploys one, and so does Cluster(name=...) in Python")
     else:
-        result(
-            table(
-                ["name", "state", "workers", "max", "since", "owner", "scheduler"],
-                [*map(_row, statuses), *([name, "declared", *[None] * 5] for name in declared)],
-            )
-        )
+        rows: list[list[object]] = [[one.workspace, *_row(one)] for one in found]
+        rows += [[workspace.settings.workspace.name, name, "declared", *[None] * 9] for name in declared]
+        heads = ["workspace", "name", "state", "workers", "max", "hosts", "age", "since", "owner", "usd/h", "active", "scheduler"]
+        first = 0 if all_workspaces else 1
+        result(table(heads[first:], [row[first:] for row in rows]))
 
 
-def _without_status(unfinished: list[str], declared: list[str]) -> list[dict[str, str]]:
-    return [{"name": name, "state": state} for names, state in ((unfinished, "unfinished"), (declared, "declared")) for name in names]
+def _tell_what_to_do(found: list[ClusterOverview]) -> None:
+    for one in found:
+        if one.state == "unfinished":
+            say(f"{one.name}: deployed or destroyed in part; terradask apply {one.name} or terradask destroy {one.name} finishes it")
+        elif one.state == "unowned":
+            say(f"{one.name}: nobody owns what is left of it; terradask sweep removes it")
 
 
-def _row(status: DeploymentStatus) -> list[object]:
+def _row(one: ClusterOverview) -> list[object]:
     return [
-        status.name,
-        status.state,
-        f"{status.workers('instances')}/{status.workers('desired')}",
-        status.max_workers,
-        ago(status.started_at),
-        _short(status.owner),
-        status.scheduler_address,
+        one.name,
+        one.state,
+        "/".join(map(str, one.workers)),
+        one.max_workers,
+        _counts(one),
+        ago(one.deployed_at),
+        ago(one.started_at),
+        _short(one.owner),
+        usd(one.hourly_usd),
+        ago(one.last_activity),
+        None if one.status is None else one.status.scheduler_address,
     ]
+
+
+def _counts(one: ClusterOverview) -> str:
+    return ", ".join(f"{n} {state}" for state, n in one.hosts.items())
 
 
 def _short(owner: str | None) -> str | None:
@@ -68,26 +85,50 @@ def _short(owner: str | None) -> str | None:
     return None if owner is None else owner.rpartition(":")[2].partition("/")[2] or owner
 
 
-@click.command(short_help="Show one cluster: groups, hosts, failures")
-@NAME
+@click.command(short_help="Show clusters: groups, hosts, failures, cost")
+@click.argument("name", required=False, shell_complete=complete_cluster)
+@click.option("--events", is_flag=True, help="Show what happened to NAME instead, step by step, in the last run and in earlier ones.")
 @json_option
-def status(name: str, as_json: bool) -> None:
-    """Show how the cluster NAME is: its groups, its hosts, and why one failed."""
+def status(name: str | None, events: bool, as_json: bool) -> None:
+    """Show how the cluster NAME is: its groups, its hosts, what it costs, and why a host failed. Without NAME, every deployed one."""
     from terradask._workspace import Workspace
 
-    found = Workspace.load().deployment(name).status()
+    workspace = Workspace.load()
+    if events:
+        if name is None:
+            raise click.UsageError("--events is about one cluster: terradask status NAME --events")
+        _show_events(workspace.deployment(name), as_json=as_json)
+        return
+    found = [one for one in workspace.overview(name) if one.status is not None]
     if as_json:
-        result_json(found.as_dict())
+        result_json([one.as_dict() for one in found] if name is None else found[0].as_dict())
+    elif found:
+        result("\n\n\n".join(_story(one, one.status) for one in found if one.status is not None))
     else:
-        result(_story(found))
+        say("no cluster is deployed; terradask list shows what there is")
 
 
-def _story(status: DeploymentStatus) -> str:
+def _show_events(deployment: Deployment, *, as_json: bool) -> None:
+    told = deployment.events()
+    if as_json:
+        result_json([event.as_dict() for event in told])
+    elif told:
+        result("\n".join(map(str, told)))
+    else:
+        say(f"{deployment.name}: nothing has happened yet; terradask start {deployment.name} starts it")
+
+
+def _story(one: ClusterOverview, status: DeploymentStatus) -> str:
     facts = [
         ("cluster", status.name),
         ("state", status.state),
+        ("ended", _ending(status)),
+        ("deployed", None if one.deployed_at is None else f"{one.deployed_at} ({ago(one.deployed_at)})"),
         ("since", None if status.started_at is None else f"{status.started_at} ({ago(status.started_at)})"),
         ("owner", status.owner),
+        ("hosts", _counts(one) or None),
+        ("usd/h", usd(one.hourly_usd)),
+        ("active", None if one.last_activity is None else f"{one.last_activity} ({ago(one.last_activity)})"),
         ("scheduler", status.scheduler_address),
         ("run", status.run_id),
     ]
@@ -95,14 +136,21 @@ def _story(status: DeploymentStatus) -> str:
     groups = [[name, g["desired"], g["instances"], g["max_size"]] for name, g in status.groups.items()]
     parts.append(table(["group", "desired", "instances", "max"], groups))
     if status.hosts:
-        hosts = [[h.instance_id, h.role, h.state, ago(h.at), h.reason] for h in status.hosts]
-        parts.append(table(["host", "role", "state", "for", "reason"], hosts))
+        hosts = [[h.instance_id, h.group, h.state, ago(h.at), h.reason] for h in status.hosts]
+        parts.append(table(["host", "group", "state", "for", "reason"], hosts))
     parts += [
         "\n".join([f"the end of the log of {host.instance_id}:", *(f"  {line}" for line in host.log_tail)])
         for host in status.hosts
         if host.state == "failed" and host.log_tail
     ]
     return "\n\n".join(parts)
+
+
+def _ending(status: DeploymentStatus) -> str | None:
+    """Return when and why a run ended by itself; None where it goes on, or was stopped."""
+    if status.ended is not None:
+        return f"{status.ended.at} ({ago(status.ended.at)}): {status.ended.reason}"
+    return status.why_ended
 
 
 @click.command(short_help="Start a deployed cluster, without Terraform")
@@ -123,7 +171,7 @@ def start(name: str, workers: int | None, no_wait: bool, as_json: bool) -> None:
 
     deployment = Workspace.load().deployment(name)
     with interruption(f"terradask stop {name} ends what was started"):
-        run = deployment.start(n_workers=workers)
+        run = deployment.start(n_workers=workers, tell=say)
         say(f"{name}: started as {run.run_id} with {run.n_workers} workers")
         document: dict[str, Any] = {"name": name, "run_id": run.run_id, "n_workers": run.n_workers}
         if not no_wait:

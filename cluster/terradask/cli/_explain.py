@@ -1,4 +1,4 @@
-"""``terradask explain``: which instance types a cluster gets, in which order, and why."""
+"""``terradask explain``: which instance types a cluster gets, in which order, in which zone, and why."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import click
 
 from terradask.cli._completion import complete_cluster
 from terradask.cli._invocation import json_option
-from terradask.cli._output import result, result_json
+from terradask.cli._output import result, result_json, say
 from terradask.cli._story import Story
 
 
-@click.command(short_help="Show why a cluster gets its instance types")
+@click.command(short_help="Show why a cluster gets its instance types and its zone")
 @click.argument("name", shell_complete=complete_cluster)
 @json_option
 def explain(name: str, as_json: bool) -> None:
-    """Show which instance types the cluster NAME gets, in which order they are tried, and why others are left out.
+    """Show which instance types the cluster NAME gets, in which order they are tried, why others are left out, and why it is in its zone.
 
     NAME needn't be deployed, nor declared: what the settings ask for counts. Where types are locked that today's prices would put in
     another order, that is said.
@@ -23,7 +23,10 @@ def explain(name: str, as_json: bool) -> None:
 
     story = Story()
     with story.telling():
-        found = Workspace.load(progress=story).explain(name)
+        workspace = Workspace.load(progress=story)
+        found = workspace.explain(name)
+    if name not in workspace.settings.clusters:
+        say(f"{name} isn't declared: this is what [cluster] gives; Cluster({name!r}).hardware is what its arguments gave it")
     if as_json:
         result_json(found.as_dict())
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import click
@@ -42,8 +43,20 @@ def ago(moment: str | datetime | None) -> str | None:
         return None
     if isinstance(moment, str):
         moment = datetime.fromisoformat(moment)
-    seconds = max(0, int((datetime.now(UTC) - moment).total_seconds()))
+    return duration((datetime.now(UTC) - moment).total_seconds())
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time in one unit, such as ``3 min``."""
+    whole = max(0, int(seconds))
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds // length} {unit}"
-    return f"{seconds} s"
+        if whole >= 2 * length:
+            return f"{whole // length} {unit}"
+    return f"{whole} s"
+
+
+def usd(hourly: Decimal | None) -> str | None:
+    """Return a price by the hour: ``?`` where it isn't known, nothing where nothing costs."""
+    if hourly is None:
+        return "?"
+    return f"{hourly:.4f}" if hourly else None

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--changed-only", is_flag=True, help="Plan only stacks of which configuration, inputs or state have changed since applied.")
 @click.option("--refresh", is_flag=True, help="Choose image, zones and instance types anew instead of using the locked ones.")
 @click.option("--destroy", is_flag=True, help="Plan to destroy the named stacks.")
+@click.option("--accept-older-state", is_flag=True, help="Go on from states of the named stacks that are older than what was applied last.")
 @json_option
 def plan(
     *,
@@ -45,6 +46,7 @@ def plan(
     changed_only: bool,
     refresh: bool,
     destroy: bool,
+    accept_older_state: bool,
     as_json: bool,
 ) -> None:
     """Show what applying each STACK would change, and change nothing.
@@ -57,12 +59,17 @@ def plan(
 
     if destroy and not stacks:
         raise click.UsageError("--destroy needs the name of a STACK.")
+    if accept_older_state and not stacks:
+        raise click.UsageError("--accept-older-state needs the name of a STACK.")
     if out is not None:
         # What is in the way is said before the work.
         PlanFolder(out).check_own()
     story = Story()
     with story.telling():
-        planned = Workspace.load(progress=story).plan(stacks or None, destroy=destroy, refresh=refresh, changed_only=changed_only)
+        workspace = Workspace.load(progress=story)
+        for stack in stacks if accept_older_state else ():
+            workspace.accept_older_state(stack)
+        planned = workspace.plan(stacks or None, destroy=destroy, refresh=refresh, changed_only=changed_only)
         if out is not None:
             planned.save(out)
     if out is not None and planned.plans:

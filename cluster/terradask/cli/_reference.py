@@ -19,7 +19,7 @@ _MEANINGS = {
     5: "in conflict with something else: a lock, a plan that is stale, deployments that stand on the network",
     6: "not there: no network, no such cluster, or a stopped one",
     7: "not in time: hosts or workers that didn't come",
-    8: "not let through: by policy, or by AWS's quotas, which are too small for what the settings can reach",
+    8: "not let through: by policy, or by AWS's quotas, which are too small for what the settings can reach, or a cluster starts with",
     130: "interrupted (Ctrl-C); 128 + n for another signal n",
 }
 

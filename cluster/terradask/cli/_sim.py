@@ -86,16 +86,16 @@ def status(as_json: bool) -> None:
 @click.argument("settings", nargs=-1, metavar="[KEY=VALUE]...")
 @json_option
 def switch(name: str | None, settings: tuple[str, ...], as_json: bool) -> None:
-    """Let the started embedded AWS do what AWS does now and then.
+    """Let the embedded AWS do what AWS does now and then: that of `sim run` within its command, else the started one.
 
     For example: terradask sim switch no_capacity instance_type=m7i.large market=spot. Without NAME, shows how the switches stand.
     """
     check_installed()
     from terradask_simulator import Switches
     from terradask_simulator.errors import NotStarted
-    from terradask_simulator.lifecycle import status as find
+    from terradask_simulator.lifecycle import of_this_environment
 
-    info = find()
+    info = of_this_environment()
     if info is None:
         raise NotStarted("no embedded AWS is running", advice="start one: terradask sim start")
     switches = Switches(info)

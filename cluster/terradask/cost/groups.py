@@ -12,6 +12,10 @@ from terradask.cost.estimate import Market
 from terradask.cost.plan_resources import PlannedResource, PlannedStack
 from terradask.cost.prices import PriceKey
 from terradask_modules.names import WORKER_GROUP
+from terradask_stacks.numbers import first_of
+
+#: https://aws.amazon.com/ec2/pricing/on-demand/#Data_Transfer_within_the_same_AWS_Region
+_CROSS_ZONE = "in several zones: AWS charges for each GB between them, in both directions; not in the totals"
 
 _MARKETS: tuple[Market, ...] = ("on-demand", "spot")
 
@@ -78,13 +82,13 @@ def group_components(group: PlannedResource, stack: PlannedStack, region: str, l
     """
     launch = launch or HostLaunch()
     sizes = _sizes(group, stack)
-    yield from _instances(group, sizes, _types(group, launch), region, stack.descriptor.get("zone"))
+    yield from _instances(group, sizes, _types(group, launch), region, _zones(group, stack))
     yield _volume(group, sizes, region, launch)
     if launch.public_address is not False:
         yield _address(group, sizes, region, launch)
 
 
-def _instances(group: PlannedResource, sizes: _Sizes, types: tuple[str, ...], region: str, zone: str | None) -> Iterator[Component]:
+def _instances(group: PlannedResource, sizes: _Sizes, types: tuple[str, ...], region: str, zones: tuple[str, ...]) -> Iterator[Component]:
     if not types:
         problem = "neither the group nor its launch template tells its instance types"
         yield Component(
@@ -95,7 +99,9 @@ def _instances(group: PlannedResource, sizes: _Sizes, types: tuple[str, ...], re
     for market in _MARKETS:
         counted = planned[market].maximum > 0 or (market == "on-demand" and sizes.maximum == 0)
         shown = planned[market] if counted else sizes
-        keys = tuple(PriceKey("instance", region, name, market, zone if market == "spot" else None) for name in types)
+        # A spot price is a zone's; on demand there is one for the region.
+        where = zones if market == "spot" else (None,)
+        keys = tuple(PriceKey("instance", region, name, market, zone) for zone in where for name in types)
         yield Component(
             address=group.address,
             what=f"{' or '.join(types)} (Linux, {market})",
@@ -103,8 +109,8 @@ def _instances(group: PlannedResource, sizes: _Sizes, types: tuple[str, ...], re
             desired=shown.desired,
             maximum=shown.maximum,
             market=market,
-            note=None if counted else "to compare; not in the totals",
-            problem="the plan doesn't tell the zone of the spot price" if market == "spot" and not zone else None,
+            note=(_CROSS_ZONE if len(zones) > 1 else None) if counted else "to compare; not in the totals",
+            problem="the plan doesn't tell the zone of the spot price" if market == "spot" and not zones else None,
             while_stopped=False,
             counted=counted,
         )
@@ -137,6 +143,13 @@ def _address(group: PlannedResource, sizes: _Sizes, region: str, launch: HostLau
     )
 
 
+def _zones(group: PlannedResource, stack: PlannedStack) -> tuple[str, ...]:
+    """Return where a group's hosts may be, as the cluster's descriptor says."""
+    groups = (stack.descriptor.get("groups") or {}).values()
+    own = next((entry.get("zones") for entry in groups if entry.get("autoscaling_group") == group.values.get("name")), None)
+    return tuple(own or filter(None, [stack.descriptor.get("zone")]))
+
+
 def _types(group: PlannedResource, launch: HostLaunch) -> tuple[str, ...]:
     template = _first(_first(group.values.get("mixed_instances_policy")).get("launch_template"))
     named = [override.get("instance_type") for override in template.get("override") or []]
@@ -166,7 +179,8 @@ def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
             n_workers, default = settings.get("n_workers"), DEFAULT_WORKERS
         else:
             n_workers, default = (settings.get("worker_groups") or {}).get(mine, {}).get("n_workers"), 0
-        desired = 0 if name != first else default if n_workers is None else int(n_workers)
+        at_start = first_of(n_workers)
+        desired = 0 if name != first else default if at_start is None else at_start
     else:
         desired = int(group.values.get("desired_capacity") or group.values.get("min_size") or 0)
     return _Sizes(min(desired, maximum), maximum)

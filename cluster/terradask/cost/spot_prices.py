@@ -42,8 +42,10 @@ def fetch_spot_prices(aws: Aws, zone: str, instance_types: Iterable[str], now: d
     return {name: read_spot_price(name, entries) for name in types}
 
 
-def fetch_region_spot_prices(aws: Aws, now: datetime.datetime) -> dict[str, dict[str, Reading]]:
-    """Ask for what all instance types cost on spot now, and return that by zone and type.
+def fetch_region_spot_prices(
+    aws: Aws, now: datetime.datetime, instance_types: Iterable[str] | None = None
+) -> dict[str, dict[str, Reading]]:
+    """Ask for what instance types cost on spot now, and return that by zone and type.
 
     Parameters
     ----------
@@ -51,13 +53,17 @@ def fetch_region_spot_prices(aws: Aws, now: datetime.datetime) -> dict[str, dict
         Session for the region.
     now
         The time that it is.
+    instance_types
+        The types. By default all.
 
     Notes
     -----
-    Permission needed: ``ec2:DescribeSpotPriceHistory``. AWS answers with a thousand prices at a time: some ten calls.
+    Permission needed: ``ec2:DescribeSpotPriceHistory``. AWS answers with a thousand prices at a time: some ten calls for all types, one
+    for those of a group.
     """
+    types = {} if instance_types is None else {"InstanceTypes": sorted(instance_types)}
     pages = aws.client("ec2").get_paginator("describe_spot_price_history").paginate(
-        ProductDescriptions=list(LINUX), StartTime=now, EndTime=now
+        ProductDescriptions=list(LINUX), StartTime=now, EndTime=now, **types
     )  # fmt: skip
     entries: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for page in pages:

@@ -23,6 +23,7 @@
     │   ├── AccessDenied                     names the action
     │   ├── ServiceRoleMissing               a service-linked role that the caller may not make
     │   ├── QuotaTooSmall                8   for what the settings can reach
+    │   ├── QuotaExceeded                8   by what a cluster starts with
     │   ├── RegionUnknown
     │   ├── EndpointUnreachable
     │   ├── BucketTaken                      a bucket's name belongs to somebody else
@@ -35,6 +36,7 @@
     │   ├── StateLocked                  5   names the holder
     │   ├── StateConflict                5   two states, neither may take the other's place
     │   ├── StateNotMoved                5   the state lies elsewhere than the settings say
+    │   ├── StateRolledBack              5   the state is older than what was applied last
     │   ├── StalePlan                    5   the state changed since the plan
     │   └── TerraformCancelled         130
     ├── FolderBusy                       5   another process runs Terraform in this folder
@@ -42,12 +44,18 @@
     ├── PolicyViolation                  8   a plan has findings that stop its apply
     ├── BaselineError                    6
     │   ├── NoBaseline                       the network isn't deployed
+    │   ├── ArchitectureMissing              it has no launch templates for a cluster's machines
     │   ├── BaselineFormat                   client and network don't fit
     │   └── BaselineInUse                5   deployments exist on it
+    ├── SweepIncomplete                      something that nobody owns could not be removed
     └── ClusterError                     1
         ├── ClusterNotFound              6
+        ├── ClusterExists                6   a name that must be new, or must not run
         ├── ClusterStopped               6
+        │   └── ClusterEnded                 by itself: idle, without a client, too old
+        ├── ClusterClosed                    this object has left its cluster
         ├── SchedulerReplaced
+        ├── SchedulerUnreachable             also a ConnectionError
         ├── HostFailed
         ├── SchedulerMissing             7   also a TimeoutError
         ├── WorkersMissing               7   also a TimeoutError
@@ -66,24 +74,31 @@ from terradask.errors._aws import (
     ExpiredCredentials,
     InvalidCredentials,
     NoCredentials,
+    QuotaExceeded,
     QuotaTooSmall,
     RegionUnknown,
     ServiceRoleMissing,
 )
 from terradask.errors._baseline import (
+    ArchitectureMissing,
     BaselineError,
     BaselineFormat,
     BaselineInUse,
     NoBaseline,
 )
 from terradask.errors._cluster import (
+    ClusterClosed,
+    ClusterEnded,
     ClusterError,
+    ClusterExists,
     ClusterNotFound,
     ClusterStopped,
     HostFailed,
     NoCapacity,
     SchedulerMissing,
     SchedulerReplaced,
+    SchedulerUnreachable,
+    SweepIncomplete,
     VersionMismatch,
     WorkersMissing,
 )
@@ -117,6 +132,7 @@ from terradask.errors._terraform import (
     StateConflict,
     StateLocked,
     StateNotMoved,
+    StateRolledBack,
     TerraformCancelled,
     TerraformError,
 )
@@ -126,6 +142,7 @@ from terradask_stacks.errors import ArgumentCombination, InvalidHardware, LockEr
 __all__ = [
     "AccessDenied",
     "AccountChanged",
+    "ArchitectureMissing",
     "ArgumentCombination",
     "AwsError",
     "BackendMissing",
@@ -133,7 +150,10 @@ __all__ = [
     "BaselineFormat",
     "BaselineInUse",
     "BucketTaken",
+    "ClusterClosed",
+    "ClusterEnded",
     "ClusterError",
+    "ClusterExists",
     "ClusterNotFound",
     "ClusterStopped",
     "EndpointUnreachable",
@@ -153,6 +173,7 @@ __all__ = [
     "PolicyViolation",
     "ProviderChecksumMismatch",
     "ProviderUnavailable",
+    "QuotaExceeded",
     "QuotaTooSmall",
     "RegionUnknown",
     "RegistryUnreachable",
@@ -160,6 +181,7 @@ __all__ = [
     "RuleError",
     "SchedulerMissing",
     "SchedulerReplaced",
+    "SchedulerUnreachable",
     "ServiceRoleMissing",
     "SettingsError",
     "SetupError",
@@ -167,6 +189,8 @@ __all__ = [
     "StateConflict",
     "StateLocked",
     "StateNotMoved",
+    "StateRolledBack",
+    "SweepIncomplete",
     "SynthesisError",
     "TerradaskError",
     "TerraformCancelled",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from terradask_modules.errors import TerradaskError
 
 
@@ -86,6 +89,39 @@ class QuotaTooSmall(AwsError):
             advice="ask for more with `terradask quotas --request`, or lower max_workers",
         )
         self.quotas = quotas
+
+
+class QuotaExceeded(AwsError):
+    """A cluster takes more vCPUs than AWS lets the account run: nothing was made, or started.
+
+    Parameters
+    ----------
+    cluster
+        The cluster's name.
+    largest
+        Group of workers, or ``scheduler`` -> how many hosts of those that don't all fit there is room for.
+    quotas
+        The quotas that they are counted by: ``service``, ``code``, ``name``, ``limit``, ``in_use`` beside the cluster and ``needed`` by it,
+        in vCPUs.
+    """
+
+    exit_code = 8
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        cluster: str | None = None,
+        given: Any = None,
+        largest: Mapping[str, int] | None = None,
+        quotas: Sequence[Mapping[str, Any]] = (),
+        advice: str | None = None,
+    ) -> None:
+        allowed = "; ".join(f"{number} of {group}" for group, number in (largest or {}).items())
+        super().__init__(problem, given=given, allowed=f"at most {allowed}" if allowed else None, advice=advice)
+        self.cluster = cluster
+        self.largest = dict(largest or {})
+        self.quotas = [dict(quota) for quota in quotas]
 
 
 class RegionUnknown(AwsError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from terradask_modules.errors import TerradaskError
@@ -33,6 +33,34 @@ class BaselineFormat(BaselineError):
         super().__init__(problem, given=f"format {found}", allowed=f"format {known}", advice=advice)
         self.found = found
         self.known = known
+
+
+class ArchitectureMissing(BaselineError):
+    """The network has no launch templates for hosts of the architecture that a cluster's machines have.
+
+    Parameters
+    ----------
+    architecture
+        What is missing: ``arm64`` or ``x86_64``.
+    types
+        Instance types of the cluster.
+    architectures
+        What the network has.
+    """
+
+    def __init__(self, architecture: str, *, types: Sequence[str], architectures: Iterable[str]) -> None:
+        there = sorted(architectures)
+        wanted = ", ".join(f'"{one}"' for one in sorted({architecture, *there}, reverse=True))
+        super().__init__(
+            f"the network has no launch templates for {architecture}",
+            given=", ".join(types[:3]) + (", …" if len(types) > 3 else ""),
+            allowed=f"instance types for {' or '.join(there)}",
+            advice=f"set network.architectures = [{wanted}] and run: terradask apply network (it replaces no running host); or choose "
+            f"other types (cluster.arm = {'false' if architecture == 'arm64' else 'true'})",
+        )
+        self.architecture = architecture
+        self.types = tuple(types)
+        self.architectures = tuple(there)
 
 
 class BaselineInUse(BaselineError):

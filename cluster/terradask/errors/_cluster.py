@@ -38,10 +38,64 @@ class ClusterNotFound(ClusterError, LookupError):
     exit_code = 6
 
 
+class ClusterExists(ClusterError):
+    """There is such a cluster, or it runs, where it must not."""
+
+    exit_code = 6
+
+
+class ClusterClosed(ClusterError):
+    """The object has left its cluster, which may run on."""
+
+
 class ClusterStopped(ClusterError):
     """The cluster is deployed, and stopped."""
 
     exit_code = 6
+
+
+class ClusterEnded(ClusterStopped):
+    """The cluster has ended by itself: idle, without a client, too old, or without a sign of life.
+
+    Parameters
+    ----------
+    reason
+        Why, in its scheduler's host's own words.
+    at
+        When, in UTC; None where its hosts could not say.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        cluster: str | None = None,
+        reason: str | None = None,
+        at: str | None = None,
+        advice: str | None = None,
+    ) -> None:
+        super().__init__(problem, cluster=cluster, given=reason, advice=advice)
+        self.reason = reason
+        self.at = at
+
+
+class SweepIncomplete(TerradaskError):
+    """Something that nobody owns could not be removed.
+
+    Parameters
+    ----------
+    left
+        What is left -> why.
+    """
+
+    def __init__(self, left: Mapping[str, str]) -> None:
+        names = ", ".join(left)
+        super().__init__(
+            f"{len(left)} of what nobody owns could not be removed: {names}",
+            given="; ".join(dict.fromkeys(left.values())),
+            advice="see to the reason, then: terradask sweep",
+        )
+        self.left = dict(left)
 
 
 class SchedulerReplaced(ClusterError):
@@ -86,6 +140,28 @@ class SchedulerMissing(ClusterError, TimeoutError):
     """The scheduler wasn't up, or didn't answer, in time."""
 
     exit_code = 7
+
+
+class SchedulerUnreachable(ClusterError, ConnectionError):
+    """The scheduler has said where it is, and doesn't answer there.
+
+    Parameters
+    ----------
+    address
+        What was dialled.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        address: str,
+        cluster: str | None = None,
+        given: Any = None,
+        advice: str | None = None,
+    ) -> None:
+        super().__init__(problem, cluster=cluster, given=given, advice=advice)
+        self.address = address
 
 
 class WorkersMissing(ClusterError, TimeoutError):

@@ -108,6 +108,12 @@ class StateNotMoved(TerraformError):
     exit_code = 5
 
 
+class StateRolledBack(TerraformError):
+    """The state is older than the one that the last apply left."""
+
+    exit_code = 5
+
+
 class StalePlan(TerraformError):
     """The state has changed since the plan was made."""
 

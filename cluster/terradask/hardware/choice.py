@@ -10,11 +10,12 @@ from typing import Any
 from terradask.cost.estimate import Market
 from terradask.errors import NoMatchingType
 from terradask.hardware.explanation import explain
-from terradask.hardware.instance_types import Architecture, Catalog, InstanceType
+from terradask.hardware.instance_types import Catalog, InstanceType
 from terradask.hardware.named import named_types
 from terradask.hardware.nearest import no_match
 from terradask.hardware.selection import select
 from terradask.hardware.supply import Supply
+from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.hardware.ask import HardwareAsk
 
 _EXAMPLES = 3

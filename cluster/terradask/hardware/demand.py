@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from terradask.errors import InvalidHardware
-from terradask.hardware.instance_types import Architecture, Catalog, InstanceType
+from terradask.hardware.instance_types import Catalog, InstanceType
 from terradask.hardware.supply import Supply
+from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.hardware.ask import HardwareAsk
 from terradask_stacks.hardware.quantities import ANY, GIB, Span
 
@@ -187,15 +188,26 @@ def gpu_model(ask: HardwareAsk, catalog: Catalog) -> str:
     """
     if ask.gpu_type is None:
         return "T4g" if ask.arm else "T4"
+    return known_gpu(ask.option("gpu_type"), ask.gpu_type, catalog)
+
+
+def known_gpu(option: str, model: str, catalog: Catalog) -> str:
+    """Return a GPU's name as AWS writes it.
+
+    Raises
+    ------
+    InvalidHardware
+        If the region has no such GPU; it names `option`.
+    """
     known = {model_key(name): name for name in gpu_models(catalog.types.values())}
-    key = model_key(ask.gpu_type)
+    key = model_key(model)
     if key in known:
         return known[key]
     near = [known[match] for match in difflib.get_close_matches(key, known, 3, 0.5)]
     raise InvalidHardware(
-        ask.option("gpu_type"),
+        option,
         f"is no GPU that {catalog.region} has",
-        given=repr(ask.gpu_type),
+        given=repr(model),
         allowed=", ".join(sorted(known.values())) or "none: no instance type there has GPUs",
         advice=f"perhaps {' or '.join(near)} is meant" if near else "choose one of these",
     )

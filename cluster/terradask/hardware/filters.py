@@ -32,7 +32,7 @@ class TypeFilter:
     gpus
         GPUs.
     gpu_model
-        The GPUs' model as `model_key` writes it; None for any.
+        The GPUs' model, in whatever way it is written; None for any.
     arm
         ARM processors, or x86-64; None for both.
     local_disk
@@ -75,7 +75,7 @@ class TypeFilter:
             cores=_span("cores", cores, lambda one: parse_cores("cores", _number(one)).low, _NUMBERS),
             memory=_span("memory", memory, lambda one: parse_memory("memory", one).low, _SIZES).within_a_tenth(),
             gpus=_gpus(gpu, gpu_type),
-            gpu_model=None if gpu_type is None else model_key(gpu_type),
+            gpu_model=gpu_type,
             arm=arm,
             local_disk=local_disk,
             current_generation=current_generation,
@@ -87,7 +87,7 @@ class TypeFilter:
             one.vcpus in self.cores
             and one.memory_mib << 20 in self.memory
             and (one.gpus.count if one.gpus else 0) in self.gpus
-            and (self.gpu_model is None or (one.gpus is not None and model_key(one.gpus.name) == self.gpu_model))
+            and (self.gpu_model is None or (one.gpus is not None and model_key(one.gpus.name) == model_key(self.gpu_model)))
             and self.arm in (None, one.architecture == "arm64")
             and self.local_disk in (None, one.local_disk_gb > 0)
             and (one.current_generation or not self.current_generation)

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
-Architecture = Literal["x86_64", "arm64"]
+from terradask_stacks.hardware.architecture import Architecture
 
 # Series, generation, attributes, and what stands behind a dash: `c7gn`, `m7i-flex`, `u7in-16tb`, `p6-b200`, `mac2-m2pro`.
 # Older ones of high memory end with their generation (`u-6tb1`), newer Macs have none (`mac-m4`).
@@ -113,6 +113,8 @@ class InstanceType:
         Can be had on spot.
     on_demand
         Can be had on demand.
+    cluster_placement
+        Can be in a cluster placement group.
     """
 
     name: str
@@ -127,6 +129,7 @@ class InstanceType:
     current_generation: bool = True
     spot: bool = True
     on_demand: bool = True
+    cluster_placement: bool = True
 
     @property
     def family(self) -> str:
@@ -216,6 +219,7 @@ def read_type(described: Mapping[str, Any]) -> InstanceType | None:
         current_generation=described.get("CurrentGeneration", False),
         spot="spot" in usage,
         on_demand="on-demand" in usage,
+        cluster_placement="cluster" in described.get("PlacementGroupInfo", {}).get("SupportedStrategies", ()),
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask.cost.region_prices import RegionPrices
 from terradask.hardware.catalog import load_catalog
+from terradask.hardware.demand import known_gpu
 from terradask.hardware.instance_types import Catalog, InstanceType
 from terradask.hardware.supply import Supply
 
@@ -86,11 +87,15 @@ def find_types(aws: Aws, wanted: TypeFilter, *, zone: str | None = None, spot: b
     ------
     UnknownZone
         If the region has no such zone.
+    InvalidHardware
+        If it has no such GPU.
     AwsError
         If AWS can't be asked for types. Prices that it doesn't tell are missing instead.
     """
     catalog = load_catalog(aws, refresh=refresh)
     supply = Supply.of(catalog, zones=[zone] if zone else None)
+    if wanted.gpu_model is not None:
+        known_gpu("gpu_type", wanted.gpu_model, catalog)
     known = RegionPrices(aws)
     sheets = [known.look_up("on-demand", refresh=refresh)]
     if spot:

@@ -66,7 +66,8 @@ class Supply:
     @property
     def where(self) -> str:
         """Where it is, for people: the zones, or the region."""
-        return " or ".join(self.zones) or self.catalog.region
+        *others, last = self.zones or (self.catalog.region,)
+        return f"{', '.join(others)} or {last}" if others else last
 
     @property
     def how(self) -> str:

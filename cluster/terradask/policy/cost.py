@@ -57,7 +57,7 @@ def _undecided(estimate: CostEstimate, limit: Decimal) -> PolicyFinding:
         "warning",
         "",
         f"{why}: whether the stack keeps to policy.max_hourly_cost_usd, {_usd(limit)}, can't be told",
-        "plan again where the AWS Price List API can be reached",
+        "look at what has no price; where AWS's prices could not be reached, plan again",
     )
 
 

@@ -8,10 +8,13 @@ import platform
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any
 
 from terradask_host.preload.downscaling import keep_extra_worker
 from terradask_host.preload.forward import Forward, server_context
+from terradask_host.preload.life_watch import LifeWatch
+from terradask_host.preload.roll_call import call_roll
 from terradask_host.preload.watchers import allow_several
 
 Read = Callable[[], dict[str, Any]]
@@ -60,7 +63,7 @@ def run(read: Read, tell: Tell) -> int:
     }
     tell("imported", **versions)
     start = read()
-    serve = serve_scheduler if prepared["role"] == "scheduler" else serve_worker
+    serve: Serve = partial(serve_scheduler, tell) if prepared["role"] == "scheduler" else serve_worker
     asyncio.run(_until_closed(serve, start, read, tell, versions))
     return 0
 
@@ -95,8 +98,8 @@ def remember_reason(cls: type) -> type:
     return Hosted
 
 
-async def serve_scheduler(start: dict[str, Any], running: Callable[[], None], leave: Leave) -> str | None:
-    """Run a scheduler with the forward in front of its dashboard; return why it closed."""
+async def serve_scheduler(tell: Tell, start: dict[str, Any], running: Callable[[], None], leave: Leave) -> str | None:
+    """Run a scheduler with the forward in front of its dashboard, and say when its cluster's life is over; return why it closed."""
     from distributed.security import Security
     from distributed.utils import import_term
 
@@ -108,12 +111,18 @@ async def serve_scheduler(start: dict[str, Any], running: Callable[[], None], le
         context = server_context(ca=door["ca"], cert=door["cert"], key=door["key"])
         forward = Forward(door["host"], door["port"], target_port=scheduler.http_server.port, context=context)
         await forward.start()
+        watching = [
+            asyncio.create_task(LifeWatch(scheduler, start["life"], tell).run()),
+            asyncio.create_task(call_roll(scheduler, start["roll_call_seconds"], tell)),
+        ]
         running()
         try:
             if await _first(leave.wait(), scheduler.finished()) == 0:
                 async with asyncio.timeout(leave.seconds):
                     await scheduler.close(reason="host-leaves")
         finally:
+            for each in watching:
+                each.cancel()
             await forward.close()
         return _text(scheduler.close_reason)
 

@@ -11,6 +11,8 @@ from typing import Any
 
 _numbers = itertools.count(1)
 
+_PREFIX = "terradask-watch-"
+
 
 def allow_several(scheduler: Any) -> None:
     """Let every cluster manager that subscribes to a scheduler's workers keep its subscription.
@@ -24,7 +26,7 @@ def allow_several(scheduler: Any) -> None:
 
     class Watch(WorkerStatusPlugin):  # type: ignore[misc]  # distributed carries no types here
         def __init__(self, scheduler: Any, comm: Any) -> None:
-            self.name = f"{WorkerStatusPlugin.name}-{next(_numbers)}"
+            self.name = f"{_PREFIX}{next(_numbers)}"
             super().__init__(scheduler, comm)
 
     def subscribe(comm: Any) -> dict[str, Any]:
@@ -36,3 +38,18 @@ def allow_several(scheduler: Any) -> None:
         return identity
 
     scheduler.handlers["subscribe_worker_status"] = subscribe
+
+
+def watching(scheduler: Any) -> frozenset[str]:
+    """Return the names of the subscriptions whose cluster managers are connected; those of others are dropped.
+
+    Parameters
+    ----------
+    scheduler
+        A `distributed.Scheduler` of which :func:`allow_several` knows.
+    """
+    watches = {name: plugin for name, plugin in scheduler.plugins.items() if name.startswith(_PREFIX)}
+    closed = {name for name, plugin in watches.items() if plugin.bcomm.closed()}
+    for name in closed:
+        scheduler.remove_plugin(name=name)
+    return frozenset(watches.keys() - closed)

@@ -20,11 +20,13 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from terradask_modules.caller_policies._clusters import change_clusters, lock_states, read_keys, see_clusters, use_key
+from terradask_modules.caller_policies._clusters import change_clusters, lock_states, read_keys, see_clusters, sweep_strays, use_key
 from terradask_modules.caller_policies._documents import documents
 from terradask_modules.caller_policies._network_changes import change_network
 from terradask_modules.caller_policies._network_reading import read_network, see_prices, see_service_roles, see_zones
-from terradask_modules.caller_policies._quotas import see_quotas
+from terradask_modules.caller_policies._own_things import see_roles_of_gone_clusters
+from terradask_modules.caller_policies._placement import see_placement_groups
+from terradask_modules.caller_policies._quotas import see_quotas, see_vcpu_quotas
 from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope, Statement
 from terradask_modules.caller_policies._state import keep_network_state, read_network_state
 from terradask_modules.caller_policies._trust import GitHubActions, parse_trust
@@ -63,6 +65,8 @@ def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
             *change_network(scope),
             *use_key(scope),
             *keep_network_state(scope),
+            # Clusters stand in the way of the network's end: also what is left of them.
+            see_placement_groups(scope),
             *see_quotas(scope, request=True),
         ]
     if caller == "ongoing":
@@ -71,6 +75,8 @@ def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
             *read_network_state(scope),
             *see_clusters(scope),
             *change_clusters(scope),
+            *sweep_strays(scope),
+            *see_roles_of_gone_clusters(scope),
             *use_key(scope),
             *see_quotas(scope),
         ]
@@ -81,12 +87,15 @@ def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
             *see_clusters(scope),
             lock_states(scope),
             *use_key(scope),
+            *see_vcpu_quotas(scope),
         ]
     return [
         *see_clusters(scope),
         *change_clusters(scope),
+        *sweep_strays(scope),
         read_keys(scope),
         *use_key(scope),
         see_zones(scope),
         see_service_roles(scope),
+        *see_vcpu_quotas(scope),
     ]

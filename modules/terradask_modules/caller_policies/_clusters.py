@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from terradask_modules.caller_policies._network_reading import see_prices
 from terradask_modules.caller_policies._own_things import change_own_things, see_own_things
+from terradask_modules.caller_policies._placement import keep_placement_groups
 from terradask_modules.caller_policies._scope import CallerScope, Statement, allow, both
 from terradask_modules.caller_policies._state import record_unlocks
 
@@ -19,9 +20,12 @@ def see_clusters(scope: CallerScope) -> list[Statement]:
             "SeeGroupsAndTypes",
             [
                 "autoscaling:DescribeAutoScalingGroups",
+                # Why nothing comes, and which zone a new cluster had better not be in.
+                "autoscaling:DescribeScalingActivities",
                 "ec2:DescribeInstanceTypeOfferings",
                 "ec2:DescribeInstanceTypes",
                 "ec2:DescribeLaunchTemplateVersions",
+                "ec2:DescribePlacementGroups",
                 "ec2:DescribeSpotPriceHistory",
             ],
             "*",
@@ -68,8 +72,6 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             scope.groups,
             scope.owned,
         ),
-        # Describe calls know no resources.
-        allow("SeeWhyNothingComes", "autoscaling:DescribeScalingActivities", "*", scope.in_region),
         # The workspace's own tag never changes, so that no group moves between workspaces.
         allow("TagGroups", ["autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags"], scope.groups, scope.keeping_the_tag),
         *_launch(scope),
@@ -84,7 +86,7 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             ],
             scope.secrets,
         ),
-        allow("NoteWhatWasApplied", "s3:PutObject", f"{scope.bucket}/applied/*"),
+        allow("NoteWhatWasApplied", ["s3:DeleteObject", "s3:PutObject"], f"{scope.bucket}/applied/*"),
         record_unlocks("RecordUnlocks", scope.bucket),
         allow("ListVersions", "s3:ListBucketVersions", scope.bucket),
         allow(
@@ -92,7 +94,27 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             ["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObject", "s3:PutObjectTagging"],
             f"{scope.bucket}/clusters/*",
         ),
+        *keep_placement_groups(scope),
         *change_own_things(scope),
+    ]
+
+
+def sweep_strays(scope: CallerScope) -> list[Statement]:
+    """Return what finding and removing machines and their parts that nobody owns needs, and seeing what machines cost."""
+    return [
+        # Describe calls know no resources.
+        allow(
+            "SeeStrays",
+            ["ec2:DescribeInstances", "ec2:DescribeNetworkInterfaces", "ec2:DescribeVolumes", "secretsmanager:ListSecrets"],
+            "*",
+            scope.in_region,
+        ),
+        allow(
+            "RemoveStrays",
+            ["ec2:DeleteNetworkInterface", "ec2:DeleteVolume", "ec2:TerminateInstances"],
+            scope.ec2(*_BORN_WITH_AN_INSTANCE),
+            scope.owned,
+        ),
     ]
 
 

@@ -47,6 +47,11 @@ def see_own_things(scope: CallerScope) -> list[Statement]:
     ]
 
 
+def see_roles_of_gone_clusters(scope: CallerScope) -> list[Statement]:
+    """Return the right to list roles, by which those are found of whose cluster nothing else is left. IAM can't bound it."""
+    return [allow("ListRolesOfClusters", "iam:ListRoles", "*")] if scope.isolated else []
+
+
 def change_own_things(scope: CallerScope) -> list[Statement]:
     """Return what making, changing and removing such clusters needs, beside what any needs."""
     if scope.isolated:

@@ -1,4 +1,4 @@
-"""What comparing AWS's quotas with the settings needs, and asking for more."""
+"""What comparing AWS's quotas with the settings, or with one launch, needs, and asking for more."""
 
 from __future__ import annotations
 
@@ -27,6 +27,15 @@ def see_quotas(scope: CallerScope, *, request: bool = False) -> list[Statement]:
             scope.in_region,
         ),
         allow("AskForQuotas" if request else "SeeQuotas", ["servicequotas:GetServiceQuota", *asking], _quotas(scope)),
+    ]
+
+
+def see_vcpu_quotas(scope: CallerScope) -> list[Statement]:
+    """Return what looking at quotas of vCPUs before a launch needs, beside seeing instance types."""
+    return [
+        # Describe calls know no resources.
+        allow("SeeUseOfVcpus", ["ec2:DescribeInstances", "servicequotas:GetAWSDefaultServiceQuota"], "*", scope.in_region),
+        allow("SeeVcpuQuotas", "servicequotas:GetServiceQuota", scope.place.arn("servicequotas", "ec2/*")),
     ]
 
 

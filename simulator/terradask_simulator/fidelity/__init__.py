@@ -31,6 +31,7 @@ def install_all(*, public_cidr: str) -> None:
         launches,
         log_group_keys,
         metadata_tags,
+        placement_groups,
         pricing,
         quotas,
         rule_descriptions,
@@ -53,6 +54,7 @@ def install_all(*, public_cidr: str) -> None:
     group_schedules.install()
     group_api.install()
     delete_markers.install()
+    placement_groups.install()
     pricing.install()
     quotas.install()
     rule_descriptions.install()

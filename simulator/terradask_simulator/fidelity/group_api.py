@@ -6,6 +6,7 @@ back (default warm-up, maximum lifetime, termination policies at an update), whi
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 from .group_activities import activities_of
@@ -87,13 +88,26 @@ def _describe_scaling_activities(response: Any) -> Any:
     deleted = response._get_bool_param("IncludeDeletedGroups", False)
     if wanted and not deleted:
         existing_group(backend, wanted)
+    earliest = _earliest(response._get_param("Filters", []))
     found = [
         activity
         for name, activities in activities_of(backend).items()
         if not wanted or name == wanted
         for activity in activities
         if (deleted or "AutoScalingGroupState" not in activity) and (not ids or activity["ActivityId"] in ids)
+        if earliest is None or activity["StartTime"] >= earliest
     ]
+    if not wanted:
+        # Each group's are the newest first already.
+        found.sort(key=lambda activity: activity["StartTime"], reverse=True)
     start = int(response._get_param("NextToken") or 0)
     end = start + min(response._get_int_param("MaxRecords") or 100, 100)
     return ActionResult({"Activities": found[start:end], "NextToken": str(end) if end < len(found) else None})
+
+
+def _earliest(filters: list[dict[str, Any]]) -> datetime.datetime | None:
+    """Return before which start an activity isn't asked for: the one filter of AWS's that is understood."""
+    bounds = [value for one in filters if one["Name"] == "StartTimeLowerBound" for value in one["Values"]]
+    # moto's times are those of UTC, and don't say so.
+    times = [datetime.datetime.fromisoformat(bound).astimezone(datetime.UTC).replace(tzinfo=None) for bound in bounds]
+    return max(times, default=None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from .architectures import check_architecture
 from .capacity import check_capacity
 from .delays import hold
 from .instance_index import index_of
@@ -39,7 +40,7 @@ def install() -> None:
         if kwargs["metadata_options"].get("InstanceMetadataTags") == "enabled":
             check_tag_keys(tags["instance"])
         wanted_profile = _profile(backend, data, kwargs)
-        _check_pool(backend, data, kwargs, count)
+        _check_pool(backend, image_id or data.get("ImageId", ""), data, kwargs, count)
         known = set(backend.reservations)
         try:
             reservation = run(backend, image_id, count, user_data, security_group_names, **kwargs)
@@ -62,9 +63,10 @@ def install() -> None:
     InstanceBackend.run_instances = run_instances
 
 
-def _check_pool(backend: Any, data: dict[str, Any], kwargs: dict[str, Any], count: int) -> None:
-    """Refuse what quotas don't allow, or what there is no capacity for."""
+def _check_pool(backend: Any, image_id: str, data: dict[str, Any], kwargs: dict[str, Any], count: int) -> None:
+    """Refuse what runs no such image, what quotas don't allow, or what there is no capacity for."""
     instance_type = (data.get("InstanceType") if kwargs.get("is_instance_type_default") else None) or kwargs["instance_type"]
+    check_architecture(backend, image_id, instance_type)
     market = "spot" if kwargs["instance_market_options"] or kwargs.get("lifecycle") == "spot" else "on-demand"
     check_vcpus(backend, instance_type, market, count)
     subnet_id = kwargs.get("subnet_id") or next((nic["SubnetId"] for nic in kwargs["nics"] if nic.get("SubnetId")), None)

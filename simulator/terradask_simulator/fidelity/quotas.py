@@ -1,7 +1,8 @@
-"""Quotas of EC2 and Auto Scaling, AWS's defaults, and requests for more.
+"""Quotas of EC2 and Auto Scaling: what a grown account has, AWS's defaults, and requests for more.
 
 moto knows the quotas of VPC alone, and takes no requests. Nothing is granted here unless somebody sets a quota; `vcpu_limits` refuses
-launches for them, where that is switched on.
+launches for them, where that is switched on. A new account may run 5 vCPUs, which is no cluster: the account here is one for which they
+were raised, as accounts that run clusters have.
 Values: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html,
 https://docs.aws.amazon.com/general/latest/gr/ec2-service.html, https://docs.aws.amazon.com/general/latest/gr/as.html
 """
@@ -49,6 +50,12 @@ _QUOTAS: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
     "autoscaling": ("Amazon EC2 Auto Scaling", {"L-CDE20ADC": ("Auto Scaling groups per region", 500)}),
 }
 
+#: What the account has of vCPUs, in place of AWS's defaults: thousands of standard ones, hundreds of those with accelerators.
+_GROWN: dict[str, float] = {
+    **dict.fromkeys(("L-1216C47A", "L-34B43A08"), 10_000),
+    **dict.fromkeys(("L-DB2E81BA", "L-3819A6DF", "L-417A185B", "L-7212CCBC", "L-C4BD4855", "L-7295265B", "L-E3A00192"), 768),
+}
+
 _OPEN = ("PENDING", "CASE_OPENED")
 
 #: Service and code -> the value that was set in place of the default.
@@ -61,7 +68,7 @@ def applied_quotas() -> dict[str, float]:
 
 
 def quota_value(service_code: str, quota_code: str) -> float:
-    """Return what applies: what was set, or AWS's default.
+    """Return what applies: what was set, or what a grown account has, which is AWS's default where nobody needs more.
 
     Parameters
     ----------
@@ -77,7 +84,7 @@ def quota_value(service_code: str, quota_code: str) -> float:
     if quota_code not in quotas:
         known = ", ".join(f"{service}/{code}" for service, (_, codes) in _QUOTAS.items() for code in codes)
         raise SimulatorError("There is no such quota on the embedded AWS", given=f"{service_code}/{quota_code}", allowed=known)
-    return _APPLIED.get((service_code, quota_code), float(quotas[quota_code][1]))
+    return _APPLIED.get((service_code, quota_code), float(_GROWN.get(quota_code, quotas[quota_code][1])))
 
 
 def set_quota(service_code: str, quota_code: str, value: float) -> float:

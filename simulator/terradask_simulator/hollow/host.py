@@ -122,16 +122,14 @@ class Report:
         self._crew = crew
         self._identity = identity
         self._own = OwnReport(crew.run.objects, f"hosts/{identity.instance_id}.json")
-        self._history: list[tuple[str, str]] = []
-        self._reason: str | None = None
+        self._steps: list[tuple[str, str, str | None]] = []
         self._waiting = self._closed = False
 
     def enter(self, state: str, reason: str | None = None) -> None:
         """Enter a state."""
         if self._closed:
             return
-        self._history.append((state, now_text()))
-        self._reason = reason or self._reason
+        self._steps.append((state, now_text(), reason))
         if not self._waiting:
             self._waiting = True
             self._crew.writer.submit(self._write)
@@ -144,7 +142,14 @@ class Report:
         self._waiting = False
         if self._closed:
             return
-        report = build_report(self._identity, run_id=self._crew.run.run_id, history=list(self._history), reason=self._reason, log_tail=[])
+        steps = list(self._steps)
+        report = build_report(
+            self._identity,
+            run_id=self._crew.run.run_id,
+            history=[(state, at) for state, at, _ in steps],
+            reasons=[reason for _, _, reason in steps],
+            log_tail=[],
+        )
         try:
             self._own.write(report)
         except Exception as error:  # noqa: BLE001  (a report that can't be written must not end the host)

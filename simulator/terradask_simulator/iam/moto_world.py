@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..backend import ACCOUNT
+from ..fidelity.placement_groups import placement_group_id
 from .world import TemplateData
 
 __all__ = ["MotoWorld", "iam_backend", "table"]
@@ -51,7 +52,8 @@ class MotoWorld:
 
     def ec2_tags(self, resource_id: str) -> dict[str, str]:
         """Return the tags of one of EC2's resources."""
-        return dict(self._ec2.tags.get(resource_id, {}))
+        # Placement groups are asked for by their names.
+        return dict(self._ec2.tags.get(placement_group_id(self._ec2, resource_id) or resource_id, {}))
 
     def vpc_of(self, resource_id: str) -> str:
         """Return the VPC of a subnet or security group, or nothing."""

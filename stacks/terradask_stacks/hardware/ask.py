@@ -123,8 +123,8 @@ class HardwareAsk:
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing is asked, or no more than that there be no GPU."""
-        return not self.gpu and self.parameters().keys() <= {self.option("gpu")}
+        """Whether nothing is asked, or no more than an architecture and that there be no GPU."""
+        return not self.gpu and self.parameters().keys() <= {self.option("gpu"), self.option("arm")}
 
     @property
     def is_by_name(self) -> bool:

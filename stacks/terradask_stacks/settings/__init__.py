@@ -15,7 +15,8 @@ from terradask_stacks.checks import check_capacity, check_egress
 from terradask_stacks.rules import refuse, validate_cluster_name, validate_workspace_name
 from terradask_stacks.settings.base import Section
 from terradask_stacks.settings.cluster import ClusterSettings
-from terradask_stacks.settings.network import IngressRule, NetworkSettings
+from terradask_stacks.settings.ingress import IngressRule
+from terradask_stacks.settings.network import NetworkSettings
 from terradask_stacks.settings.policy import PolicySettings, Waiver
 from terradask_stacks.settings.state import StateSettings
 from terradask_stacks.settings.worker_groups import WorkerGroupSettings
@@ -89,6 +90,18 @@ class Settings(Section):
             )
         for section, cluster in [("cluster", self.cluster), *((f"clusters.{name}", c) for name, c in self.clusters.items())]:
             zone = cluster.zone_name
+            if zone is not None and not zone.startswith(region):
+                raise refuse(
+                    f"{section}.zone_name is {zone}, outside of workspace.region, {region}",
+                    allowed=", ".join(zones) if zones else f"zones of {region}, such as {region}a",
+                    advice="name a zone of the region, or none",
+                )
             if zone is not None and zones is not None and zone not in zones:
-                raise refuse(f"{section}.zone_name is {zone}, which is not in {setting}", allowed=", ".join(zones))
+                raise refuse(
+                    f"{section}.zone_name is {zone}, which is not in {setting}",
+                    allowed=", ".join(zones),
+                    advice=f'add a table [network.subnets."{zone}"] with the subnets for it, and run: terradask apply network'
+                    if self.network.subnets
+                    else "add it to network.zones and run: terradask apply network",
+                )
         return self

@@ -6,10 +6,13 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from terradask_stacks.hardware.architecture import is_arm_name
 from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.numbers import NWorkers, most_of
 from terradask_stacks.rules import (
     check_dotted,
     check_environ,
+    check_n_workers,
     check_requirements,
     check_scheduler_options,
     check_worker_options,
@@ -17,8 +20,10 @@ from terradask_stacks.rules import (
 )
 from terradask_stacks.settings.base import Port, Tags
 from terradask_stacks.settings.capacity import CapacitySettings
-from terradask_stacks.settings.disks import DiskSettings
+from terradask_stacks.settings.disks import Disk, DiskSettings
 from terradask_stacks.settings.hardware import HardwareSettings
+from terradask_stacks.settings.ingress import Ingress
+from terradask_stacks.settings.life import LifeSettings
 from terradask_stacks.settings.worker_groups import MOST_GROUPS, GroupName, WorkerGroupSettings
 
 SchedulerOptions = Annotated[dict[str, Any], AfterValidator(check_scheduler_options)]
@@ -39,7 +44,7 @@ def _wait_for_workers(value: Any) -> bool | int | float:
     return number
 
 
-class ClusterSettings(HardwareSettings, DiskSettings, CapacitySettings):
+class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySettings):
     """Section ``[cluster]``: defaults of every cluster; arguments of ``Cluster`` override them."""
 
     max_workers: int = Field(
@@ -48,7 +53,11 @@ class ClusterSettings(HardwareSettings, DiskSettings, CapacitySettings):
         le=10_000,
         description="Most workers that the cluster may ever have; shown and priced in the plan.",
     )
-    n_workers: int | None = Field(default=None, ge=0, description="Workers to start with. Unset: 4, where nothing else says how many.")
+    n_workers: Annotated[NWorkers, BeforeValidator(check_n_workers)] = Field(
+        default=None,
+        description="Workers: so many, or [minimum, maximum], between which a Cluster object scales with the work; it starts with the "
+        "minimum. Unset: 4, and a Cluster object scales between 4 and 20.",
+    )
     worker_groups: dict[GroupName, WorkerGroupSettings] = Field(
         default={},
         max_length=MOST_GROUPS,
@@ -57,7 +66,27 @@ class ClusterSettings(HardwareSettings, DiskSettings, CapacitySettings):
     )
     zone_name: str | None = Field(
         default=None,
-        description="Availability zone of the whole cluster. Unset: chosen once, from the network's zones, and locked.",
+        description="Availability zone of the whole cluster. Unset: as use_best_zone says.",
+    )
+    use_best_zone: bool = Field(
+        default=True,
+        description="Where zone_name is unset, the zone is chosen once, from the network's zones, and locked: by the types that it offers, "
+        "launches that failed there lately, and spot prices. false: the first of the network's zones, by name.",
+    )
+    allow_cross_zone: bool = Field(
+        default=False,
+        description="Workers are launched in all of the network's zones that offer their types, the scheduler in one. There is more to be "
+        "had then, and AWS charges for traffic between zones, in both directions.",
+    )
+    ingress: Ingress | None = Field(
+        default=None,
+        description="Who may reach the scheduler from outside instead of those of network.ingress, where workspace.isolation is 'cluster'; "
+        "else clusters share their security groups: then this has to lie within network.ingress. Unset: as network.ingress says.",
+    )
+    placement_group: bool = Field(
+        default=False,
+        description="All hosts in a cluster placement group of the cluster's own: close to each other in their one zone, for a faster "
+        "network between them, and harder for AWS to find. Types that can't be placed so are left out.",
     )
     scheduler_port: Port = Field(default=8786, description="Port of the Dask scheduler.")
     dashboard_port: Port = Field(default=8787, description="Port of the dashboard, behind mutual TLS.")
@@ -111,13 +140,38 @@ class ClusterSettings(HardwareSettings, DiskSettings, CapacitySettings):
         """Most workers' hosts that the cluster may have, of all groups together."""
         return self.max_workers + sum(group.max_workers for group in self.worker_groups.values())
 
+    @property
+    def own_disk_settings(self) -> dict[str, int]:
+        """What is set of disks, by setting, those of groups of workers included."""
+        groups = {
+            f"worker_groups.{name}.{setting}": value
+            for name, group in sorted(self.worker_groups.items())
+            for setting, value in group.own_disk_settings.items()
+        }
+        return {**super().own_disk_settings, **groups}
+
+    @property
+    def own_disks(self) -> dict[str, Disk]:
+        """Role, or name of a group of workers with disks of its own -> its volume; those of which nothing is set are left out."""
+        groups = {name: group.disk(self.worker_disk) for name, group in sorted(self.worker_groups.items()) if group.own_disk_settings}
+        return {**super().own_disks, **groups}
+
     def hardware_asks(self) -> dict[str, HardwareAsk]:
         """Return what is asked of the machines of each group, those with names included."""
-        return {**super().hardware_asks(), **{name: group.hardware_ask(name) for name, group in sorted(self.worker_groups.items())}}
+        return {
+            **super().hardware_asks(),
+            **{name: group.hardware_ask(name, arm=self.arm) for name, group in sorted(self.worker_groups.items())},
+        }
+
+    @property
+    def expects_arm(self) -> bool:
+        """Whether the machines are for ARM, as settings and the names of types say it; EC2's description of them decides."""
+        named = (name for ask in self.hardware_asks().values() for name in ask.vm_types)
+        return any(map(is_arm_name, named)) if self.arm is None else self.arm
 
     @model_validator(mode="after")
     def _within_limits(self) -> ClusterSettings:
-        if self.n_workers is not None and self.n_workers > self.max_workers:
+        if most_of(self.n_workers) > self.max_workers:
             raise refuse(
                 f"cluster.n_workers is {self.n_workers}, more than cluster.max_workers, {self.max_workers}",
                 allowed=f"0 to {self.max_workers}",
@@ -128,6 +182,12 @@ class ClusterSettings(HardwareSettings, DiskSettings, CapacitySettings):
                 f"cluster.workers_per_host is {self.workers_per_host}, but cluster.worker_class is {self.worker_class}",
                 allowed="distributed.Nanny, which gives each worker a process of its own",
                 advice="leave worker_class out, or use threads: workers without a nanny would share one process",
+            )
+        if self.placement_group and self.allow_cross_zone:
+            raise refuse(
+                "cluster.placement_group and cluster.allow_cross_zone are both true",
+                allowed="one of them: a cluster placement group lies in one zone",
+                advice="leave allow_cross_zone out for hosts close to each other, placement_group for more that can be had",
             )
         if self.scheduler_port == self.dashboard_port:
             raise refuse(

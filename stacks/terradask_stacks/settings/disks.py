@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -10,6 +11,26 @@ from terradask_stacks.settings.base import DiskSize, Section
 
 #: MiB/s of gp3 volumes: https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html. Our version of the provider takes no more.
 Throughput = Annotated[int, Field(ge=125, le=1000)]
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A volume that differs from the network's.
+
+    Parameters
+    ----------
+    size_gib
+        None: the network's.
+    throughput_mibps
+        None: what gp3 has without charge.
+    """
+
+    size_gib: int | None = None
+    throughput_mibps: int | None = None
+
+    def __bool__(self) -> bool:
+        """Whether it differs at all."""
+        return (self.size_gib, self.throughput_mibps) != (None, None)
 
 
 class DiskSettings(Section):
@@ -28,11 +49,18 @@ class DiskSettings(Section):
     )
 
     @property
-    def own_disk_settings(self) -> dict[str, dict[str, int]]:
-        """Role -> what is set of its disks, by setting; roles of which nothing is set are left out."""
-        found: dict[str, dict[str, int]] = {}
-        for name in DiskSettings.model_fields:
-            value = getattr(self, name)
-            if value is not None:
-                found.setdefault(name.partition("_")[0], {})[name] = value
-        return found
+    def own_disk_settings(self) -> dict[str, int]:
+        """What is set of disks, by setting."""
+        values = {name: getattr(self, name) for name in DiskSettings.model_fields}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def worker_disk(self) -> Disk:
+        """The volume of workers that have no group with a name."""
+        return Disk(self.worker_disk_size, self.worker_disk_throughput)
+
+    @property
+    def own_disks(self) -> dict[str, Disk]:
+        """Role -> its volume; roles of which nothing is set are left out."""
+        disks = {"worker": self.worker_disk, "scheduler": Disk(self.scheduler_disk_size)}
+        return {role: disk for role, disk in disks.items() if disk}

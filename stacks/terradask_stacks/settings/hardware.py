@@ -15,6 +15,9 @@ from terradask_stacks.settings.base import InstanceTypes, Section
 #: Of a role of which nothing is said: 4 cores and 16 GiB, first what has been the default all along, then its siblings.
 DEFAULT_INSTANCE_TYPES = ("m6i.xlarge", "m5.xlarge", "m6a.xlarge", "m5a.xlarge")
 
+#: The same for ARM: Graviton3, then its siblings.
+DEFAULT_ARM_INSTANCE_TYPES = ("m7g.xlarge", "m6g.xlarge", "m8g.xlarge")
+
 _SIZES = ("cpu", "memory")
 
 
@@ -30,6 +33,11 @@ EXCLUDED_BY = _excluded_by("worker_") | _excluded_by("scheduler_")
 
 #: The same in the table of a group of workers.
 EXCLUDED_BY_IN_GROUP = _excluded_by("")
+
+
+def default_types(*, arm: bool | None) -> tuple[str, ...]:
+    """Return the types of a role of which nothing is said, in order."""
+    return DEFAULT_ARM_INSTANCE_TYPES if arm else DEFAULT_INSTANCE_TYPES
 
 
 def _canonical(value: Any, info: ValidationInfo) -> Any:
@@ -57,7 +65,7 @@ class HardwareSettings(Section):
     worker_vm_types: InstanceTypes | None = Field(
         default=None,
         description="Instance types for workers, in order of preference. Unset: chosen by what is asked below; with nothing asked, "
-        f"those of {', '.join(DEFAULT_INSTANCE_TYPES)} that the zone has.",
+        f"those of {', '.join(DEFAULT_INSTANCE_TYPES)} that the zone has; for ARM, of {', '.join(DEFAULT_ARM_INSTANCE_TYPES)}.",
     )
     worker_cpu: Cores = Field(default=None, description="Cores (AWS's vCPUs) of a worker's instance: 4, a range [2, 8], or '*' for any.")
     worker_memory: Memory = Field(
@@ -79,6 +87,12 @@ class HardwareSettings(Section):
         description="GPUs of the scheduler's instance. Unset: one where workers have some, if there is such a type; 0 or false: none.",
     )
 
+    arm: bool | None = Field(
+        default=None,
+        description="ARM processors (AWS Graviton) for all instances of the cluster, or false: x86-64. Unset: what the types are for that "
+        "are named, x86-64 where none is.",
+    )
+
     def hardware_ask(self, role: Role) -> HardwareAsk:
         """Return what is asked of the machines of a role.
 
@@ -88,7 +102,7 @@ class HardwareSettings(Section):
             ``worker`` or ``scheduler``.
         """
         said = {name: getattr(self, f"{role}_{name}", None) for name in ("cpu", "memory", "gpu", "gpu_type", "vm_types")}
-        return HardwareAsk.of(role, **said)
+        return HardwareAsk.of(role, arm=self.arm, **said)
 
     def hardware_asks(self) -> dict[str, HardwareAsk]:
         """Return what is asked of the machines of each group."""

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from functools import partial
+from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from terradask_modules.cidr import MAX_SUBNET_PREFIX_LENGTH, slot_count
+from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.resource_rules import check_key_arn, check_policy_arn, check_role_name_prefix, check_role_path, check_vpc_id
 from terradask_stacks.rules import (
     LOG_RETENTION_DAYS,
     check_bucket_path,
     check_image,
-    check_ingress_cidr,
-    check_instance_types,
     check_network_cidr,
-    check_ports,
+    check_type_for,
     refuse,
     unique,
 )
 from terradask_stacks.settings.base import DiskSize, Section
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
+from terradask_stacks.settings.ingress import Ingress
 
 EndpointService = Literal["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
+#: Architecture -> the setting of its image.
+IMAGE_SETTINGS: dict[Architecture, str] = {"x86_64": "image", "arm64": "arm64_image"}
+
 SubnetPrefixLength = Annotated[int, Field(ge=17, le=MAX_SUBNET_PREFIX_LENGTH)]
 
 
@@ -30,30 +34,6 @@ def _retention(days: int) -> int:
     if days not in LOG_RETENTION_DAYS:
         raise refuse(f"CloudWatch keeps no logs for {days} days", allowed=", ".join(map(str, LOG_RETENTION_DAYS)))
     return days
-
-
-class IngressRule(Section):
-    """Who may reach the schedulers of a workspace."""
-
-    ports: list[Annotated[int | str, BeforeValidator(check_ports)]] = Field(
-        default=["8786-8787"],
-        min_length=1,
-        description="Ports or ranges of ports, such as 8786 or '8786-8787'.",
-    )
-    cidr: Annotated[str, AfterValidator(check_ingress_cidr)] = Field(
-        description="Addresses that clients come from, such as 203.0.113.7/32. The whole internet is refused."
-    )
-    description: str = Field(
-        default="clients of Dask",
-        pattern=r"^[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{1,255}$",
-        description="Why the rule is there; AWS shows it beside the rule.",
-    )
-
-    @property
-    def port_ranges(self) -> list[tuple[int, int]]:
-        """The ports as pairs of first and last."""
-        pairs = (str(ports).partition("-") for ports in self.ports)
-        return [(int(first), int(last or first)) for first, _, last in pairs]
 
 
 class NetworkSettings(Section):
@@ -131,16 +111,25 @@ class NetworkSettings(Section):
         default=None,
         description="KMS key that encrypts volumes, the workspace's bucket, clusters' secrets and logs. Unset: AWS's own keys.",
     )
-    ingress: list[IngressRule] = Field(default=[], description="Who may reach schedulers from outside the network. Empty: nobody.")
+    ingress: Ingress = Field(default=[], description="Who may reach schedulers from outside the network. Empty: nobody.")
     data_buckets: Annotated[list[Annotated[str, AfterValidator(check_bucket_path)]], AfterValidator(unique)] = Field(
         default=[], description="Buckets, or bucket/prefix, that schedulers and workers may read and write."
     )
     log_retention_days: Annotated[int, AfterValidator(_retention)] = Field(
         default=30, description="Days that CloudWatch keeps the hosts' logs, and flow logs."
     )
+    architectures: Annotated[list[Architecture], AfterValidator(unique)] | None = Field(
+        default=None,
+        min_length=1,
+        description="Processor architectures that clusters' hosts may have: x86_64, arm64; each has launch templates and an image. Unset: "
+        "both, x86_64 alone where image is set and arm64_image isn't; a network that was locked before stays as it is.",
+    )
     image: Annotated[str, AfterValidator(check_image)] | None = Field(
         default=None,
-        description="Image (AMI, x86-64) of every host. Unset: the newest Amazon Linux 2023, as found and locked at the first plan.",
+        description="Image (AMI) of every x86-64 host. Unset: the newest Amazon Linux 2023, as found and locked at the first plan.",
+    )
+    arm64_image: Annotated[str, AfterValidator(check_image)] | None = Field(
+        default=None, description="Image (AMI) of every ARM host. Unset: as image, for ARM."
     )
     worker_disk_size_gib: DiskSize = Field(default=100, description="Size of a worker's encrypted gp3 volume, in GiB.")
     scheduler_disk_size_gib: DiskSize = Field(default=50, description="Size of a scheduler's encrypted gp3 volume, in GiB.")
@@ -149,17 +138,43 @@ class NetworkSettings(Section):
         description="Clusters may have launch templates of their own, for disks that differ from these. Whoever makes clusters then "
         'decides what their hosts run from boot on. With workspace.isolation = "cluster" they have templates of their own anyway.',
     )
-    default_instance_type: Annotated[str, AfterValidator(lambda name: check_instance_types([name])[0])] = Field(
+    default_instance_type: Annotated[str, AfterValidator(partial(check_type_for, "x86_64"))] = Field(
         default="m6i.xlarge",
-        description="Instance type that the launch templates name; a cluster's groups override it.",
+        description="Instance type that the launch templates for x86-64 name; a cluster's groups override it.",
+    )
+    default_arm64_instance_type: Annotated[str, AfterValidator(partial(check_type_for, "arm64"))] = Field(
+        default="m7g.xlarge",
+        description="Instance type that the launch templates for ARM name; a cluster's groups override it.",
     )
 
+    @property
+    def wanted_architectures(self) -> list[Architecture]:
+        """The architectures of a network of which nothing is locked."""
+        if self.architectures is not None:
+            return list(self.architectures)
+        # Who gives an image wants no host that runs another.
+        return ["x86_64"] if self.image is not None and self.arm64_image is None else list(get_args(Architecture))
+
+    @property
+    def images(self) -> dict[Architecture, str]:
+        """The images that are given: architecture -> image."""
+        given = {architecture: getattr(self, setting) for architecture, setting in IMAGE_SETTINGS.items()}
+        return {architecture: image for architecture, image in given.items() if image is not None}
+
+    @property
+    def default_instance_types(self) -> dict[Architecture, str]:
+        """Architecture -> the type that its launch templates name."""
+        return {"x86_64": self.default_instance_type, "arm64": self.default_arm64_instance_type}
+
     @model_validator(mode="after")
-    def _rules_differ(self) -> NetworkSettings:
-        pairs = [f"{first}-{last} from {rule.cidr}" for rule in self.ingress for first, last in rule.port_ranges]
-        twice = sorted({pair for pair in pairs if pairs.count(pair) > 1})
-        if twice:
-            raise refuse(f"network.ingress opens {', '.join(twice)} twice, which AWS refuses", allowed="each ports and cidr once")
+    def _images_are_used(self) -> NetworkSettings:
+        unused = [] if self.architectures is None else sorted(set(self.images) - set(self.architectures))
+        if unused:
+            setting = IMAGE_SETTINGS[unused[0]]
+            raise refuse(
+                f"network.{setting} is an image for {unused[0]}, which network.architectures leaves out",
+                allowed=f"{setting} with {unused[0]} in network.architectures, or neither",
+            )
         return self
 
     @property

@@ -11,7 +11,8 @@ from terradask_modules.errors import InvalidInput
 from terradask_modules.names import WORKER_GROUP_PATTERN, WORKER_GROUPS_RESERVED
 from terradask_stacks.hardware.ask import HardwareAsk
 from terradask_stacks.rules import refuse
-from terradask_stacks.settings.base import InstanceTypes, Section
+from terradask_stacks.settings.base import DiskSize, InstanceTypes, Section
+from terradask_stacks.settings.disks import Disk, Throughput
 from terradask_stacks.settings.hardware import Cores, Gpus, GpuType, Memory
 
 _RESOURCE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
@@ -57,21 +58,45 @@ class WorkerGroupSettings(Section):
     spot_policy: Literal["on-demand", "spot", "spot_with_fallback"] | None = Field(
         default=None, description="Market of the group's workers. Unset: the cluster's spot_policy."
     )
+    disk_size: DiskSize | None = Field(
+        default=None, description="Size of a worker's encrypted gp3 volume, in GiB. Unset: the cluster's worker_disk_size."
+    )
+    disk_throughput: Throughput | None = Field(
+        default=None, description="Throughput of a worker's volume, in MiB/s. Unset: the cluster's worker_disk_throughput."
+    )
     resources: Resources = Field(
         default={},
         description="What tasks can ask for and find here alone, such as { GPU = 1 }: Dask's resources, of each Dask worker of the group.",
     )
 
-    def hardware_ask(self, name: str) -> HardwareAsk:
+    def hardware_ask(self, name: str, *, arm: bool | None = None) -> HardwareAsk:
         """Return what is asked of the group's machines.
 
         Parameters
         ----------
         name
             The group's name, by which messages speak of its settings.
+        arm
+            What the cluster says of it.
         """
         said = {key: getattr(self, key) for key in ("cpu", "memory", "gpu", "gpu_type", "vm_types")}
-        return HardwareAsk.of("worker", prefix=f"worker_groups.{name}." if name else "", **said)
+        return HardwareAsk.of("worker", prefix=f"worker_groups.{name}." if name else "", arm=arm, **said)
+
+    @property
+    def own_disk_settings(self) -> dict[str, int]:
+        """What is set of its disks, by setting."""
+        values = {"disk_size": self.disk_size, "disk_throughput": self.disk_throughput}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def disk(self, of_workers: Disk) -> Disk:
+        """Return the volume of the group's hosts.
+
+        Parameters
+        ----------
+        of_workers
+            The volume of the workers that have no group with a name, which counts where the group says nothing.
+        """
+        return Disk(self.disk_size or of_workers.size_gib, self.disk_throughput or of_workers.throughput_mibps)
 
     @model_validator(mode="after")
     def _goes_together(self) -> WorkerGroupSettings:

@@ -34,3 +34,9 @@ class WorkspaceSettings(Section):
         "its hosts reach no other's machines, keys or objects; making a cluster takes ten seconds longer.",
     )
     tags: Tags = Field(default={}, description="Tags on every resource, such as a team's name or a cost centre.")
+    sweep_grace_seconds: int = Field(
+        default=30,
+        ge=1,
+        description="How long `terradask sweep` leaves alone what nobody seems to own, in seconds: whoever makes it may not have come to "
+        "say so.",
+    )

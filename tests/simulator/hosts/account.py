@@ -28,7 +28,7 @@ class Account:
         self.autoscaling, self.ec2 = make("autoscaling"), make("ec2")
         self.s3.create_bucket(Bucket=BUCKET)
         self.logs.create_log_group(logGroupName=LOG_GROUP)
-        image = self.ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+        image = self.ec2.describe_images(Filters=[{"Name": "name", "Values": ["al2023-ami-2023*-x86_64"]}])["Images"][0]["ImageId"]
         self.ec2.create_launch_template(LaunchTemplateName="host", LaunchTemplateData={"ImageId": image, "InstanceType": "t3.micro"})
 
     def close(self) -> None:

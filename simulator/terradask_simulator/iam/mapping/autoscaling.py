@@ -100,5 +100,6 @@ def _launches(parameters: Parameters) -> Iterator[Launch]:
                 version=named(specification, "Version") or "$Default",
                 subnets=tuple(one for one in named(parameters, "VPCZoneIdentifier").split(",") if one),
                 instance_type=instance_type,
+                placement_group=named(parameters, "PlacementGroup"),
                 refusal=f"You are not authorized to use launch template: {name}",
             )

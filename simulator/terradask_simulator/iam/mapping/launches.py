@@ -26,7 +26,7 @@ class Launch:
     ----------
     template, version
         A launch template's id or name, empty for none, and its version.
-    subnets, security_groups, image, instance_type, profile, key_name
+    subnets, security_groups, image, instance_type, profile, key_name, placement_group
         Given in the request.
     tags
         Tags that the request gives, by type of resource.
@@ -42,6 +42,7 @@ class Launch:
     instance_type: str = ""
     profile: str = ""
     key_name: str = ""
+    placement_group: str = ""
     tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     refusal: str = ""
 
@@ -127,6 +128,8 @@ def _resources(launch: Launch, data: Mapping[str, Any], template_id: str, world:
     key_name = launch.key_name or str(data.get("KeyName", ""))
     if key_name:
         yield "key-pair", key_name, not launch.key_name, {}
+    if launch.placement_group:
+        yield "placement-group", launch.placement_group, False, {}
     if template_id:
         yield "launch-template", template_id, False, {}
 

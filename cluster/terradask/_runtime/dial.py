@@ -1,0 +1,112 @@
+"""Reaching the scheduler of a run: at the address it says, at that of its replacement, or with an error that says what to look at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from distributed.comm import connect
+from distributed.security import Security
+
+from terradask._runtime.attachment import Attachment, read_scheduler
+from terradask._runtime.deployment import Deployment
+from terradask.errors import SchedulerUnreachable
+
+#: A scheduler that has said where it is, and doesn't answer for so long, is not reachable, or gone with its host.
+REACH_SECONDS = 60.0
+
+_TRY_SECONDS = 15.0
+_PAUSE_SECONDS = 2.0
+
+#: Runs a blocking function in a thread and awaits it.
+Call = Callable[..., Awaitable[Any]]
+
+
+async def reach(
+    attachment: Attachment,
+    deployment: Deployment,
+    security: Security,
+    call: Call,
+    *,
+    public: bool,
+    let_in: Callable[[], Sequence[str]],
+    seconds: float = REACH_SECONDS,
+) -> Attachment:
+    """Return the attachment to the scheduler that answers: the one it names, or one that has replaced that.
+
+    Parameters
+    ----------
+    attachment
+        What a client knows.
+    deployment
+        The cluster, which tells of a replacement.
+    security
+        The client's keys.
+    call
+        Runs a blocking function in a thread.
+    public
+        Whether to dial the public address.
+    let_in
+        Asked in a thread, for the message, what the network lets in.
+    seconds
+        How long to try.
+
+    Raises
+    ------
+    SchedulerUnreachable
+        When none has answered in time.
+    ClusterStopped
+        When the run is over.
+    """
+    connection = security.get_connection_args("client")
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while True:
+        address = attachment.address(public=public)
+        try:
+            comm = await connect(address, timeout=min(_TRY_SECONDS, seconds), **connection)
+        except OSError as error:
+            if loop.time() >= deadline:
+                raise unreachable(attachment, address, public=public, let_in=await call(let_in)) from error
+        else:
+            await comm.close()
+            return attachment
+        await asyncio.sleep(_PAUSE_SECONDS)
+        attachment = await call(newest, attachment, deployment)
+
+
+def newest(attachment: Attachment, deployment: Deployment) -> Attachment:
+    """Return the attachment to the scheduler that the run has now.
+
+    Raises
+    ------
+    ClusterStopped
+        When the run is over: it was stopped, ended by itself, or another one was started.
+    """
+    run, scheduler = deployment.run(), read_scheduler(deployment.objects)
+    ours = scheduler is not None and scheduler.run_id == attachment.run.run_id
+    if run is None or run.run_id != attachment.run.run_id or (ours and scheduler is not None and scheduler.ended):
+        raise deployment.why_stopped(attachment.run.run_id)
+    return replace(attachment, scheduler=scheduler) if scheduler is not None and ours else attachment
+
+
+def unreachable(attachment: Attachment, address: str, *, public: bool, let_in: Sequence[str]) -> SchedulerUnreachable:
+    """Return the error that says what may be in the way."""
+    cluster, host = attachment.descriptor.cluster, attachment.scheduler.instance_id
+    if public:
+        way = (
+            f"The network lets in {', '.join(let_in) or 'nobody'}: this machine's address has to be among them (network.ingress, then: "
+            "terradask apply network). Inside the VPC, or over VPN or peering: use_scheduler_public_ip=False."
+        )
+    else:
+        way = "Its private address is reached from inside the VPC, or over VPN or peering with a route to it: use_scheduler_public_ip=True "
+        way += "dials the public one."
+    return SchedulerUnreachable(
+        f"The scheduler of cluster {cluster!r} doesn't answer.",
+        cluster=cluster,
+        address=address,
+        given=f"{address}, where instance {host} said it is",
+        advice=f"{way} Whether its host runs: terradask status {cluster}",
+    )

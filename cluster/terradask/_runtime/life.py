@@ -1,0 +1,115 @@
+"""How long a run may live: what settings and arguments say, as ``run.json`` tells it to the hosts, which decide."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from terradask.errors import InvalidInput
+
+#: A duration as people give it: ``"20 minutes"``, seconds, a `timedelta`, or False for never.
+Duration = str | float | datetime.timedelta | Literal[False]
+
+
+@dataclass(frozen=True)
+class Life:
+    """When a run ends by itself. Times are in seconds; None means never.
+
+    Parameters
+    ----------
+    idle_timeout_seconds
+        With nothing to do for so long.
+    idle_timeout_yields
+        Whether an idle timeout of Dask's own takes its place.
+    no_client_timeout_seconds
+        With nobody connected for so long.
+    max_lifetime_seconds
+        So long after its start, in any case.
+    scheduler_silent_seconds
+        After which a worker's host that has lost its scheduler leaves.
+    destroyed_after
+        Whether the deployment goes too, with the next command: it was made for a client that is to take it along.
+    """
+
+    idle_timeout_seconds: float | None
+    idle_timeout_yields: bool
+    no_client_timeout_seconds: float | None
+    max_lifetime_seconds: float
+    scheduler_silent_seconds: float
+    destroyed_after: bool
+
+    @classmethod
+    def of_settings(cls, settings: Mapping[str, Any], *, closes_with_client: bool = False, destroyed_after: bool = False) -> Life:
+        """Return what a cluster's settings mean for one run.
+
+        Parameters
+        ----------
+        settings
+            A cluster's settings, complete but for those that an older version didn't know.
+        closes_with_client
+            Whether the cluster ends when the `Cluster` object that starts it closes.
+        destroyed_after
+            As above.
+        """
+        from terradask_stacks.settings import life as defaults
+
+        idle, no_client = settings.get("idle_timeout_seconds"), settings.get("no_client_timeout_seconds")
+        if no_client is None:
+            no_client = defaults.NO_CLIENT_TIMEOUT_SECONDS if closes_with_client else False
+        return cls(
+            idle_timeout_seconds=_or_never(defaults.IDLE_TIMEOUT_SECONDS if idle is None else idle),
+            idle_timeout_yields=idle is None,
+            no_client_timeout_seconds=_or_never(no_client),
+            max_lifetime_seconds=settings.get("max_lifetime_seconds", defaults.MOST_LIFETIME_SECONDS),
+            scheduler_silent_seconds=settings.get("scheduler_silent_seconds", defaults.SCHEDULER_SILENT_SECONDS),
+            destroyed_after=destroyed_after,
+        )
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any] | None) -> Life | None:
+        """Read ``life`` of ``run.json``; None where an older version wrote that."""
+        if document is None:
+            return None
+        known = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
+        return cls(**{**vars(cls.of_settings({})), **known})
+
+
+def parse_duration(name: str, value: Duration | None) -> float | Literal[False] | None:
+    """Return a duration in seconds; False for never, None where nothing is said.
+
+    Parameters
+    ----------
+    name
+        What it is, for the message.
+    value
+        As people write it.
+
+    Raises
+    ------
+    InvalidInput
+        When it is no duration, or not greater than zero.
+    """
+    from dask.utils import parse_timedelta
+
+    if value is None or value is False:
+        return None if value is None else False
+    seconds = math.nan
+    if isinstance(value, str | int | float | datetime.timedelta) and not isinstance(value, bool) and value != "":
+        with contextlib.suppress(KeyError, ValueError, OverflowError):
+            seconds = float(parse_timedelta(value))
+    if not math.isfinite(seconds) or seconds <= 0:
+        raise InvalidInput(
+            f"{name} is no duration.",
+            given=value,
+            allowed='a duration such as "20 minutes" or "30s", or seconds, greater than 0; False for never',
+            advice="there is no ending at once: close, stop or shut the cluster down",
+        )
+    return seconds
+
+
+def _or_never(seconds: float | Literal[False]) -> float | None:
+    return None if seconds is False else seconds

@@ -1,0 +1,51 @@
+"""How a cluster's numbers are shown: in hosts, and by group where it has several. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+
+class Counted(Protocol):
+    """What is counted: names of the workers that should exist, and of those that have joined."""
+
+    @property
+    def plan(self) -> Collection[str]:
+        """Those that should exist."""
+
+    @property
+    def observed(self) -> Collection[str]:
+        """Those that have joined."""
+
+
+def by_group(groups: Mapping[str, Counted]) -> str:
+    """Return how many of how many there are in each group, ``workers: 1/1, gpu: 0/2``; nothing where there is one group."""
+    return ", ".join(f"{name}: {_of(group)}" for name, group in groups.items()) if len(groups) > 1 else ""
+
+
+def repr_row(groups: Mapping[str, Counted]) -> str | None:
+    """Return a row about groups for the table that notebooks show of a cluster; None where there is one group."""
+    each = by_group(groups)
+    return f'<tr><td colspan="2" style="text-align: left;"><strong>Groups:</strong> {each}</td></tr>' if each else None
+
+
+def scaling_table(mode: str, whole: Counted, groups: Mapping[str, Counted]) -> str:
+    """Return the table beside the buttons by which notebooks scale a cluster.
+
+    Parameters
+    ----------
+    mode
+        How it is scaled: ``Manual`` or ``Adaptive``.
+    whole
+        All groups together.
+    groups
+        Each of them.
+    """
+    lines = [f"Scaling mode: {mode}", f"Workers: {_of(whole)}"]
+    if len(groups) > 1:
+        lines += [f"Groups: {by_group(groups)}", "the buttons scale the group workers"]
+    return "<table>" + "".join(f'<tr><td style="text-align: left;">{line}</td></tr>' for line in lines) + "</table>"
+
+
+def _of(group: Counted) -> str:
+    return f"{len(group.observed)}/{len(group.plan)}"

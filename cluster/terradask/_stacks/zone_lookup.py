@@ -1,0 +1,122 @@
+"""What AWS tells of zones beside what they offer: launches of the workspace's groups that failed lately, and spot prices."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from terradask.cost.spot_prices import fetch_region_spot_prices
+from terradask.errors import AwsError
+from terradask.hardware.launch_problem import read_problem
+from terradask.hardware.zone_evidence import ZoneEvidence, ZoneFailure
+from terradask_modules.names import resource_name
+
+if TYPE_CHECKING:
+    from terradask._account.aws import Aws
+
+T = TypeVar("T")
+
+#: A refusal counts for so long. AWS says nothing about how long a lack of capacity lasts; who plans anew has mostly just met one.
+LOOKED_BACK = datetime.timedelta(minutes=30)
+
+#: As many pages of activities are read, of 100 each, the newest first: those of a whole account can't be asked for by their status.
+#: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_DescribeScalingActivities.html
+_PAGES = 2
+
+
+def look_at_zones(aws: Aws, workspace: str, spot_types: Iterable[str]) -> ZoneEvidence:
+    """Ask AWS what failed lately in which zone, and what types cost on spot.
+
+    Whatever can't be looked at is left out, and said.
+
+    Parameters
+    ----------
+    aws
+        Session for the workspace's region.
+    workspace
+        Whose groups count, those that are deleted by now as well.
+    spot_types
+        The types that are wanted on spot. None: no price is asked for.
+
+    Notes
+    -----
+    Two or three calls. Permissions needed: ``autoscaling:DescribeScalingActivities``; ``ec2:DescribeSpotPriceHistory`` for prices.
+    """
+    now = datetime.datetime.now(datetime.UTC)
+    types = sorted(set(spot_types))
+    with ThreadPoolExecutor(2) as pool:
+        asked = pool.submit(_tried, lambda: tuple(_failures(aws, workspace, now - LOOKED_BACK)), ())
+        priced = pool.submit(_tried, lambda: _prices(aws, types, now), {})
+        (failures, no_failures), (prices, no_prices) = asked.result(), priced.result()
+    notes = [
+        f"{what} aren't considered: {problem}"
+        for what, problem in (("launches that failed lately", no_failures), ("spot prices", no_prices))
+        if problem is not None
+    ]
+    return ZoneEvidence(failures, prices, tuple(notes))
+
+
+def read_failures(activities: Iterable[Mapping[str, Any]], workspace: str, since: datetime.datetime) -> Iterator[ZoneFailure]:
+    """Yield which launches of a workspace's groups failed in which zone.
+
+    Groups of a workspace whose name is longer begin alike. They lie in the same account and meet the same zones.
+
+    Parameters
+    ----------
+    activities
+        As AWS describes scaling activities.
+    workspace
+        The workspace.
+    since
+        What began earlier doesn't count.
+    """
+    begins = resource_name(workspace, "")
+    for activity in activities:
+        name, text = activity["AutoScalingGroupName"], activity.get("StatusMessage")
+        zone = _zone(activity)
+        if activity["StatusCode"] == "Failed" and name.startswith(begins) and text and zone and activity["StartTime"] >= since:
+            yield ZoneFailure(zone, "spot" if name.endswith("-spot") else "on-demand", read_problem(text))
+
+
+def _failures(aws: Aws, workspace: str, since: datetime.datetime) -> Iterator[ZoneFailure]:
+    client, token = aws.client("autoscaling"), None
+    for _ in range(_PAGES):
+        answer = client.describe_scaling_activities(
+            IncludeDeletedGroups=True,
+            Filters=[{"Name": "StartTimeLowerBound", "Values": [since.strftime("%Y-%m-%dT%H:%M:%SZ")]}],
+            **({"NextToken": token} if token else {}),
+        )
+        yield from read_failures(answer["Activities"], workspace, since)
+        token = answer.get("NextToken")
+        if not token:
+            return
+
+
+def _prices(aws: Aws, types: list[str], now: datetime.datetime) -> dict[str, dict[str, Decimal]]:
+    if not types:
+        return {}
+    found = fetch_region_spot_prices(aws, now, types)
+    return {zone: {name: one.usd for name, one in prices.items() if one.usd is not None} for zone, prices in found.items()}
+
+
+def _tried(look: Callable[[], T], nothing: T) -> tuple[T, str | None]:
+    """Return what a look finds, or why it finds nothing."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        return look(), None
+    except (AwsError, BotoCoreError, ClientError) as error:
+        return nothing, " ".join(str(error).split())
+
+
+def _zone(activity: Mapping[str, Any]) -> str | None:
+    # As https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html shows it, at launches that failed, too.
+    try:
+        zone = json.loads(activity.get("Details") or "{}").get("Availability Zone")
+    except (ValueError, AttributeError):
+        return None
+    return str(zone) if zone else None

@@ -1,0 +1,41 @@
+"""A state that is older than what was applied last: somebody restored an earlier version, and what was made since is unknown to it."""
+
+from __future__ import annotations
+
+from terradask._plans.basis import StateVersion
+from terradask.errors import StateRolledBack
+
+
+def refuse_older(stack: str, found: StateVersion | None, noted: StateVersion | None, *, place: str, folder: str) -> None:
+    """Refuse a state that is older than the one that the last apply left.
+
+    Parameters
+    ----------
+    stack
+        ``network``, or the cluster's name.
+    found
+        The state as it lies there; None where there is none: that is another matter, which imports and searches by tag settle.
+    noted
+        What the last apply left; None where nobody noted it.
+    place
+        Where the state lies.
+    folder
+        The stack's folder.
+
+    Raises
+    ------
+    StateRolledBack
+        With both serials and the two ways on.
+    """
+    # Of another lineage: the stack was destroyed and made again since, by whatever tool.
+    if found is None or noted is None or found.lineage != noted.lineage or found.serial >= noted.serial:
+        return
+    raise StateRolledBack(
+        f"the state of {stack} is older than the one that was applied last: an earlier version was restored",
+        verb="state",
+        folder=folder,
+        given=f"{place} has serial {found.serial}, the last apply left {noted.serial} (lineage {noted.lineage})",
+        allowed=f"serial {noted.serial} or more",
+        advice=f"put the newest version back (aws s3api list-object-versions, or your backup); to go on from the older one and see what "
+        f"that changes: terradask plan {stack} --accept-older-state",
+    )

@@ -1,0 +1,1 @@
+"""What carries a workspace's tag and no live deployment owns: looked for, judged by pure rules, removed."""

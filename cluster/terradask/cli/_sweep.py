@@ -1,0 +1,90 @@
+"""``terradask sweep``: remove what nobody owns any more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from terradask.cli._invocation import interruption, json_option, yes_option
+from terradask.cli._output import duration, result, result_json, say, table, usd
+from terradask.cli._question import check_answerable, declined
+from terradask.cli._story import Story
+
+if TYPE_CHECKING:
+    from terradask._sweep.findings import Sweep, Swept
+    from terradask._sweep.policy import Stray
+
+
+@click.command(short_help="Remove what no live deployment owns")
+@click.option("--grace", type=click.IntRange(min=1), metavar="SECONDS", help="Leave alone what is younger; by default as the settings say.")
+@click.option("--dry-run", is_flag=True, help="Show it and remove nothing.")
+@yes_option
+@json_option
+def sweep(*, grace: int | None, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Find by tag everything of the workspace that no live deployment owns, show it, ask, and remove it.
+
+    That is what a killed command, a lost state or a machine that went dark left behind: deployments that were to go, or were made in
+    part; instances whose group is gone; groups, secrets, roles, firewalls, volumes without a deployment; locks and plans of commands
+    that are gone. Nothing goes that is younger than the grace, carries no tag of this workspace's, belongs to a live deployment, or
+    is being worked on. Exits with 1 when something could not be removed.
+    """
+    if not dry_run:
+        check_answerable(yes, "sweep")
+    from terradask._workspace import Workspace
+    from terradask.errors import SweepIncomplete
+
+    story = Story()
+    workspace = Workspace.load(progress=story)
+    with story.telling():
+        found = workspace.strays(grace_seconds=grace)
+    _tell(found, as_json=as_json)
+    swept = None
+    if found.strays and not dry_run:
+        if not yes and not click.confirm(f"Remove {_count(found)} in workspace {found.workspace}, {found.region}?", err=True):
+            raise declined()
+        with story.telling(), interruption("terradask sweep goes on"):
+            swept = workspace.sweep(found)
+    if as_json:
+        result_json({**found.as_dict(), **({} if swept is None else swept.as_dict())})
+    elif swept is not None:
+        _tell_end(swept)
+    if swept is not None and swept.failed:
+        raise SweepIncomplete({f"{stray.kind} {stray.id}": why for stray, why in swept.failed.items()})
+
+
+def _tell(found: Sweep, *, as_json: bool) -> None:
+    for one in found.unseen:
+        say(f"not looked at: {one.what}, for want of {one.action}")
+    if as_json:
+        return
+    if not found.strays:
+        say(f"nothing to sweep in workspace {found.workspace}, {found.region}, account {found.account}")
+        return
+    rows = [
+        [stray.kind, stray.id, stray.cluster, _age(found.age_seconds(stray)), usd(found.hourly_usd(stray)), _why(found, stray)]
+        for stray in found.strays
+    ]
+    result(table(["kind", "id", "cluster", "age", "usd/h", "why"], rows))
+
+
+def _why(found: Sweep, stray: Stray) -> str:
+    if stray.held is not None:
+        return f"{stray.reason}; left alone: {stray.held}"
+    if not stray.may_go(found.looked_at):
+        return f"{stray.reason}; left alone until it is {found.grace_seconds:.0f} s old"
+    return stray.reason
+
+
+def _tell_end(swept: Swept) -> None:
+    for stray, why in [*swept.kept.items(), *swept.failed.items()]:
+        say(f"{stray.kind} {stray.id}: not removed: {why}")
+    say(f"removed {len(swept.removed)} of {len(swept.removed) + len(swept.kept) + len(swept.failed)}")
+
+
+def _count(found: Sweep) -> str:
+    return "this" if len(found.strays) == 1 else f"these {len(found.strays)}"
+
+
+def _age(seconds: float | None) -> str:
+    return "?" if seconds is None else duration(seconds)

@@ -1,0 +1,54 @@
+"""Ending hosts that never join, from the scheduler's host: it sees the groups and the workers, and needs no client for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from terradask_host import keeper
+from terradask_host.aws import error_code
+from terradask_host.host import Host
+from terradask_host.keeper import Action, GiveUp, GroupMemory
+
+
+class Keeper:
+    """Compares the groups of workers with the workers at the scheduler, and acts on those that have had their time.
+
+    Parameters
+    ----------
+    host
+        The scheduler's.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._memory: Mapping[str, GroupMemory] = {}
+        self._trouble: str | None = None
+
+    def called(self, worker_names: Iterable[str]) -> None:
+        """Take who is at the scheduler: look, decide, act. What AWS refuses is tried again at the next call."""
+        joined = {keeper.instance_of(name) for name in worker_names}
+        try:
+            members = self._host.groups.worker_members()
+            self._memory, actions = keeper.look(self._memory, members, joined, time.monotonic(), self._host.config.timing)
+            for action in actions:
+                self._act(action)
+            self._trouble = None
+        except Exception as error:  # noqa: BLE001 - a scheduler goes on without it
+            trouble = f"can't look after hosts that don't join: {error_code(error)}: {error}"
+            if trouble != self._trouble:
+                self._host.book.say(trouble)
+            self._trouble = trouble
+
+    def _act(self, action: Action) -> None:
+        groups, tell = self._host.groups, self._host.reporter.note
+        if isinstance(action, GiveUp):
+            for instance_id in action.instance_ids:
+                groups.end(instance_id, replaced=False)
+            groups.launch_no_more(action.group)
+            text = f"{action.failures} in a row ended without having joined: the group launches no more, until it is scaled again"
+        else:
+            groups.end(action.instance_id, replaced=True)
+            text = f"{action.instance_id} had not joined after {action.waited_seconds:.0f} s: it is ended, and replaced"
+        self._host.book.say(f"{action.group}: {text}")
+        tell(action.group, "given up" if isinstance(action, GiveUp) else "removed", text)

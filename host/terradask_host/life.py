@@ -1,0 +1,183 @@
+"""When a cluster ends by itself, as pure functions: no AWS, no Dask, no clock of their own."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a run may live, as the key ``life`` of ``run.json`` tells; None means for ever.
+
+    Parameters
+    ----------
+    idle_seconds
+        With no work for so long the cluster ends.
+    idle_yields
+        Whether an idle timeout of Dask's own takes the place of `idle_seconds`.
+    no_client_seconds
+        With no client for so long the cluster ends.
+    first_client_seconds
+        For so long, at least, the first client is waited for.
+    ends_at
+        When it ends in any case.
+    """
+
+    idle_seconds: float | None = 1200.0
+    idle_yields: bool = True
+    no_client_seconds: float | None = None
+    first_client_seconds: float = 120.0
+    ends_at: datetime.datetime | None = None
+
+    @classmethod
+    def of_run(cls, run: Mapping[str, Any]) -> Self:
+        """Read them; what an older client did not write is as by default."""
+        life = run.get("life") or {}
+        return cls(
+            idle_seconds=life.get("idle_timeout_seconds", cls.idle_seconds),
+            idle_yields=life.get("idle_timeout_yields", cls.idle_yields),
+            no_client_seconds=life.get("no_client_timeout_seconds", cls.no_client_seconds),
+            first_client_seconds=life.get("first_client_seconds", cls.first_client_seconds),
+            ends_at=_ends_at(run.get("started_at"), life.get("max_lifetime_seconds")),
+        )
+
+    def beside(self, dask_idle_seconds: float | None) -> Self:
+        """Return what holds beside an idle timeout of Dask's own, or none."""
+        return replace(self, idle_seconds=None) if dask_idle_seconds and self.idle_yields else self
+
+
+@dataclass(frozen=True)
+class Look:
+    """What there is to see at a scheduler.
+
+    Parameters
+    ----------
+    at
+        When, on the monotonic clock, in seconds.
+    idle_seconds
+        For how long Dask has seen no work; None while there is some.
+    uploading
+        Whether somebody sends it more than signs of life.
+    present
+        Who is connected, each by a name of its own: clients, and cluster managers that watch.
+    came
+        Who connected since the last look, be it that he is gone again.
+    left_work
+        Whether there is work that nobody need wait for (``fire_and_forget``).
+    """
+
+    at: float
+    idle_seconds: float | None
+    uploading: bool = False
+    present: frozenset[str] = frozenset()
+    came: frozenset[str] = frozenset()
+    left_work: bool = False
+
+
+#: Between two looks that lie further apart the event loop was blocked, and what went on is unknown.
+BLOCKED_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Story:
+    """What looks have told so far; all times on the monotonic clock.
+
+    Parameters
+    ----------
+    looked_at
+        The last look; at first when the scheduler came up.
+    active_at
+        When there was work, or somebody came or went.
+    attended_at
+        When somebody was connected, or had left work behind.
+    left_at
+        When the last of those who were connected had gone. None: nobody ever came, or somebody is there.
+    present
+        Who was connected at the last look.
+    """
+
+    looked_at: float
+    active_at: float
+    attended_at: float
+    left_at: float | None = None
+    present: frozenset[str] = frozenset()
+
+    @classmethod
+    def begin(cls, at: float) -> Self:
+        """Return the story of a scheduler that has just come up."""
+        return cls(at, at, at)
+
+    def told(self, look: Look) -> Self:
+        """Return the story with one look more."""
+        # Long graphs block the loop while they are unpickled: that is work, and a client may have tried to connect meanwhile.
+        blocked = look.at - self.looked_at > BLOCKED_SECONDS
+        busy = look.idle_seconds is None or look.uploading or blocked or look.present != self.present or bool(look.came)
+        attended = bool(look.present | look.came) or look.left_work or blocked
+        gone = bool(self.present | look.came) and not look.present
+        return replace(
+            self,
+            looked_at=look.at,
+            active_at=look.at if busy else max(self.active_at, look.at - (look.idle_seconds or 0.0)),
+            attended_at=look.at if attended else self.attended_at,
+            left_at=look.at if gone else (None if look.present else self.left_at),
+            present=look.present,
+        )
+
+
+def why_over(story: Story, limits: Limits, now: datetime.datetime) -> str | None:
+    """Decide whether a cluster ends, and say why; None while it goes on.
+
+    Parameters
+    ----------
+    story
+        What was seen.
+    limits
+        How long it may live.
+    now
+        The time of day, for the reason's words.
+    """
+
+    def clock(at: float) -> str:
+        return (now - datetime.timedelta(seconds=story.looked_at - at)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    if story.present:
+        who = f"{len(story.present)} connected"
+    else:
+        who = "no client ever came" if story.left_at is None else f"the last client left at {clock(story.left_at)}"
+    patience = limits.no_client_seconds
+    if patience is not None and story.left_at is None:
+        # Who starts a cluster has yet to learn that its scheduler is up, and to reach it.
+        patience = max(patience, limits.first_client_seconds)
+    if patience is not None and story.looked_at - story.attended_at >= patience:
+        return f"no client for {duration(patience)}, since {clock(story.attended_at)}: {who}"
+    if limits.idle_seconds is not None and story.looked_at - story.active_at >= limits.idle_seconds:
+        return f"idle for {duration(limits.idle_seconds)}, since {clock(story.active_at)}: no task, {who}"
+    return None
+
+
+def why_too_old(limits: Limits, now: datetime.datetime) -> str | None:
+    """Say that a cluster's lifetime is over; None while it is not."""
+    if limits.ends_at is None or now < limits.ends_at:
+        return None
+    return f"its lifetime was over at {limits.ends_at.strftime('%Y-%m-%dT%H:%M:%SZ')} (max_lifetime)"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as people say it: ``20 minutes``, ``90 seconds``, ``1.5 seconds``, ``30 days``."""
+    for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length and seconds % length == 0:
+            return _counted(seconds / length, unit)
+    return _counted(seconds, "second")
+
+
+def _ends_at(started_at: str | None, lifetime_seconds: float | None) -> datetime.datetime | None:
+    if started_at is None or lifetime_seconds is None:
+        return None
+    return datetime.datetime.fromisoformat(started_at) + datetime.timedelta(seconds=lifetime_seconds)
+
+
+def _counted(number: float, unit: str) -> str:
+    return f"{number:g} {unit}{'' if number == 1 else 's'}"

@@ -1,0 +1,25 @@
+"""What clusters in a placement group of their own need besides."""
+
+from __future__ import annotations
+
+from terradask_modules.caller_policies._scope import CallerScope, Statement, allow, both
+
+_KIND = "placement-group"
+_MAKE = "CreatePlacementGroup"
+
+
+def see_placement_groups(scope: CallerScope) -> Statement:
+    """Return what looking for them needs, beside seeing clusters."""
+    # Describe calls know no resources.
+    return allow("SeePlacementGroups", "ec2:DescribePlacementGroups", "*", scope.in_region)
+
+
+def keep_placement_groups(scope: CallerScope) -> list[Statement]:
+    """Return what making and removing them needs, and launching there. Their tags never change."""
+    groups = scope.ec2(_KIND)
+    at_birth = {"StringEquals": {"ec2:CreateAction": [_MAKE]}}
+    return [
+        allow("MakePlacementGroups", f"ec2:{_MAKE}", groups, scope.tagged_for_a_cluster),
+        allow("TagPlacementGroupsAtBirth", "ec2:CreateTags", groups, both(scope.tagged_for_a_cluster, at_birth)),
+        allow("UsePlacementGroups", ["ec2:DeletePlacementGroup", "ec2:RunInstances"], groups, scope.owned_by_a_cluster),
+    ]

@@ -1,0 +1,117 @@
+"""Placement groups: made, described, deleted once no instance is left that a group has launched into them.
+
+moto has none. AWS: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreatePlacementGroup.html,
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeletePlacementGroup.html; codes:
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Any
+
+__all__ = ["install", "placement_group_id"]
+
+_GROUP_TAG = "aws:autoscaling:groupName"
+_ENDED = "terminated"
+
+
+def install() -> None:
+    """Add what moto's EC2 lacks."""
+    from moto.ec2.responses import EC2Response
+
+    # moto's answers are dispatched by method name.
+    for answer in (create_placement_group, describe_placement_groups, delete_placement_group):
+        setattr(EC2Response, answer.__name__, answer)
+
+
+def placement_group_id(backend: Any, name: str) -> str:
+    """Return the id of the placement group that has a name, or nothing."""
+    group = _groups(backend).get(name)
+    return "" if group is None else str(group["GroupId"])
+
+
+def create_placement_group(response: Any) -> Any:
+    """Answer CreatePlacementGroup."""
+    from moto.core.responses import ActionResult
+    from moto.ec2.exceptions import EC2ClientError
+    from moto.ec2.utils import add_tag_specification
+
+    backend, name = response.ec2_backend, response._get_param("GroupName")
+    if name in _groups(backend):
+        raise EC2ClientError("InvalidPlacementGroup.Duplicate", f"The Placement Group '{name}' already exists.")
+    _groups(backend)[name] = {
+        "GroupName": name,
+        "State": "available",
+        "Strategy": response._get_param("Strategy") or "cluster",
+        "GroupId": f"pg-{uuid.uuid4().hex[:17]}",
+        "GroupArn": f"arn:aws:ec2:{backend.region_name}:{backend.account_id}:placement-group/{name}",
+    }
+    backend.create_tags([placement_group_id(backend, name)], add_tag_specification(response._get_param("TagSpecifications", [])))
+    return ActionResult({"PlacementGroup": _shown(backend, name)})
+
+
+def describe_placement_groups(response: Any) -> Any:
+    """Answer DescribePlacementGroups; of filters those by name and by tag count."""
+    from moto.core.responses import ActionResult
+
+    backend, wanted = response.ec2_backend, response._get_param("GroupNames", [])
+    for name in wanted:
+        _check(backend, name)
+    shown = [_shown(backend, name) for name in (wanted or _groups(backend))]
+    for key, values in response._filters_from_querystring().items():
+        shown = [group for group in shown if _value(group, key) in values]
+    return ActionResult({"PlacementGroups": shown})
+
+
+def delete_placement_group(response: Any) -> Any:
+    """Answer DeletePlacementGroup."""
+    from moto.core.responses import EmptyResult
+    from moto.ec2.exceptions import EC2ClientError
+
+    backend, name = response.ec2_backend, response._get_param("GroupName")
+    _check(backend, name)
+    if any(_launched_into(backend, instance) == name for instance in backend.all_instances() if instance.state != _ENDED):
+        raise EC2ClientError("InvalidPlacementGroup.InUse", f"The placement group '{name}' is in use and may not be deleted.")
+    backend.tags.pop(placement_group_id(backend, name), None)
+    del _groups(backend)[name]
+    return EmptyResult()
+
+
+def _groups(backend: Any) -> dict[str, dict[str, Any]]:
+    if not hasattr(backend, "_terradask_placement_groups"):
+        backend._terradask_placement_groups = {}
+    found: dict[str, dict[str, Any]] = backend._terradask_placement_groups
+    return found
+
+
+def _check(backend: Any, name: str) -> None:
+    from moto.ec2.exceptions import EC2ClientError
+
+    if name not in _groups(backend):
+        raise EC2ClientError("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.")
+
+
+def _shown(backend: Any, name: str) -> dict[str, Any]:
+    group = _groups(backend)[name]
+    return {**group, "Tags": [{"Key": key, "Value": value} for key, value in backend.tags[group["GroupId"]].items()]}
+
+
+def _value(group: dict[str, Any], key: str) -> str | None:
+    tag = re.fullmatch("tag:(.*)", key)
+    if tag is None:
+        return {"group-name": group["GroupName"], "strategy": group["Strategy"], "state": group["State"]}.get(key)
+    return next((one["Value"] for one in group["Tags"] if one["Key"] == tag[1]), None)
+
+
+def _launched_into(backend: Any, instance: Any) -> str | None:
+    """Return the placement group of an instance: that of the Auto Scaling group which has launched it, be that gone by now."""
+    from moto.autoscaling.models import autoscaling_backends
+
+    name = backend.tags.get(instance.id, {}).get(_GROUP_TAG)
+    group = autoscaling_backends[backend.account_id][backend.region_name].autoscaling_groups.get(name)
+    if group is not None:
+        instance._terradask_placement_group = getattr(group, "placement_group", None)
+    found: str | None = getattr(instance, "_terradask_placement_group", None)
+    return found

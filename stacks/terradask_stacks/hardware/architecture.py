@@ -1,0 +1,17 @@
+"""Processor architectures, as EC2 names them."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+Architecture = Literal["x86_64", "arm64"]
+
+# The letter g directly behind the generation, as in m7g or c6gn, and the first family, a1:
+# https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
+_ARM_TYPE = re.compile(r"([a-z]+[0-9]+g[a-z]*|a1)\.")
+
+
+def is_arm_name(instance_type: str) -> bool:
+    """Tell whether an instance type is for ARM by its name; for certain only EC2's description of it says so."""
+    return _ARM_TYPE.match(instance_type) is not None

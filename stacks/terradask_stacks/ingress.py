@@ -1,0 +1,84 @@
+"""Who may reach schedulers: rules as security groups take them, and whether a cluster's lie within its network's. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from ipaddress import ip_network
+from typing import TYPE_CHECKING
+
+from terradask_modules.ingress import Ingress
+from terradask_stacks.errors import Finding, SettingsError
+
+if TYPE_CHECKING:
+    from terradask_stacks.settings import ClusterSettings, IngressRule, WorkspaceSettings
+
+
+def openings(rules: Iterable[IngressRule]) -> list[Ingress]:
+    """Return rules as security groups take them: one for each range of ports."""
+    return [Ingress(ports=ports, cidr=rule.cidr, description=rule.description) for rule in rules for ports in rule.port_ranges]
+
+
+def uncovered(wanted: Iterable[IngressRule], allowed: Sequence[IngressRule]) -> list[str]:
+    """Return what rules open that others don't, as ``8786-8787 from 203.0.113.0/24``.
+
+    Parameters
+    ----------
+    wanted
+        The rules.
+    allowed
+        The others. Those of one block, or of blocks around it, count together.
+    """
+    missing = []
+    for opening in openings(wanted):
+        first, last = opening.ports
+        for low, high in sorted(other.ports for other in openings(allowed) if _within(opening.cidr, other.cidr)):
+            if low <= first:
+                first = max(first, high + 1)
+        if first <= last:
+            missing.append(f"{_ports(first, last)} from {opening.cidr}")
+    return missing
+
+
+def check_ingress(workspace: WorkspaceSettings, allowed: Sequence[IngressRule], cluster: ClusterSettings) -> None:
+    """Refuse rules of a cluster's own that a network shared by all clusters doesn't have.
+
+    Parameters
+    ----------
+    workspace
+        The workspace's settings; isolated clusters have security groups, and rules, of their own.
+    allowed
+        Whom the network lets in.
+    cluster
+        The cluster's settings.
+
+    Raises
+    ------
+    SettingsError
+        Naming what is missing.
+    """
+    if workspace.isolation == "cluster" or not cluster.ingress:
+        return
+    missing = uncovered(cluster.ingress, allowed)
+    if not missing:
+        return
+    raise SettingsError(
+        [
+            Finding(
+                where="cluster.ingress",
+                problem="clusters of this workspace share their security groups, which don't let this in",
+                given=", ".join(missing),
+                allowed=", ".join(f"{_ports(*one.ports)} from {one.cidr}" for one in openings(allowed)) or "nothing",
+                advice="add it to network.ingress, which lets it in to every cluster, and run: terradask apply network; or give clusters "
+                'security groups of their own: workspace.isolation = "cluster"',
+            )
+        ]
+    )
+
+
+def _ports(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _within(cidr: str, around: str) -> bool:
+    inner, outer = ip_network(cidr), ip_network(around)
+    return inner.version == outer.version and inner.network_address in outer and inner.prefixlen >= outer.prefixlen

@@ -1,0 +1,45 @@
+"""Who may reach schedulers from outside: rules of the network, or of one cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from terradask_stacks.rules import check_ingress_cidr, check_ports, refuse
+from terradask_stacks.settings.base import Section
+
+
+class IngressRule(Section):
+    """Who may reach schedulers: those of a workspace, or a cluster's."""
+
+    ports: list[Annotated[int | str, BeforeValidator(check_ports)]] = Field(
+        default=["8786-8787"],
+        min_length=1,
+        description="Ports or ranges of ports, such as 8786 or '8786-8787'.",
+    )
+    cidr: Annotated[str, AfterValidator(check_ingress_cidr)] = Field(
+        description="Addresses that clients come from, such as 203.0.113.7/32. The whole internet is refused."
+    )
+    description: str = Field(
+        default="clients of Dask",
+        pattern=r"^[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{1,255}$",
+        description="Why the rule is there; AWS shows it beside the rule.",
+    )
+
+    @property
+    def port_ranges(self) -> list[tuple[int, int]]:
+        """The ports as pairs of first and last."""
+        pairs = (str(ports).partition("-") for ports in self.ports)
+        return [(int(first), int(last or first)) for first, _, last in pairs]
+
+
+def _rules_differ(rules: list[IngressRule]) -> list[IngressRule]:
+    pairs = [f"{first}-{last} from {rule.cidr}" for rule in rules for first, last in rule.port_ranges]
+    twice = sorted({pair for pair in pairs if pairs.count(pair) > 1})
+    if twice:
+        raise refuse(f"{', '.join(twice)} opened twice, which AWS refuses", allowed="each ports and cidr once")
+    return rules
+
+
+Ingress = Annotated[list[IngressRule], AfterValidator(_rules_differ)]

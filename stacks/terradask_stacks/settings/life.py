@@ -1,0 +1,59 @@
+"""The part of ``[cluster]`` that says when a running cluster ends by itself."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from terradask_stacks.rules import refuse
+from terradask_stacks.settings.base import Section
+
+#: What holds where the settings are silent.
+IDLE_TIMEOUT_SECONDS = 1200.0
+NO_CLIENT_TIMEOUT_SECONDS = 120.0
+SCHEDULER_SILENT_SECONDS = 600
+
+#: For so long the keys of a run are valid; nobody could connect to an older cluster.
+MOST_LIFETIME_SECONDS = 30 * 86_400
+
+
+def _limit(value: Any) -> float | Literal[False] | None:
+    """Return a number of seconds, False for never, or None where nothing is said."""
+    if value is None or value is False:
+        return None if value is None else False
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        raise refuse(f"{value!r} is no limit in seconds", allowed="a number greater than 0, or false for never")
+    return float(value)
+
+
+Limit = Annotated[float | Literal[False] | None, BeforeValidator(_limit)]
+
+
+class LifeSettings(Section):
+    """When a running cluster ends by itself: its hosts decide that, with no client alive."""
+
+    idle_timeout_seconds: Limit = Field(
+        default=None,
+        description="A cluster that has had nothing to do for so long ends, in seconds; false: never. Unset: 1200, unless "
+        "scheduler_options or Dask's configuration set Dask's own idle timeout. Where both are set, the first that is over ends it.",
+    )
+    no_client_timeout_seconds: Limit = Field(
+        default=None,
+        description="A cluster to which nobody has been connected for so long ends, in seconds; false: never. Unset: 120 for one that "
+        "closes with its Cluster object, never for any other.",
+    )
+    max_lifetime_seconds: float = Field(
+        default=MOST_LIFETIME_SECONDS,
+        gt=0,
+        le=MOST_LIFETIME_SECONDS,
+        allow_inf_nan=False,
+        description="A cluster ends so long after its start, in seconds, whatever it does. At most 30 days, for which its keys are valid.",
+    )
+    scheduler_silent_seconds: float = Field(
+        default=SCHEDULER_SILENT_SECONDS,
+        gt=0,
+        allow_inf_nan=False,
+        description="A worker's host that has lost its scheduler leaves after so long, in seconds.",
+    )

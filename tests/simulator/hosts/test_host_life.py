@@ -1,0 +1,92 @@
+"""A scheduler's host ends its cluster: idle, without a client, too old, or in place of a host that could not."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from .authority import RUN_ID
+from .cluster import Cluster, HostProcess, wait_until
+
+pytestmark = pytest.mark.simulator
+
+
+def living(cluster: Cluster, **life: object) -> Cluster:
+    """Let the cluster's run say how long it may live."""
+    cluster.put("run.json", cluster.run | {"started_at": now().isoformat(), "life": life})
+    return cluster
+
+
+def now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def wait_ended(cluster: Cluster, scheduler: HostProcess) -> str:
+    """Wait until the cluster is over and its groups are at zero; return the reason."""
+    assert scheduler.wait_exit() == 0
+    report, document = scheduler.report(), cluster.get("scheduler.json")
+    assert document is not None
+    assert report["state"] == "left"
+    assert document["ended"]["reason"] == report["reason"]
+    assert (cluster.desired("scheduler"), cluster.desired("workers")) == (0, 0)
+    assert f"the cluster is over: {report['reason']}" in scheduler.log
+    return str(report["reason"])
+
+
+def test_an_idle_cluster_ends_and_one_with_work_does_not(lonely: Callable[..., Cluster]) -> None:
+    cluster = living(lonely(), idle_timeout_seconds=4, idle_timeout_yields=False, destroyed_after=True)
+    scheduler = cluster.scheduler(timing={"life_look_seconds": 0.2})
+    scheduler.wait_state("running")
+    with cluster.client() as client:
+        future = client.submit(sum, [1])
+        time.sleep(5)
+        assert scheduler.report()["state"] == "running"
+        future.cancel()
+        del future
+        wait_until(lambda: scheduler.report()["state"] != "running", "the cluster to end")
+    reason = wait_ended(cluster, scheduler)
+    assert reason.startswith("idle for 4 seconds, since 20")
+    assert reason.endswith("no task, 1 connected")
+    assert (cluster.get("closing.json") or {})["reason"] == reason
+    # A worker that comes too late knows at once that nobody waits for it.
+    worker = cluster.worker(0)
+    assert worker.wait_exit() == 0
+    assert worker.report()["reason"] == f"the cluster has ended: {reason}"
+
+
+def test_without_a_client_a_cluster_lives_as_long_as_it_was_told(lonely: Callable[..., Cluster]) -> None:
+    cluster = living(lonely(), no_client_timeout_seconds=None)
+    scheduler = cluster.scheduler(timing={"life_look_seconds": 0.2})
+    scheduler.wait_state("running")
+    with cluster.client() as client:
+        assert client.sync(client.scheduler.terradask_keepalive, seconds=1.5) is True
+        time.sleep(2.5)
+        # The scheduler's next process still knows.
+        os.killpg(scheduler.dask_pid(), signal.SIGKILL)
+        wait_until(lambda: (cluster.get("scheduler.json") or {}).get("boot") == 2, "the second boot", 40, lambda: scheduler.log)
+        wait_until(lambda: client.status == "running" and scheduler.report()["state"] == "running", "the client to be back")
+    assert wait_ended(cluster, scheduler).startswith("no client for 1.5 seconds, since 20")
+
+
+def test_a_lifetime_is_over_whatever_else_is_going_on(lonely: Callable[..., Cluster]) -> None:
+    cluster = living(lonely(), max_lifetime_seconds=1, idle_timeout_seconds=None)
+    scheduler = cluster.scheduler()
+    assert scheduler.wait_exit() == 0
+    assert scheduler.report()["reason"].startswith("its lifetime was over at 20")
+    assert scheduler.states()[-2:] == ["leaving", "left"]
+    assert (cluster.desired("scheduler"), cluster.desired("workers")) == (0, 0)
+
+
+def test_a_host_in_place_of_one_that_ended_the_cluster_ends_it_again(lonely: Callable[..., Cluster]) -> None:
+    cluster = living(lonely())
+    ended = {"at": "2026-11-20T06:00:00Z", "reason": "idle for 20 minutes"}
+    cluster.put("scheduler.json", {"format": 1, "run_id": RUN_ID, "boot": 1, "ended": ended})
+    scheduler = cluster.scheduler()
+    assert wait_ended(cluster, scheduler) == "idle for 20 minutes"
+    assert cluster.get("closing.json") is None
+    assert cluster.get("scheduler.json") == {"format": 1, "run_id": RUN_ID, "boot": 1, "ended": ended}

@@ -1,0 +1,130 @@
+"""All polling of a client shares two looks a second: in turn, whoever looks, and behind what somebody asks for himself."""
+
+import asyncio
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from terradask._runtime.looks import Looks
+from terradask_simulator.calls import most_within
+
+HALF = 0.5
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_the_first_look_waits_for_nothing_and_the_next_counts_from_its_answer(clock: Clock) -> None:
+    looks = Looks(clock=clock)
+    first = looks.queue_up()
+    assert looks.wait_seconds(first) == 0
+    clock.now += 3
+    second = looks.queue_up()
+    assert looks.wait_seconds(second) == HALF
+    looks.leave(first)
+    assert looks.wait_seconds(second) == HALF
+    clock.now += HALF
+    assert looks.wait_seconds(second) == 0
+
+
+def test_turns_come_in_order_and_who_gives_up_holds_up_nobody(clock: Clock) -> None:
+    looks = Looks(clock=clock)
+    first, second, third = looks.queue_up(), looks.queue_up(), looks.queue_up()
+    assert looks.wait_seconds(third) == HALF
+    looks.leave(first)
+    looks.leave(second)
+    assert looks.wait_seconds(third) == 0
+
+
+def test_what_somebody_asks_for_himself_makes_polling_wait(clock: Clock) -> None:
+    looks = Looks(clock=clock)
+    looks.note()
+    looks.note()
+    place = looks.queue_up()
+    assert looks.wait_seconds(place) == 2 * HALF
+    clock.now += 60
+    assert looks.wait_seconds(place) == 0
+
+
+#: For each look: after how many seconds somebody asks for it, how long the call is on its way to AWS, and how long the answer is.
+asked = st.lists(st.tuples(st.floats(0, 3), st.floats(0, 0.7), st.floats(0, 0.7)), min_size=1, max_size=40)
+
+
+@given(asked)
+def test_aws_never_sees_three_looks_within_a_second(times: list[tuple[float, float, float]]) -> None:
+    clock = Clock()
+    looks = Looks(clock=clock)
+    arrived = []
+    ask_at = clock.now
+    for after, there, back in times:
+        # Some ask while others still look: their places were taken before.
+        ask_at += after
+        clock.now = max(clock.now, ask_at)
+        place = looks.queue_up()
+        while seconds := looks.wait_seconds(place):
+            clock.now += seconds
+        arrived.append(clock.now + there)
+        clock.now += there + back
+        looks.leave(place)
+    assert most_within(arrived, 0.999) <= 2
+    assert most_within(arrived, 4.999) <= 10
+
+
+def test_threads_and_event_loops_share_the_turns() -> None:
+    looks, order = Looks(seconds_a_look=0.01), []
+    busy = threading.Lock()
+
+    def look(name: str) -> None:
+        assert busy.acquire(blocking=False), "two look at once"
+        time.sleep(0.002)
+        order.append(name)
+        busy.release()
+
+    def in_a_thread() -> None:
+        for _ in range(10):
+            with looks.turn():
+                look("thread")
+
+    async def on_a_loop() -> None:
+        for _ in range(10):
+            async with looks.awaited_turn():
+                look("loop")
+
+    thread = threading.Thread(target=in_a_thread)
+    thread.start()
+    asyncio.run(on_a_loop())
+    thread.join()
+    assert sorted(order) == ["loop"] * 10 + ["thread"] * 10
+
+
+def test_a_look_that_is_cancelled_in_the_queue_or_fails_leaves_it() -> None:
+    async def main() -> None:
+        looks = Looks(seconds_a_look=0.01)
+        place = looks.queue_up()
+        waiting = asyncio.create_task(looks.awaited_turn().__aenter__())
+        await asyncio.sleep(0.02)
+        waiting.cancel()
+        with suppress(asyncio.CancelledError):
+            await waiting
+        looks.leave(place)
+        with pytest.raises(OSError, match="gone"):
+            async with looks.awaited_turn():
+                raise OSError("gone")
+        async with asyncio.timeout(1), looks.awaited_turn():
+            pass
+
+    asyncio.run(main())

@@ -1,0 +1,153 @@
+"""Who starts a cluster where a run is over, or its starter is gone: one of them, whatever the others have read before."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from terradask._account.aws import Aws
+from terradask._runtime import starting
+from terradask._runtime.deployment import Deployment
+from terradask._runtime.documents import Run
+from terradask._runtime.objects import CLOSING, RUN, SCHEDULER
+from terradask._runtime.scaling import Group
+from terradask._runtime.starting import claim
+from terradask.errors import ClusterError, ClusterStopped
+
+BUCKET = "terradask-default-123456789012-us-east-1"
+
+
+def run(name: str, *, age_seconds: float = 0) -> Run:
+    at = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=age_seconds)
+    return Run(name, at.isoformat(timespec="seconds"), "arn", "v1", "3.11", {}, 1)
+
+
+class Starter(Deployment):
+    """A deployment whose groups are written down here."""
+
+    def __init__(self, aws: Aws) -> None:
+        super().__init__(aws, BUCKET, "etl")
+        self.desired: dict[str, int] = {"scheduler": 0, "workers": 0}
+        self.zeroed = 0
+        settings = {"software": [], "environ": {}, "send_dask_config": False}
+        self._descriptor: Any = SimpleNamespace(
+            cluster="etl",
+            groups=dict(self.desired),
+            settings=settings,
+            worker_groups={"workers": ("workers",)},
+            workers_at_start=lambda group: 1,
+            most_workers=lambda group: 9,
+            architecture="x86_64",
+            workspace="default",
+            max_workers=9,
+        )
+
+    @property
+    def groups(self) -> Any:
+        def zero() -> None:
+            self.zeroed += 1
+
+        return SimpleNamespace(
+            describe=lambda: {name: Group(name, n, 9) for name, n in self.desired.items()}, zero=zero, set_desired=self.desired.__setitem__
+        )
+
+    @property
+    def noted(self) -> str | None:
+        found = self.run()
+        return None if found is None else found.run_id
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    with mock_aws():
+        found = Aws("us-east-1")
+        found.client("s3").create_bucket(Bucket=BUCKET)
+        yield found
+
+
+def test_a_stale_run_has_one_successor(aws: Aws) -> None:
+    first, second = Starter(aws), Starter(aws)
+    for name in (RUN, SCHEDULER, CLOSING, "hosts/i-1.json"):
+        first.objects.write(name, run("old", age_seconds=61).to_document())
+    # Both have seen that the run is over; the second comes to act when the first is through.
+    seen = second.objects.read_version(RUN)
+    assert claim(first, run("first"))
+    assert first.objects.names() == [RUN]
+    second.objects.read_version = lambda name: seen  # type: ignore[method-assign]
+    assert not claim(second, run("second"))
+    assert (first.noted, second.zeroed) == ("first", 0)
+
+
+def test_a_run_that_goes_on_or_was_just_begun_is_left_alone(aws: Aws) -> None:
+    starter = Starter(aws)
+    starter.objects.write(RUN, run("young", age_seconds=30).to_document())
+    assert not claim(starter, run("mine"))
+    starter.objects.write(RUN, run("old", age_seconds=600).to_document())
+    starter.desired["scheduler"] = 1
+    assert not claim(starter, run("mine"))
+    assert (starter.noted, starter.zeroed) == ("old", 0)
+    starter.objects.delete([RUN])
+    assert claim(starter, run("mine"))
+
+
+def test_a_version_that_is_gone_is_replaced_by_nobody(aws: Aws) -> None:
+    starter = Starter(aws)
+    starter.objects.write(RUN, {})
+    _, version = starter.objects.read_version(RUN) or ({}, "")
+    starter.objects.delete([RUN])
+    assert not starter.objects.replace(RUN, {}, version)
+    assert starter.objects.names() == []
+
+
+def test_what_is_to_go_is_started_only_while_it_is_whole(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+    starter = Starter(aws)
+    monkeypatch.setattr(starting, "prepare", lambda deployment, plan: None)
+    starter.note_closing()
+    del starter.desired["workers"]
+    with pytest.raises(ClusterError, match="destroyed in part") as refused:
+        starter.start(n_workers=1, check_quotas=False)
+    assert refused.value.given == "without workers"
+    assert starter.objects.names() == [CLOSING]
+    starter.desired["workers"] = 0
+    starter.start(n_workers=1, check_quotas=False)
+    assert (starter.desired, starter.objects.names()) == ({"scheduler": 1, "workers": 1}, [RUN])
+
+
+def test_what_is_kept_is_not_to_go_any_more(aws: Aws) -> None:
+    starter = Starter(aws)
+    starter.note_closing()
+    starter.keep()
+    assert not starter.marked_closing
+
+
+@pytest.mark.parametrize(("successor", "raised"), [("other", 0), (None, 0), ("mine", 1)])
+def test_whoever_was_overtaken_while_preparing_raises_nothing(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch, successor: str | None, raised: int
+) -> None:
+    starter = Starter(aws)
+
+    def prepare(deployment: Any, plan: Any) -> None:
+        if successor == "other":
+            starter.objects.write(RUN, run("other").to_document())
+        elif successor is None:
+            starter.objects.delete([RUN])
+
+    monkeypatch.setattr(starting, "prepare", prepare)
+    if successor is None:
+        with pytest.raises(ClusterStopped, match="while it was being started"):
+            starter.start(n_workers=1, check_quotas=False)
+    else:
+        started = starter.start(n_workers=1, check_quotas=False)
+        assert (started.run_id == starter.started_run_id) == (successor == "mine")
+        assert (started.run_id == "other") == (successor == "other")
+    assert starter.desired["scheduler"] == raised
