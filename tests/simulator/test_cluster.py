@@ -202,8 +202,8 @@ def test_a_dead_worker_is_replaced_once_and_mirrored(cluster, client, sim):
     victim = next(iter(cluster.observed))
     sim.kill_host(victim)
     eventually(lambda: len(cluster.observed) == 2 and victim not in cluster.observed, timeout=60)
-    assert len(cluster.plan) == 2
-    assert victim not in cluster.plan
+    # The scheduler may have seen all of it before the group was looked at again.
+    eventually(lambda: cluster.plan == cluster.observed, timeout=10)
 
 
 def test_what_dask_restarts_comes_back_under_the_same_names(cluster, client):

@@ -82,6 +82,8 @@ def client(cluster):
         yield client
     if cluster._adaptive is not None:
         cluster._adaptive.stop()
+        # What it has decided before would still be carried out, after the scaling below.
+        eventually(lambda: not cluster._adaptive._adapting)
     cluster.scale(1)
     eventually(lambda: len(cluster.observed) == 1 == len(cluster.plan), seconds=30)
 

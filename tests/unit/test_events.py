@@ -2,13 +2,16 @@
 
 import datetime
 import json
+from typing import get_args
 
 import pytest
 
 from terradask._events import activities, reports
+from terradask._events.cluster_states import EDGES as CLUSTER_EDGES
 from terradask._events.host_states import EDGES, STATE_OF_STEP, may_follow
 from terradask._events.story import Event, Sight, tell
 from terradask._runtime.documents import HostReport, Run, SchedulerAddress
+from terradask._runtime.status import State
 from terradask_host import states as host_states
 
 
@@ -131,3 +134,11 @@ def test_events_as_json():
     assert json.loads(json.dumps(event.as_dict())) == {
         "at": "2026-11-20T05:15:03Z", "subject": "i-1", "group": "workers", "state": "joined", "step": "running", "reason": None,
     }  # fmt: skip
+
+
+def test_a_clusters_states_are_those_that_are_told_and_all_are_reached():
+    assert set(CLUSTER_EDGES) == set(get_args(State))
+    assert {after for edges in CLUSTER_EDGES.values() for after in edges} == set(CLUSTER_EDGES)
+    assert all(reason for edges in CLUSTER_EDGES.values() for reason in edges.values())
+    # What shall go is kept by an apply alone; else it is destroyed, which no state tells.
+    assert list(CLUSTER_EDGES["closing"]) == ["stopped"]

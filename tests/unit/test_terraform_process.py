@@ -335,3 +335,28 @@ def _dead_pid() -> int:
     process = subprocess.Popen([PYTHON, "-c", ""])
     process.wait()
     return process.pid
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_a_command_is_being_started_loses_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int):
+    begin, started = process._start, []
+
+    def interrupted(*args, **options):
+        os.kill(os.getpid(), number)
+        started.append(begin(*args, **options))
+        os.kill(os.getpid(), number)
+        return started[-1]
+
+    def terminate(*_: object) -> None:
+        raise SystemExit(143)
+
+    monkeypatch.setattr(process, "_start", interrupted)
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        with pytest.raises((KeyboardInterrupt, SystemExit)):
+            _follow(_script(tmp_path, "import time; time.sleep(60)"), tmp_path)
+        assert signal.getsignal(signal.SIGTERM) is terminate
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert started[0].returncode is not None
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from terradask._terraform.interrupts import HeldInterrupts
+
 _POLL_SECONDS = 0.02
 
 #: How long a command that shall stop may go on until a good moment.
@@ -112,11 +114,19 @@ def follow(
     next line, with its state unwritten and locked. With a file it finishes what it has begun. Nobody has to drain a file, either.
     """
     with _output_file() as (out, lines_of_out), _output_file() as (err, lines_of_err):
-        process = _start(command, cwd=cwd, environ=environ, stdout=out, stderr=err, pass_fds=pass_fds)
         reader = _Lines(lines_of_out)
+        interrupts = HeldInterrupts()
+        try:
+            process = _start(command, cwd=cwd, environ=environ, stdout=out, stderr=err, pass_fds=pass_fds)
+        except BaseException:
+            interrupts.let_through()
+            raise
         stop = _Stop(process, may_stop=may_stop, patience_seconds=patience_seconds, grace_seconds=grace_seconds)
         try:
-            on_started(process.pid)
+            try:
+                on_started(process.pid)
+            finally:
+                interrupts.let_through()
             while _step(process, reader, on_line):
                 if cancelled.is_set() and not stop.asked:
                     stop.ask()
