@@ -93,21 +93,19 @@ def start_run(deployment: Deployment, plan: RunPlan, tell: Callable[[str], None]
         As `Deployment.start` tells.
     """
     run = plan.run
-    if plan.check is not None:
-        try:
-            plan.check.before_launch(tell)
-        except QuotaExceeded:
-            # What runs already may have taken the room.
-            current = deployment.current_run()
-            if current is None:
-                raise
-            return current
     while not claim(deployment, run):
         current = deployment.current_run()
         if current is not None:
             return current
     deployment.started_run_id = run.run_id
     prepare(deployment, plan)
+    if plan.check is not None:
+        try:
+            plan.check.before_launch(tell)
+        except QuotaExceeded:
+            # Nothing was launched: AWS was asked while all was prepared.
+            deployment.stop()
+            raise
     current = deployment.run()
     if current is None:
         name = deployment.name
