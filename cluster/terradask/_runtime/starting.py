@@ -18,6 +18,7 @@ from terradask._runtime.launch import deployed_launch
 from terradask._runtime.life import Life
 from terradask._runtime.objects import CLOSING, HOSTS, RUN, SCHEDULER, SOFTWARE, write_secret
 from terradask._runtime.software import SoftwareLock, lock_software
+from terradask._utc import utc_text
 from terradask.errors import ClusterError, ClusterStopped, QuotaExceeded
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -71,7 +72,7 @@ def plan_run(
     now = datetime.datetime.now(datetime.UTC)
     run = Run(
         run_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}",
-        started_at=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
+        started_at=utc_text(now),
         owner=deployment.aws.caller_arn,
         secret_version_id=str(uuid.uuid4()),
         python=lock.python,
