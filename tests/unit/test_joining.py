@@ -1,5 +1,7 @@
 """Waiting for workers goes on, or ends with how far each host came."""
 
+import dataclasses
+
 import pytest
 
 from terradask._runtime.documents import HostReport
@@ -50,3 +52,10 @@ def test_waiting_for_more_than_it_is_scaled_to_says_so():
 def test_who_is_late_is_told_why_aws_launches_no_more():
     with pytest.raises(WorkersMissing, match="AWS launches 1 of 2 workers"):
         check(2, [], joined=["i-1"], plan=["i-1", "pending-1"], late=True, why="AWS launches 1 of 2 workers, and no more.")
+
+
+def test_a_group_that_was_given_up_is_told():
+    note = ("2026-11-20T05:14:00Z", "gpu", "given up", "10 in a row ended without having joined")
+    scheduler = dataclasses.replace(report("i-9", "running", role="scheduler"), notes=(note,))
+    with pytest.raises(WorkersMissing, match="gpu: 10 in a row"):
+        check(1, [scheduler], late=True)

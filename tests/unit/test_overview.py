@@ -66,7 +66,7 @@ def test_a_cluster_of_ones_own_workspace_is_told_by_its_status() -> None:
     told = status(report("running", "2026-11-20T05:20:00Z"), report("running"), instances=2, desired=3)
     one = overview(("w", "etl"), told, None, [group(), group("other")], own=True)
     assert (one.state, one.workers, one.max_workers, one.hosts) == ("running", (1, 2), 9, {"requested": 1, "running": 2})
-    assert (one.deployed_at, one.last_activity) == ("2026-11-20T05:00:00+00:00", "2026-11-20T05:20:00Z")
+    assert (one.deployed_at, one.last_activity) == ("2026-11-20T05:00:00Z", "2026-11-20T05:20:00Z")
     document = json.loads(json.dumps(one.as_dict()))
     assert document["groups"]["workers"]["desired"] == 2
     assert document["hourly_usd"] is None

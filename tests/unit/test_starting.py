@@ -17,8 +17,9 @@ from terradask._runtime.deployment import Deployment
 from terradask._runtime.documents import Run
 from terradask._runtime.objects import CLOSING, RUN, SCHEDULER
 from terradask._runtime.scaling import Group
+from terradask._runtime.software import lock_software
 from terradask._runtime.starting import claim
-from terradask.errors import ClusterError, ClusterStopped
+from terradask.errors import ClusterError, ClusterStopped, QuotaExceeded
 
 BUCKET = "terradask-default-123456789012-us-east-1"
 
@@ -151,3 +152,20 @@ def test_whoever_was_overtaken_while_preparing_raises_nothing(
         assert (started.run_id == starter.started_run_id) == (successor == "mine")
         assert (started.run_id == "other") == (successor == "other")
     assert starter.desired["scheduler"] == raised
+
+
+class NoRoom:
+    """A look at AWS's quotas that finds none."""
+
+    def before_launch(self, tell: Any) -> None:
+        raise QuotaExceeded("no room", cluster="etl", largest={}, quotas=[])
+
+
+def test_without_room_in_quotas_nothing_is_raised_and_what_was_prepared_goes(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+    starter = Starter(aws)
+    monkeypatch.setattr(starting, "prepare", lambda deployment, plan: None)
+    monkeypatch.setattr(starter, "stop", lambda: starter.objects.delete([RUN]))
+    plan = starting.RunPlan(run("mine"), {"workers": 1}, lock_software([]), NoRoom())  # type: ignore[arg-type]
+    with pytest.raises(QuotaExceeded):
+        starting.start_run(starter, plan, lambda text: None)
+    assert (starter.noted, starter.desired) == (None, {"scheduler": 0, "workers": 0})

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from terradask._events.host_states import EDGES, HostState, may_follow
+from terradask._utc import utc_text
 
 _ORDER = {state: position for position, state in enumerate(EDGES)}
 
@@ -46,7 +47,7 @@ class Event:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON output."""
-        return {**asdict(self), "at": self.at.isoformat(timespec="seconds").replace("+00:00", "Z")}
+        return {**asdict(self), "at": utc_text(self.at)}
 
 
 @dataclass(frozen=True)

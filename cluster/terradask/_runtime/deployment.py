@@ -6,7 +6,6 @@ Terraform. Starting is in `starting`, waiting for the scheduler in `attachment`.
 
 from __future__ import annotations
 
-import datetime
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -24,6 +23,7 @@ from terradask._runtime.numbers_of_workers import check_workers, numbers_at_star
 from terradask._runtime.objects import CLOSING, DESCRIPTOR, RUN, ClusterObjects, write_secret
 from terradask._runtime.starting import check_whole, plan_run, start_run
 from terradask._runtime.status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
+from terradask._utc import utc_text
 from terradask.errors import ClusterNotFound, ClusterStopped
 from terradask_modules.names import WORKER_GROUP
 
@@ -237,7 +237,7 @@ class Deployment:
 
     def note_closing(self) -> None:
         """Note that the deployment shall go: whoever comes after an interruption finishes."""
-        self.objects.write(CLOSING, {"format": 1, "at": _now()})
+        self.objects.write(CLOSING, {"format": 1, "at": utc_text()})
 
     def keep(self) -> None:
         """Take back that the deployment shall go."""
@@ -403,7 +403,3 @@ class Deployment:
 
     def _void_keys(self) -> None:
         write_secret(self._aws, self.descriptor.secret_id, {"format": 1}, version_id=str(uuid.uuid4()))
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

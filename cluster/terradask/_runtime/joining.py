@@ -53,6 +53,7 @@ def check_joining(
     lacking = wanted - len(joined)
     if lacking <= 0:
         return
+    reports = list(reports)
     missing = [r for r in reports if r.role == "worker" and r.instance_id not in joined and r.state not in _IN_ORDER]
     failed = [r for r in missing if r.failed_once]
     if not late and len(failed) < lacking:
@@ -68,6 +69,7 @@ def check_joining(
                 f"after {waited_seconds:.0f} s" + (f"; {len(failed)} host{'' if len(failed) == 1 else 's'} failed." if failed else "."),
                 *told,
                 *silent[:_TOLD_HOSTS],
+                *(f"  {group}: {text}" for r in reports for _, group, what, text in r.notes if what == "given up"),
                 *([why] if why else []),
             ]
         ),

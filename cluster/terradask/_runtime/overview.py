@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from terradask._runtime.documents import HostReport
 from terradask._runtime.instances import Instance, find_instances, tags_of
 from terradask._runtime.status import DeploymentStatus
+from terradask._utc import utc_text
 from terradask.cost.running import Parts, hourly_usd, parts_of_host, price_keys
 from terradask.errors import AccessDenied
 from terradask_modules.names import SCHEDULER_GROUP, TAG_CLUSTER, TAG_GROUP, TAG_RUN_PREFIX, TAG_WORKSPACE
@@ -160,7 +161,7 @@ def overview(
     told = ClusterOverview(
         *whose,
         state=state or ("unowned" if own else _state_of(mine)),
-        deployed_at=min(dates).isoformat(timespec="seconds") if dates else None,
+        deployed_at=utc_text(min(dates)) if dates else None,
         started_at=next((group.started_at for group in mine if group.started_at and group.desired), None),
         owner=next((group.owner for group in mine if group.owner and group.desired), None),
         workers=(sum(group.instances for group in workers), sum(group.desired for group in workers)),

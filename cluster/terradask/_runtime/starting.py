@@ -18,6 +18,7 @@ from terradask._runtime.launch import deployed_launch
 from terradask._runtime.life import Life
 from terradask._runtime.objects import CLOSING, HOSTS, RUN, SCHEDULER, SOFTWARE, write_secret
 from terradask._runtime.software import SoftwareLock, lock_software
+from terradask._utc import utc_text
 from terradask.errors import ClusterError, ClusterStopped, QuotaExceeded
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -71,7 +72,7 @@ def plan_run(
     now = datetime.datetime.now(datetime.UTC)
     run = Run(
         run_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}",
-        started_at=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
+        started_at=utc_text(now),
         owner=deployment.aws.caller_arn,
         secret_version_id=str(uuid.uuid4()),
         python=lock.python,
@@ -93,21 +94,19 @@ def start_run(deployment: Deployment, plan: RunPlan, tell: Callable[[str], None]
         As `Deployment.start` tells.
     """
     run = plan.run
-    if plan.check is not None:
-        try:
-            plan.check.before_launch(tell)
-        except QuotaExceeded:
-            # What runs already may have taken the room.
-            current = deployment.current_run()
-            if current is None:
-                raise
-            return current
     while not claim(deployment, run):
         current = deployment.current_run()
         if current is not None:
             return current
     deployment.started_run_id = run.run_id
     prepare(deployment, plan)
+    if plan.check is not None:
+        try:
+            plan.check.before_launch(tell)
+        except QuotaExceeded:
+            # Nothing was launched: AWS was asked while all was prepared.
+            deployment.stop()
+            raise
     current = deployment.run()
     if current is None:
         name = deployment.name
