@@ -101,6 +101,10 @@ demo: setup ## Run the main job on the embedded AWS
 test: setup ## Run every test, two files at a time: most of the time goes into waiting
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
+.PHONY: soak
+soak: setup ## Run what the tests leave out: every point of each fault, and an hour of random ones; TERRADASK_SEED=N repeats a run
+	@$(BIN)/pytest -m soak -s
+
 .PHONY: lint
 lint: $(VENV)/.installed ## Ruff (rules, format) and mypy --strict
 	@$(BIN)/ruff check .

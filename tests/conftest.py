@@ -20,6 +20,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes minutes, unless its marker is asked for."""
+    if "soak" in str(config.getoption("markexpr")):
+        return
+    left_out = [item for item in items if item.get_closest_marker("soak") is not None]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
 def pytest_collection_finish() -> None:
     """Keep the garbage collector from going through all that was imported, hundreds of thousands of objects, again and again."""
     gc.collect()

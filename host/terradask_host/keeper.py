@@ -105,7 +105,7 @@ def look(
     groups
         The groups, as AWS shows them.
     joined
-        Instance ids of the workers at the scheduler.
+        Instance ids of the workers that were at the scheduler since the last look, for however short a time.
     now
         In seconds of a monotonic clock.
     timing
@@ -120,9 +120,9 @@ def look(
 
 def _look_at(before: GroupMemory, group: Members, joined: Set[str], now: float, timing: Timing) -> tuple[GroupMemory, list[Action]]:
     seen = {each: before.seen.get(each, Seen(now)) for each in group.instance_ids}
-    newly_joined = [each for each in seen if each in joined and not seen[each].joined]
-    seen.update({each: replace(seen[each], joined=True) for each in newly_joined})
-    gone = [each for each, was in before.seen.items() if each not in seen and not was.joined]
+    newly_joined = [each for each, was in {**before.seen, **seen}.items() if each in joined and not was.joined]
+    seen.update({each: replace(seen[each], joined=True) for each in newly_joined if each in seen})
+    gone = [each for each, was in before.seen.items() if each not in seen and not was.joined and each not in joined]
     # Fewer are wanted: AWS takes those that are booting first, which is no failure of theirs.
     unwanted = max(before.desired - group.desired, 0)
     failures = 0 if newly_joined else before.failures + max(len(gone) - unwanted, 0)

@@ -23,14 +23,17 @@ class Keeper:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._memory: Mapping[str, GroupMemory] = {}
+        #: Who was at the scheduler since the last look that AWS answered.
+        self._joined: set[str] = set()
         self._trouble: str | None = None
 
     def called(self, worker_names: Iterable[str]) -> None:
-        """Take who is at the scheduler: look, decide, act. What AWS refuses is tried again at the next call."""
-        joined = {keeper.instance_of(name) for name in worker_names}
+        """Take who was at the scheduler since the last call: look, decide, act. What AWS refuses is tried again at the next call."""
+        self._joined |= {keeper.instance_of(name) for name in worker_names}
         try:
             members = self._host.groups.worker_members()
-            self._memory, actions = keeper.look(self._memory, members, joined, time.monotonic(), self._host.config.timing)
+            self._memory, actions = keeper.look(self._memory, members, self._joined, time.monotonic(), self._host.config.timing)
+            self._joined = set()
             for action in actions:
                 self._act(action)
             self._trouble = None

@@ -25,9 +25,11 @@ from .backend import ACCOUNT, STATE_LOCK, autoscaling_backends
 from .calls import CallRecorder
 from .credentials import RoleKeys
 from .door import Endpoint, bind
+from .drops import Drops
 from .errors import SimulatorError
 from .fidelity import install_all
 from .fidelity.throttling import Throttle
+from .history import History
 from .hosts import Hosts
 from .iam.gate import Gate
 from .instances import running_ids
@@ -72,11 +74,12 @@ class Daemon:
         keys = RoleKeys(self._recorder)
         self._network = LoopbackNetwork(keys)
         self._gate = Gate() if enforce_iam else None
-        throttle = Throttle()
-        self._endpoint = Endpoint(server, self._recorder, self._control, self._gate, throttle)
+        throttle, drops = Throttle(), Drops()
+        self._endpoint = Endpoint(server, self._recorder, self._control, self._gate, throttle, drops=drops)
         self._hosts = Hosts(state_dir / "hosts", self.endpoint_url, keys, self._network) if boot_hosts else None
-        self._switchboard = Switchboard(throttle, self._hosts)
-        self._loop = ReconcileLoop(self._hosts)
+        self._switchboard = Switchboard(throttle, drops, self._network, self._hosts)
+        self._history = History()
+        self._loop = ReconcileLoop(self._hosts, self._history)
         self._reaper: subprocess.Popen[bytes] | None = None
 
     @property
@@ -134,6 +137,7 @@ class Daemon:
             "hosts": lambda: self._hosts.table() if self._hosts is not None else [],
             "instances": running_ids,
             "groups": self._groups,
+            "history": self._history.as_dict,
             "requests": self._requests,
             "switches": self._switchboard.table,
         }

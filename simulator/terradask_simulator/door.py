@@ -13,6 +13,7 @@ from urllib.parse import parse_qs
 
 from .backend import STATE_LOCK
 from .calls import CallRecorder, identify
+from .drops import Drops, cut_connection, serving
 from .errors import PortTaken
 from .fidelity.throttling import Throttle
 from .iam.gate import Gate
@@ -49,16 +50,26 @@ class Door:
         What judges calls by IAM policies; None to let every call in.
     throttle
         What refuses calls that are too many; None to let every call in.
+    drops
+        What lets answers get lost; None to lose none.
     """
 
     def __init__(
-        self, application: Any, recorder: CallRecorder, control: Control, gate: Gate | None = None, throttle: Throttle | None = None
+        self,
+        application: Any,
+        recorder: CallRecorder,
+        control: Control,
+        gate: Gate | None = None,
+        throttle: Throttle | None = None,
+        *,
+        drops: Drops | None = None,
     ) -> None:
         self._application = application
         self._recorder = recorder
         self._control = control
         self._gate = gate
         self._throttle = Throttle() if throttle is None else throttle
+        self._drops = Drops() if drops is None else drops
         self._replays = Replays()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -87,6 +98,10 @@ class Door:
             result = self._application(environ, _noting(call, start_response, said))
             try:
                 content = b"".join(result)
+                if call is not None and self._drops.loss.takes(call.action):
+                    _log.info("the answer gets lost: %s", call.action)
+                    cut_connection()
+                    return [content]
                 status, headers = said[-1]
                 self._replays.note(environ, Answer(status, tuple(headers), content))
                 return [content]
@@ -163,12 +178,19 @@ def _patient_channel() -> Any:
     from waitress.channel import HTTPChannel
 
     class Channel(HTTPChannel):  # type: ignore[misc]  # waitress carries no types
-        """Answers a request that asks whether to go on, and then has nothing to send: waitress would wait for it for ever."""
+        """Answers a request that asks whether to go on, and then has nothing to send: waitress would wait for it for ever.
+
+        Says whose connection is served, as answers may be lost on the way.
+        """
 
         def send_continue(self) -> None:
             super().send_continue()
             if not self.request.chunked and not self.request.content_length:
                 self.request.completed = True
+
+        def service(self) -> None:
+            serving(self)
+            super().service()
 
     return Channel
 
@@ -183,12 +205,19 @@ class Endpoint:
     ----------
     server
         The bound socket.
-    recorder, control, gate, throttle
+    recorder, control, gate, throttle, drops
         See `Door`.
     """
 
     def __init__(
-        self, server: socket.socket, recorder: CallRecorder, control: Control, gate: Gate | None = None, throttle: Throttle | None = None
+        self,
+        server: socket.socket,
+        recorder: CallRecorder,
+        control: Control,
+        gate: Gate | None = None,
+        throttle: Throttle | None = None,
+        *,
+        drops: Drops | None = None,
     ) -> None:
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
         from waitress.server import create_server
@@ -196,7 +225,7 @@ class Endpoint:
         # Calls wait for one another by design.
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._server = create_server(
-            Door(DomainDispatcherApplication(create_backend_app), recorder, control, gate, throttle),
+            Door(DomainDispatcherApplication(create_backend_app), recorder, control, gate, throttle, drops=drops),
             sockets=[server],
             threads=_THREADS,
             connection_limit=_CONNECTIONS,

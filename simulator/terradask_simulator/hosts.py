@@ -11,10 +11,12 @@ from typing import Any
 from .cloud_config import BootFailed
 from .credentials import RoleKeys
 from .hollow.crews import HollowHosts
+from .host_faults import HostFaults, fill_disk
 from .host_wheel import WheelStore
 from .instances import InstanceView, end_instance
 from .machine import GRACE_SECONDS, Machine
 from .network import LoopbackNetwork
+from .processes import marked_processes
 
 __all__ = ["Hosts"]
 
@@ -45,7 +47,9 @@ class Hosts:
         self._keys = keys
         self._network = network
         self._wheels = WheelStore(folder.parent / "wheels", endpoint_url)
-        self._hollow = HollowHosts(folder, endpoint_url, keys)
+        #: What machines that begin from now on meet.
+        self.faults = HostFaults()
+        self._hollow = HollowHosts(folder, endpoint_url, keys, self.faults)
         #: Whether workers' instances that begin from now on get hollow hosts instead of machines.
         self.are_hollow = False
         self._machines: dict[str, Machine] = {}
@@ -88,7 +92,7 @@ class Hosts:
     def _begin(self, instance: InstanceView) -> None:
         folder = self._folder / instance.instance_id
         folder.mkdir(parents=True)
-        machine = Machine(instance, folder, self._endpoint_url)
+        machine = Machine(instance, folder, self._endpoint_url, self.faults)
         machine.say(f"{instance.instance_type} at {instance.private_address}")
         self._machines[instance.instance_id] = machine
         self._boots[instance.instance_id] = self._booting.submit(self._boot, machine)
@@ -165,6 +169,13 @@ class Hosts:
         end_instance(instance_id, vanished=True)
         self._end(machine, 0)
         return True
+
+    def fill_disk(self, instance_id: str) -> bool:
+        """Let a machine's disk be full from now on, and say whether there is such a machine: hollow hosts have no disk."""
+        machine = self._machines.get(instance_id)
+        if machine is not None:
+            fill_disk(marked_processes([machine.mark]))
+        return machine is not None
 
     def table(self) -> list[dict[str, Any]]:
         """Return a row for each machine, for the daemon's control interface."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from .addresses import METADATA_PORT
 from .cloud_config import parse_cloud_config, write_files
+from .host_faults import HostFaults
 from .host_wheel import WheelStore, read_host_json
 from .instances import InstanceView
 from .processes import MARK, marked_processes, signal_all, wait_gone
@@ -41,9 +42,11 @@ class Machine:
         Its own folder.
     endpoint_url
         Where AWS answers.
+    faults
+        What its host program meets when it starts.
     """
 
-    def __init__(self, instance: InstanceView, folder: Path, endpoint_url: str) -> None:
+    def __init__(self, instance: InstanceView, folder: Path, endpoint_url: str, faults: HostFaults) -> None:
         self.instance = instance
         self.folder = folder
         self.root = folder / "root"
@@ -51,6 +54,7 @@ class Machine:
         self.state = "waiting"
         self.unit = Unit()
         self._endpoint_url = endpoint_url
+        self._faults = faults
         self._wheel: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._starts: deque[float] = deque()
@@ -224,6 +228,7 @@ class Machine:
             "TERRADASK_HOST_PYTHON": sys.executable,
             "TERRADASK_HOST_CPU_COUNT": str(cpu_count),
             "TERRADASK_HOST_MEMORY_BYTES": str(memory_bytes),
+            **self._faults.environ(self.folder),
         }
 
     def _write_power_commands(self) -> None:

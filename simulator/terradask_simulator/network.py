@@ -7,6 +7,7 @@ import contextlib
 import http
 import logging
 import threading
+import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _CHUNK = 256 * 1024
 _MAX_HEAD = 64 * 1024
+_CUT_POLL_SECONDS = 0.05
 
 
 class LoopbackNetwork:
@@ -39,6 +41,7 @@ class LoopbackNetwork:
         self._metadata: dict[str, asyncio.Server] = {}
         self._forwards: dict[tuple[str, str, int], asyncio.Server] = {}
         self._pipes: dict[str, set[asyncio.Task[None]]] = {}
+        self._cuts: dict[str, float] = {}
         self._changing = asyncio.Lock()
 
     def start(self) -> None:
@@ -98,6 +101,28 @@ class LoopbackNetwork:
         if wanted != self._forwarded(instance.instance_id):
             self._do(self._change(instance, wanted))
 
+    def cut(self, instance_id: str, seconds: float) -> None:
+        """Break the connections through an instance's public address, and answer no new ones for a while; 0 mends it.
+
+        Parameters
+        ----------
+        instance_id
+            The instance.
+        seconds
+            For how long.
+        """
+
+        def cut() -> None:
+            self._cuts[instance_id] = time.monotonic() + seconds
+            for task in self._pipes.get(instance_id, set()) if seconds else ():
+                task.cancel()
+
+        # Whoever turns the switch holds the lock that this thread may be waiting for.
+        self._loop.call_soon_threadsafe(cut)
+
+    def _is_cut(self, instance_id: str) -> bool:
+        return self._cuts.get(instance_id, 0.0) > time.monotonic()
+
     def _forwarded(self, instance_id: str) -> set[tuple[str, str, int]]:
         return {key for key in list(self._forwards) if key[0] == instance_id}
 
@@ -143,6 +168,11 @@ class LoopbackNetwork:
     def _piper(self, instance: InstanceView, port: int) -> Any:
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             peer = writer.get_extra_info("peername")[0]
+            if self._is_cut(instance.instance_id):
+                while self._is_cut(instance.instance_id):
+                    await asyncio.sleep(_CUT_POLL_SECONDS)
+                writer.transport.abort()
+                return
             if not admits(instance.instance_id, port, peer):
                 _log.info("%s is not admitted to port %s of %s", peer, port, instance.instance_id)
                 writer.close()

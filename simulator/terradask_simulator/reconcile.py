@@ -6,6 +6,7 @@ import logging
 import threading
 
 from .backend import BELL, STATE_LOCK, autoscaling_backends
+from .history import History
 from .hosts import Hosts
 from .instances import host_instances
 
@@ -22,10 +23,13 @@ class ReconcileLoop:
     ----------
     hosts
         What follows the instances; None where hosts are not booted.
+    history
+        Where each pass is noted.
     """
 
-    def __init__(self, hosts: Hosts | None) -> None:
+    def __init__(self, hosts: Hosts | None, history: History) -> None:
         self._hosts = hosts
+        self._history = history
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reconcile", daemon=True)
 
@@ -63,6 +67,7 @@ class ReconcileLoop:
             for backend in autoscaling_backends():
                 run_due_actions(backend)
                 more = maintain_all(backend) or more
+            self._history.note()
         if self._hosts is not None:
             self._hosts.reconcile(host_instances())
         return more

@@ -303,6 +303,18 @@ class Simulator(Switches):
         ids: list[str] = ask(self.info, "GET", "instances")
         return ids
 
+    def history(self) -> dict[str, Any]:
+        """Return what groups had and wanted since the start, and which instances lived when.
+
+        Returns
+        -------
+        dict
+            ``groups``: a row for each change, with ``seconds`` since the epoch, ``group``, ``desired`` and ``instances``. ``instances``:
+            by id, with ``group``, ``born``, ``ended`` (None while it lives), ``private_address`` and the ``tags`` that it was born with.
+        """
+        table: dict[str, Any] = ask(self.info, "GET", "history")
+        return table
+
     def refuse_capacity(self, instance_type: str = "*", zone: str = "*") -> None:
         """Let launches fail for want of capacity, until `allow_capacity`: `no_capacity` without a market.
 

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from .backend import BELL, STATE_LOCK, autoscaling_backends
+from .drops import Drops, Loss
 from .errors import SimulatorError
 from .fidelity import spot
 from .fidelity.capacity import SHORTAGES, Shortage
@@ -17,7 +18,9 @@ from .fidelity.pricing_spot import CHANGES, PriceChange
 from .fidelity.quotas import applied_quotas, set_quota
 from .fidelity.throttling import Throttle
 from .fidelity.vcpu_limits import Enforcement
+from .fidelity.visibility import Lag, current_lag, set_lag
 from .hosts import Hosts
+from .network import LoopbackNetwork
 
 __all__ = ["Switchboard"]
 
@@ -30,14 +33,18 @@ class Switchboard:
 
     Parameters
     ----------
-    throttle
+    throttle, drops
         The door's.
+    network
+        Where public addresses are.
     hosts
         What boots machines; None where nothing does.
     """
 
-    def __init__(self, throttle: Throttle, hosts: Hosts | None) -> None:
+    def __init__(self, throttle: Throttle, drops: Drops, network: LoopbackNetwork, hosts: Hosts | None) -> None:
         self._throttle = throttle
+        self._drops = drops
+        self._network = network
         self._hosts = hosts
         self._switches: Mapping[str, Callable[..., Undo]] = {
             "no_capacity": self._no_capacity,
@@ -51,6 +58,12 @@ class Switchboard:
             "throttle": self._throttle_calls,
             "delay_launches": self._delay_launches,
             "hollow_hosts": self._hollow_hosts,
+            "hide_instances": self._hide_instances,
+            "drop_answers": self._drop_answers,
+            "cut_network": self._cut_network,
+            "break_environments": self._break_environments,
+            "fill_disk": self._fill_disk,
+            "time_hosts": self._time_hosts,
         }
 
     def switch(self, name: str, arguments: Mapping[str, Any]) -> Undo:
@@ -98,6 +111,10 @@ class Switchboard:
                 "throttle": self._throttle.factor,
                 "delay_launches": {"factor": delays.factor, "seed": delays.seed},
                 "hollow_hosts": self._hosts is not None and self._hosts.are_hollow,
+                "hide_instances": asdict(current_lag()),
+                "drop_answers": self._loss(),
+                "break_environments": self._hosts is not None and self._hosts.faults.broken_environments,
+                "time_hosts": {} if self._hosts is None else self._hosts.faults.timing,
             }
 
     def _no_capacity(self, instance_type: str, zone: str, market: str, beyond: int) -> Undo:
@@ -146,7 +163,44 @@ class Switchboard:
         return "delay_launches", {"factor": before.factor, "seed": before.seed}
 
     def _hollow_hosts(self, on: bool) -> Undo:
+        hosts = self._booting
+        before, hosts.are_hollow = hosts.are_hollow, on
+        return "hollow_hosts", {"on": before}
+
+    def _hide_instances(self, seconds: float, seed: int) -> Undo:
+        before = set_lag(Lag(float(seconds), int(seed)))
+        return "hide_instances", asdict(before)
+
+    def _drop_answers(self, action: str, share: float, times: int, seed: int) -> Undo:
+        before = self._loss()
+        self._drops.switch(Loss(action, float(share), int(times), int(seed)))
+        return "drop_answers", before
+
+    def _loss(self) -> dict[str, Any]:
+        loss = self._drops.loss
+        return {"action": loss.action, "share": loss.share, "times": loss.times, "seed": loss.seed}
+
+    def _cut_network(self, instance_id: str, seconds: float) -> Undo:
+        self._network.cut(instance_id, float(seconds))
+        return "cut_network", {"instance_id": instance_id, "seconds": 0.0}
+
+    def _break_environments(self, on: bool) -> Undo:
+        faults = self._booting.faults
+        before, faults.broken_environments = faults.broken_environments, on
+        return "break_environments", {"on": before}
+
+    def _fill_disk(self, instance_id: str) -> Undo:
+        if not self._booting.fill_disk(instance_id):
+            raise SimulatorError("There is no such machine; hollow hosts have no disk", given=instance_id)
+        return None
+
+    def _time_hosts(self, **seconds: float) -> Undo:
+        faults = self._booting.faults
+        before, faults.timing = faults.timing, seconds
+        return "time_hosts", before
+
+    @property
+    def _booting(self) -> Hosts:
         if self._hosts is None:
             raise SimulatorError("Nothing boots on this simulator, neither machines nor hollow hosts", advice="Simulator.start()")
-        before, self._hosts.are_hollow = self._hosts.are_hollow, on
-        return "hollow_hosts", {"on": before}
+        return self._hosts

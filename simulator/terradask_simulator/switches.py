@@ -1,4 +1,4 @@
-"""What AWS does now and then, on demand: lack of capacity, quotas, interruptions, prices, throttling, delays; and hollow hosts."""
+"""What AWS, networks and hosts do now and then, on demand: from lack of capacity to a full disk; and hollow hosts."""
 
 from __future__ import annotations
 
@@ -191,6 +191,91 @@ class Switches:
             Nothing boots on this simulator.
         """
         return self._switched("hollow_hosts", {"on": on})
+
+    def hide_instances(self, seconds: float = 60.0, *, seed: int = 0) -> Switched:
+        """Leave instances that are launched from now on out of descriptions for a while, and refuse calls of EC2 that name them.
+
+        Parameters
+        ----------
+        seconds
+            For how long at most; how long is drawn for each. 0 shows all.
+        seed
+            The same seed draws the same times in the same order.
+        """
+        return self._switched("hide_instances", {"seconds": seconds, "seed": seed})
+
+    def drop_answers(self, action: str = "*", *, share: float = 1.0, times: int = 0, seed: int = 0) -> Switched:
+        """Serve calls, and cut their connections instead of answering.
+
+        Parameters
+        ----------
+        action
+            Such as ``autoscaling:SetDesiredCapacity``, or a pattern.
+        share
+            Of how many of these calls the answer is lost, from 0 to 1; 0 ends it.
+        times
+            How often at most; 0 for any number.
+        seed
+            The same seed and calls lose the same answers.
+        """
+        return self._switched("drop_answers", {"action": action, "share": share, "times": times, "seed": seed})
+
+    def cut_network(self, instance_id: str, seconds: float = 60.0) -> Switched:
+        """Break every connection through an instance's public address, and answer no new ones for a while.
+
+        Parameters
+        ----------
+        instance_id
+            The instance.
+        seconds
+            For how long; 0 mends it.
+        """
+        return self._switched("cut_network", {"instance_id": instance_id, "seconds": seconds})
+
+    def break_environments(self, on: bool = True) -> Switched:
+        """Let hosts that begin from now on have a user's Python without its packages: machines fail, hollow hosts boot and never join.
+
+        Parameters
+        ----------
+        on
+            False gives whole environments again.
+
+        Raises
+        ------
+        SimulatorError
+            Nothing boots on this simulator.
+        """
+        return self._switched("break_environments", {"on": on})
+
+    def fill_disk(self, instance_id: str) -> None:
+        """Let a machine's disk be full: what runs on it writes no file beyond 1 MiB any more.
+
+        Parameters
+        ----------
+        instance_id
+            The instance of a machine that runs.
+
+        Raises
+        ------
+        SimulatorError
+            There is no such machine.
+        """
+        self._turn("fill_disk", {"instance_id": instance_id})
+
+    def time_hosts(self, **seconds: float) -> Switched:
+        """Give hosts that begin from now on other time constants, so that nobody waits as long as on AWS.
+
+        Parameters
+        ----------
+        **seconds
+            By the names in ``terradask_host.timing.Timing``; without any, all are the host program's own again.
+
+        Raises
+        ------
+        SimulatorError
+            Nothing boots on this simulator.
+        """
+        return self._switched("time_hosts", seconds)
 
     def switches(self) -> dict[str, Any]:
         """Return how the switches stand, by name."""

@@ -129,7 +129,7 @@ def test_the_watch_leaves_the_groups_to_who_scales() -> None:
 
     async def main() -> None:
         cluster._lock, cluster._targets, cluster.new_spec = asyncio.Lock(), {}, None
-        workers: Any = SimpleNamespace(watch=watch)
+        workers: Any = SimpleNamespace(watch=watch, abandoned=True)
         async with cluster._lock:
             await asyncio.wait_for(cluster._look_at_groups(workers), 5)
         assert not looked

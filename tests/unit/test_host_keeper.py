@@ -1,12 +1,15 @@
 """Hosts that never join are ended in time, counted once, and a group that makes nothing else is given up."""
 
+import asyncio
 import random
 from types import SimpleNamespace
 
 import pytest
+from distributed import Scheduler, Worker
 
 from terradask_host.keeper import GiveUp, GroupMemory, Members, Remove, look
 from terradask_host.keeping import Keeper
+from terradask_host.preload.roll_call import call_roll
 from terradask_host.timing import Timing
 
 TIMING = Timing()
@@ -63,6 +66,14 @@ def test_one_that_joins_begins_the_count_anew():
     assert memory["workers"].failures == 1
     memory, _ = step(memory, 120, ["i-2"], workers=(1, ["i-2"]))
     assert memory["workers"].failures == 0
+
+
+def test_one_that_came_and_went_between_two_looks_has_joined():
+    memory, _ = step({}, 0, workers=(1, ["i-1"]))
+    memory, _ = step(memory, 60, workers=(1, ["i-2"]))
+    # Scaled down and up again meanwhile: the number is as it was.
+    memory, actions = step(memory, 120, ["i-2"], workers=(1, ["i-3"]))
+    assert (memory["workers"].failures, actions) == (0, [])
 
 
 def test_scaling_down_while_hosts_boot_is_nobodys_failure():
@@ -155,3 +166,21 @@ def test_what_aws_refuses_is_said_once():
         keeper.called(["i-1"])
     assert len(said) == 1
     assert "no route" in said[0]
+
+
+async def test_the_roll_has_those_who_came_and_went_too():
+    told = []
+    async with Scheduler(port=0, dashboard_address=":0", host="127.0.0.1") as scheduler:
+        calling = asyncio.create_task(call_roll(scheduler, 0.3, lambda event, names: told.append(names)))
+        await asyncio.sleep(0)
+        async with Worker(scheduler.address, name="i-2"):
+            async with Worker(scheduler.address, name="i-1"):
+                pass
+            while not told:
+                await asyncio.sleep(0.01)
+            while len(told) < 2:
+                await asyncio.sleep(0.01)
+        calling.cancel()
+    came = set().union(*told)
+    assert came == {"i-1", "i-2"}
+    assert told[-1] == ["i-2"]

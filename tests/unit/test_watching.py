@@ -23,6 +23,7 @@ class Watched(MirroredCluster):
     name = "etl"
     status = Status.running
     new_spec: Any = None
+    scheduler_comm: Any = None
 
     def __init__(self, *looks: Exception | None) -> None:
         self._looks = list(looks)
@@ -30,7 +31,11 @@ class Watched(MirroredCluster):
         self._lock = asyncio.Lock()
         self._pace = SimpleNamespace(wait=self._wait)
         self._workers = SimpleNamespace(
-            delivery=SimpleNamespace(owing=False, shortfall=None, asks=False), watch=self._look, plan=set(), abandoned=False
+            delivery=SimpleNamespace(owing=False, shortfall=None, asks=False),
+            watch=self._look,
+            finish=self._finish,
+            plan=set(),
+            abandoned=False,
         )
         self._pool = ThreadPoolExecutor(1)
         self._looks_at_aws = Looks(0)
@@ -45,6 +50,12 @@ class Watched(MirroredCluster):
     async def _wait(self, **_: Any) -> None:
         if not self._looks:
             self.status = Status.closed
+
+    async def _finish(self, scheduler: Any, joined: list[str]) -> None:
+        pass
+
+    def _joined_names(self) -> list[str]:
+        return []
 
     async def _look(self) -> None:
         error = self._looks.pop(0)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
+from terradask._account.passing import passes
 from terradask._runtime.capacity import CapacityMemory
 from terradask._runtime.documents import Descriptor, Run
 from terradask._runtime.groups import Groups
@@ -116,10 +117,10 @@ class Delivery:
         name = self._next()
         try:
             failures = await self._call(self._groups.failures, name)
-        except Exception:
+        except Exception as error:
             # An older policy of the caller's doesn't allow it; then instances are missing without a reason.
             logger.debug("can't read the scaling activities of %s", name, exc_info=True)
-            self._may_ask = False
+            self._may_ask = passes(error)
             return
         now, here = time.monotonic(), datetime.datetime.now(datetime.UTC)
         for at, problem in failures:

@@ -15,6 +15,7 @@ from distributed.core import Status
 from distributed.deploy.cluster import Cluster as DaskCluster
 from distributed.deploy.spec import SpecCluster
 
+from terradask._account.passing import passes
 from terradask._runtime.delivery import Delivery
 from terradask._runtime.deployment import Deployment
 from terradask._runtime.documents import Run
@@ -67,6 +68,9 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
     _pace: Pace | None = None
     _monitor: asyncio.Task[None] | None = None
     _leaving: frozenset[str] = frozenset()
+    #: What is wanted and AWS hasn't been told yet.
+    _untold_targets: dict[str, int] | None = None
+    _untold_leaving: frozenset[str] = frozenset()
     _told_causes: frozenset[tuple[str, str]] = frozenset()
     #: Why this object has no cluster any more.
     _over: ClusterError | None = None
@@ -196,20 +200,33 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
             workers = self._workers
             if workers is None or self.status != Status.running:
                 return
-            targets = {}
+            targets = dict(self._untold_targets or {})
             while self._targets:
                 name, number = self._targets.popitem()
                 targets[name] = number
-            leaving, self._leaving = self._leaving, frozenset()
+            self._untold_targets = targets
+            self._untold_leaving, self._leaving = self._untold_leaving | self._leaving, frozenset()
             try:
-                if leaving:
-                    await workers.remove(leaving, self.scheduler_comm, self._joined_names())
-                if targets:
-                    await workers.resize(targets, self.scheduler_comm, self._joined_names())
+                await self._tell_aws(workers)
             finally:
-                self._show_plan()
-            if self._pace is not None:
-                self._pace.hurry()
+                if self._pace is not None:
+                    self._pace.hurry()
+
+    async def _tell_aws(self, workers: Workers) -> None:
+        """Tell AWS what is wanted. What it can't be told now, for a reason that passes, the next look tells it."""
+        try:
+            if self._untold_leaving:
+                await workers.remove(self._untold_leaving, self.scheduler_comm, self._joined_names())
+                self._untold_leaving = frozenset()
+            if self._untold_targets:
+                await workers.resize(self._untold_targets, self.scheduler_comm, self._joined_names())
+                self._untold_targets = None
+        except Exception as error:
+            if not passes(error):
+                self._untold_leaving, self._untold_targets = frozenset(), None
+            raise
+        finally:
+            self._show_plan()
 
     async def _watch_group(self) -> None:
         assert self._pace is not None
@@ -251,6 +268,11 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
                 await workers.watch()
                 self._show_plan()
                 self._tell_shortfall()
+                # Where no scheduler is wanted any more, nobody is to be retired, and nothing to be launched.
+                if not workers.abandoned:
+                    await self._tell_aws(workers)
+                    await workers.finish(self.scheduler_comm, self._joined_names())
+                    self._show_plan()
 
     def _tell_shortfall(self) -> None:
         """Warn of workers that AWS doesn't launch, once for each cause."""

@@ -87,14 +87,14 @@ class ClusterObjects:
     def claim(self, name: str, document: dict[str, Any]) -> bool:
         """Write a JSON object if there is none, and tell whether it was written.
 
-        S3 decides between several callers: exactly one wins.
+        S3 decides between several callers: exactly one wins, as long as their documents differ.
         """
         return self._put_if(name, document, IfNoneMatch="*")
 
     def replace(self, name: str, document: dict[str, Any], version: str) -> bool:
         """Write a JSON object in place of exactly the version that `read_version` returned, and tell whether it was written.
 
-        S3 decides between several callers: exactly one wins.
+        S3 decides between several callers: exactly one wins, as long as their documents differ.
         """
         return self._put_if(name, document, IfMatch=version)
 
@@ -140,12 +140,14 @@ class ClusterObjects:
     def _put_if(self, name: str, document: dict[str, Any], **condition: str) -> bool:
         from botocore.exceptions import ClientError
 
+        body = json.dumps(document, sort_keys=True).encode()
         try:
-            self._put(name, json.dumps(document, sort_keys=True).encode(), "application/json", **condition)
+            self._put(name, body, "application/json", **condition)
         except ClientError as error:
             # Without the object, S3 answers 404 to a demand for one of its versions.
             if error.response["Error"]["Code"] in _LOST_RACE or ("IfMatch" in condition and error.response["Error"]["Code"] == "NoSuchKey"):
-                return False
+                # When an answer is lost, boto3 asks again, and S3 refuses because of what the first attempt wrote.
+                return bool(self.read(name) == json.loads(body))
             raise
         return True
 

@@ -85,7 +85,7 @@ class ProtectAndLower:
 Removal = TerminateEach | ProtectAndLower
 
 
-def removal(members: Sequence[str], victims: Iterable[str], *, booting: Collection[str] = ()) -> Removal:
+def removal(members: Sequence[str], victims: Iterable[str], *, booting: Collection[str] = (), missing: int = 0) -> Removal:
     """Choose how to remove exactly `victims` from a group in the fewest AWS calls.
 
     Parameters
@@ -96,6 +96,8 @@ def removal(members: Sequence[str], victims: Iterable[str], *, booting: Collecti
         Those to remove; ids that are no members are left out.
     booting
         Members that can't be protected yet. Where one of them stays, each victim is removed by itself.
+    missing
+        How many more AWS is to have than it shows: they can't be protected either.
 
     Returns
     -------
@@ -107,7 +109,7 @@ def removal(members: Sequence[str], victims: Iterable[str], *, booting: Collecti
     each = TerminateEach(gone)
     survivors = tuple(m for m in members if m not in chosen)
     lower = ProtectAndLower(survivors, desired=len(survivors))
-    if each.calls <= lower.calls or not set(survivors).isdisjoint(booting):
+    if each.calls <= lower.calls or missing > 0 or not set(survivors).isdisjoint(booting):
         return each
     return lower
 

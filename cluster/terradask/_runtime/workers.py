@@ -44,13 +44,17 @@ class WorkerSet:
         """Return the Auto Scaling groups, in the order in which AWS is asked."""
         return [described[name] for name in self._names]
 
+    def desired(self, described: Described) -> int:
+        """Return how many hosts AWS is to have."""
+        return sum(group.desired for group in self.chain(described))
+
     def see(self, described: Described) -> None:
         """Take note of the members; the plan stays."""
         self.members = tuple(instance_id for group in self.chain(described) for instance_id in group.active_ids)
 
     def mirror(self, described: Described) -> None:
         """Make the plan what the groups say."""
-        self.roster.mirror(self.members, sum(group.desired for group in self.chain(described)))
+        self.roster.mirror(self.members, self.desired(described))
 
     def mirror_members(self, described: Described) -> None:
         """As `mirror`, where AWS may not have come after what it was told."""
@@ -93,6 +97,8 @@ class Workers:
         self.delivery = delivery
         self.sets = {name: WorkerSet(name, names) for name, names in worker_groups.items()}
         self._names = frozenset(name for names in worker_groups.values() for name in names)
+        #: Group of workers -> the number it was to shrink to, and what AWS still had as its number then.
+        self._unfinished: dict[str, tuple[int, int]] = {}
         #: Whether no scheduler is wanted any more: the run is over.
         self.abandoned = False
 
@@ -129,6 +135,21 @@ class Workers:
             described = await self._read_now()
         self._mirror(described)
 
+    async def finish(self, scheduler: Any, joined: Iterable[str]) -> None:
+        """Go on with shrinking that hosts have escaped whom AWS didn't show at that time.
+
+        Parameters
+        ----------
+        scheduler, joined
+            As of `resize`.
+        """
+        if self._unfinished:
+            described = await self._read()
+            # Another number is somebody else's, who came later.
+            still = {name: each for name, each in self._unfinished.items() if self.sets[name].desired(described) == each[1]}
+            self._unfinished = still
+            await self.resize({name: n for name, (n, _) in still.items()}, scheduler, joined)
+
     async def resize(self, numbers: Mapping[str, int], scheduler: Any, joined: Iterable[str]) -> None:
         """Bring groups of workers to their numbers of hosts; those that are not named stay as they are.
 
@@ -151,14 +172,20 @@ class Workers:
             self.sets[name].roster.grow_to(n)
         for name, n in growing.items():
             await self._set(grown(self.sets[name].chain(described), n, avoided=self.delivery.exhausted))
-        described = await self._cancel_pending(shrinking, described)
+        # Whom the scheduler knows and AWS doesn't show yet has to be retired before AWS, told a smaller number, ends it.
+        if {host_of(name) for name in joined} <= self.members:
+            described = await self._cancel_pending(shrinking, described)
         victims = await self._victims(shrinking, scheduler, set(joined), described)
         if victims:
-            await self.remove(victims, scheduler, joined)
+            described = await self.remove(victims, scheduler, joined)
         elif growing:
             await self._read_members_into_plan()
+        for name in numbers:
+            self._unfinished.pop(name, None)
+        left = {name: self.sets[name].desired(described) for name in shrinking}
+        self._unfinished |= {name: (n, left[name]) for name, n in shrinking.items() if left[name] > n}
 
-    async def remove(self, victims: Iterable[str], scheduler: Any, joined: Iterable[str]) -> None:
+    async def remove(self, victims: Iterable[str], scheduler: Any, joined: Iterable[str]) -> Described:
         """End exactly these hosts, with what their workers hold moved first.
 
         Parameters
@@ -169,6 +196,11 @@ class Workers:
             RPC to the Dask scheduler.
         joined
             Names of the Dask workers that the scheduler knows.
+
+        Returns
+        -------
+        Mapping
+            How the groups are then.
         """
         chosen = set(victims)
         names = [name for name in joined if host_of(name) in chosen]
@@ -178,10 +210,11 @@ class Workers:
         for each in self.sets.values():
             for group in each.chain(described):
                 if not chosen.isdisjoint(group.active_ids):
-                    how = removal(group.active_ids, chosen, booting=group.booting_ids)
+                    missing = group.desired - len(group.active_ids)
+                    how = removal(group.active_ids, chosen, booting=group.booting_ids, missing=missing)
                     await self._call(self._groups.remove, group.name, how)
             each.roster.drop(chosen)
-        await self._read_members_into_plan()
+        return await self._read_members_into_plan()
 
     async def _cancel_pending(self, shrinking: Mapping[str, int], described: Described) -> Described:
         """Take back what has not been launched, and return how the groups are."""
@@ -245,7 +278,8 @@ class Workers:
         for each in self.sets.values():
             each.mirror(described)
 
-    async def _read_members_into_plan(self) -> None:
+    async def _read_members_into_plan(self) -> Described:
         described = await self._read_now()
         for each in self.sets.values():
             each.mirror_members(described)
+        return described

@@ -143,7 +143,9 @@ class S3Place:
                 )
         except ClientError as error:
             if error.response["Error"]["Code"] in _LOST_RACE:
-                return False
+                # When an answer is lost, boto3 asks again, and S3 refuses because of what the first attempt wrote.
+                found = self._get(key)
+                return found is not None and found[0] == content
             raise
         return True
 

@@ -1,4 +1,4 @@
-"""Who is at the scheduler, told to the host program every so often: it knows which hosts should be."""
+"""Who is, or was, at the scheduler, told to the host program every so often: it knows which hosts should be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 async def call_roll(scheduler: Any, seconds: float, tell: Callable[..., None]) -> None:
-    """Tell the names of a scheduler's workers, for as long as it runs.
+    """Tell the names of a scheduler's workers, also of those that came and went meanwhile, for as long as it runs.
 
     Parameters
     ----------
@@ -19,6 +19,17 @@ async def call_roll(scheduler: Any, seconds: float, tell: Callable[..., None]) -
     tell
         Tells the host program an event.
     """
+    from distributed.diagnostics.plugin import SchedulerPlugin
+
+    came: set[str] = set()
+
+    class Door(SchedulerPlugin):  # type: ignore[misc]
+        def add_worker(self, scheduler: Any, worker: str) -> None:
+            came.add(str(scheduler.workers[worker].name))
+
+    scheduler.add_plugin(Door(), name="terradask-roll-call")
     while True:
         await asyncio.sleep(seconds)
-        tell("workers", names=[str(worker.name) for worker in scheduler.workers.values()])
+        came.update(str(worker.name) for worker in scheduler.workers.values())
+        tell("workers", names=sorted(came))
+        came.clear()

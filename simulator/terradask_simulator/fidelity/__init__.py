@@ -39,6 +39,7 @@ def install_all(*, public_cidr: str) -> None:
         service_roles,
         spot,
         subnet_ipv6,
+        visibility,
     )
 
     addresses.install(public_cidr)
@@ -62,3 +63,4 @@ def install_all(*, public_cidr: str) -> None:
     service_roles.install()
     spot.install()
     subnet_ipv6.install()
+    visibility.install()

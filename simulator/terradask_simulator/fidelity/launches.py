@@ -17,6 +17,7 @@ from .instance_index import index_of
 from .metadata_tags import check_tag_keys
 from .spot import mark
 from .vcpu_limits import check_vcpus
+from .visibility import note_birth
 
 __all__ = ["install", "truth"]
 
@@ -55,6 +56,7 @@ def install() -> None:
             _finish(backend, instance, kwargs["nics"], tags)
             mark(instance)
             hold(instance)
+            note_birth(instance)
             # moto's own response associates the first instance's profile where the request names one.
             if wanted_profile and (number > 0 or not _named_by_request(kwargs)):
                 backend.associate_iam_instance_profile(instance.id, iam_instance_profile_arn=wanted_profile)

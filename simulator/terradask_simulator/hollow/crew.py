@@ -43,6 +43,7 @@ _QUIET = {
 }
 
 _SEEK_SECONDS = 0.5
+_LISTENS_SECONDS = 5.0
 _LAST_WORDS_SECONDS = 5.0
 
 
@@ -121,8 +122,8 @@ class Crew:
         """Begin and end hosts as told, until nothing more is told."""
         async for word in words:
             match word:
-                case {"begin": facts}:
-                    self._hosts[facts["instance_id"]] = HollowHost(self, facts)
+                case {"begin": facts, "broken": broken}:
+                    self._hosts[facts["instance_id"]] = HollowHost(self, facts, broken=broken)
                 case {"end": instance_id}:
                     self._end(instance_id, vanished=False)
                 case {"vanish": instance_id}:
@@ -137,9 +138,11 @@ class Crew:
         """Return where this run's scheduler is, once it is up: one host asks for all."""
         async with self._seeking:
             while self._scheduler is None:
-                document = await asyncio.to_thread(self.run.objects.read_document, "scheduler.json")
-                self._scheduler = _of_run(document, self.run.run_id)
-                if self._scheduler is None:
+                document = _of_run(await asyncio.to_thread(self.run.objects.read_document, "scheduler.json"), self.run.run_id)
+                # One that has died is still named there until another comes up.
+                if document is not None and await _listens(document["private_address"]):
+                    self._scheduler = document
+                else:
                     await asyncio.sleep(_SEEK_SECONDS)
             return self._scheduler
 
@@ -154,6 +157,16 @@ class Crew:
             task = asyncio.create_task(host.end(vanished=vanished))
             self._endings.add(task)
             task.add_done_callback(self._endings.discard)
+
+
+async def _listens(address: str) -> bool:
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection(host, int(port)), _LISTENS_SECONDS)
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
 def _of_run(document: dict[str, Any] | None, run_id: str) -> dict[str, Any] | None:

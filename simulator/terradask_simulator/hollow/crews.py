@@ -15,6 +15,7 @@ from typing import Any
 
 from ..cloud_config import BootFailed, parse_cloud_config, write_files
 from ..credentials import RoleCredentials, RoleKeys
+from ..host_faults import HostFaults
 from ..instances import InstanceView, end_instance
 from ..processes import MARK
 
@@ -42,6 +43,8 @@ class Crew:
         Where AWS answers.
     credentials
         The role's credentials.
+    faults
+        What hosts meet.
 
     Raises
     ------
@@ -49,8 +52,9 @@ class Crew:
         The user data can't be read.
     """
 
-    def __init__(self, folder: Path, first: InstanceView, endpoint_url: str, credentials: RoleCredentials) -> None:
+    def __init__(self, folder: Path, first: InstanceView, endpoint_url: str, credentials: RoleCredentials, faults: HostFaults) -> None:
         self.run = run_of(first)
+        self._faults = faults
         self.members: dict[str, InstanceView] = {}
         self.log_path = folder / "host.log"
         self._kill_at = 0.0
@@ -61,7 +65,7 @@ class Crew:
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "terradask_simulator.hollow.crew", *self.run],
-                env=_environ(folder, root, first.region, endpoint_url, credentials),
+                env={**_environ(folder, root, first.region, endpoint_url, credentials), **faults.timing_environ()},
                 cwd=folder,
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -83,7 +87,8 @@ class Crew:
         """Let a worker of this instance join the scheduler."""
         self.members[instance.instance_id] = instance
         tags = {name: instance.tags.get(f"terradask:{name}", "") for name in ("cluster", "role", "group")}
-        self._tell({"begin": {"instance_id": instance.instance_id, "private_address": instance.private_address, **tags}})
+        facts = {"instance_id": instance.instance_id, "private_address": instance.private_address, **tags}
+        self._tell({"begin": facts, "broken": self._faults.broken_environments})
 
     def end(self, instance_id: str, *, vanished: bool = False) -> None:
         """Let a worker leave with its instance; `vanished`: without a word to anybody."""
@@ -128,10 +133,13 @@ class HollowHosts:
         Where AWS answers.
     keys
         Where roles' credentials come from.
+    faults
+        What hosts that begin from now on meet.
     """
 
-    def __init__(self, folder: Path, endpoint_url: str, keys: RoleKeys) -> None:
+    def __init__(self, folder: Path, endpoint_url: str, keys: RoleKeys, faults: HostFaults) -> None:
         self._folder = folder
+        self._faults = faults
         self._endpoint_url = endpoint_url
         self._keys = keys
         self._crews: list[Crew] = []
@@ -178,7 +186,7 @@ class HollowHosts:
         self._count += 1
         folder = self._folder / f"hollow-{self._count}"
         folder.mkdir(parents=True)
-        crew = Crew(folder, instance, self._endpoint_url, credentials)
+        crew = Crew(folder, instance, self._endpoint_url, credentials, self._faults)
         self._crews.append(crew)
         return crew
 

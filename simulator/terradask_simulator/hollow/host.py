@@ -32,16 +32,18 @@ class HollowHost:
         The process that it is in.
     facts
         Instance id, private address, and the tags that name cluster, role and group.
+    broken
+        Whether it never gets beyond its environment.
     """
 
-    def __init__(self, crew: Crew, facts: Mapping[str, str]) -> None:
+    def __init__(self, crew: Crew, facts: Mapping[str, str], *, broken: bool = False) -> None:
         self._crew = crew
         self._identity = Identity(public_address=None, zone="", **facts)
         self._report = Report(crew, self._identity)
         self._workers: list[Any] = []
         self._report.enter(states.BOOTING)
         self._report.enter(states.ENVIRONMENT)
-        self._life = asyncio.create_task(self._live())
+        self._life = asyncio.create_task(asyncio.Event().wait() if broken else self._live())
 
     async def end(self, *, vanished: bool) -> None:
         """Leave, since the instance is gone."""

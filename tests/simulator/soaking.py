@@ -1,0 +1,242 @@
+"""A cluster under random scaling, kills and faults, with a steady workload whose answers are checked."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import time
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from distributed import Client, Future
+
+from terradask import Cluster, Workspace
+from terradask.errors import ClusterError, SchedulerReplaced
+from terradask_simulator import Simulator
+from terradask_simulator.invariants import Witness
+
+logger = logging.getLogger("terradask.soak")
+
+#: What hosts wait for, so that a minute of a cluster's life passes in a second or two.
+TIMING = {
+    "join_seconds": 12.0,
+    "join_failures": 1000,
+    "join_look_seconds": 0.5,
+    "retired_grace_seconds": 5.0,
+    "scheduler_probe_seconds": 1.0,
+}
+MOST = 8
+SETTLE_SECONDS = 90.0
+
+
+@dataclass
+class Soak:
+    """One cluster and what happens to it.
+
+    Parameters
+    ----------
+    simulator, name
+        Where the cluster is, and its name.
+    draws
+        What everything is drawn from.
+    gentle
+        Whether nothing happens that takes long to recover from.
+    """
+
+    simulator: Simulator
+    name: str
+    draws: random.Random
+    gentle: bool = False
+    cluster: Any = None
+    target: int = 2
+    lost: set[str] = field(default_factory=set)
+    witness: Witness = field(default_factory=Witness)
+    checked: int = 0
+    said: list[str] = field(default_factory=list)
+    _client: Any = None
+    _is_attached: bool = False
+    _work: list[tuple[list[int], list[Future]]] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        self.cluster = Cluster(self.name, n_workers=self.target, max_workers=MOST, wait_for_workers=True)
+        self._client = Client(self.cluster, set_as_default=False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()
+        self.cluster.close()
+        if self._is_attached:
+            # Whoever has attached stops it.
+            Workspace.load().destroy_cluster(self.name)
+
+    def step(self) -> None:
+        """Let something happen, then let the cluster recover, and check what it was asked."""
+        events = {
+            self.scale: 4,
+            self.scale_twice: 2,
+            self.kill: 3,
+            self.adapt: 1,
+            self.hide: 2,
+            self.lose_answers: 2,
+            self.throttle: 1,
+            self.lack: 1,
+            self.cut: 2,
+            **({} if self.gentle else {self.break_environments: 1, self.kill_scheduler: 1}),
+        }
+        (event,) = self.draws.choices(list(events), list(events.values()))
+
+        # By value: hosts have no tests.
+        def answer(number: int) -> int:
+            time.sleep(0.02)
+            return number * number + 1
+
+        numbers = [self.draws.randrange(10**6) for _ in range(20)]
+        started = time.monotonic()
+        self._work.append((numbers, self._client.map(answer, numbers, pure=False)))
+        event()
+        self.settle()
+        self.check()
+        self.said.append(f"{event.__name__} -> {self.target} in {time.monotonic() - started:.1f} s")
+        print(f"step {len(self.said)} until {time.time():.1f}: {self.said[-1]}", flush=True)
+
+    def settle(self) -> None:
+        """Wait until the cluster is as it is to be."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while not self._is_settled():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not {self.target} workers: {self._look()}; so far: {self.said}")
+            time.sleep(0.1)
+
+    def check(self) -> None:
+        """Compare answers with what they must be."""
+        self.hear()
+        if not self.target:
+            return
+        for numbers, futures in self._work:
+            assert self._client.gather(futures) == [number * number + 1 for number in numbers]
+            self.checked += len(numbers)
+        self._work.clear()
+
+    def hear(self) -> None:
+        self.witness.hear(self._client.get_events("all"))
+
+    # ---- what happens ---------------------------------------------------------------------------------------------
+
+    def scale(self) -> None:
+        self.target = self.draws.randint(0, MOST)
+        self.cluster.scale(self.target)
+
+    def scale_twice(self) -> None:
+        for _ in range(2):
+            self.scale()
+            time.sleep(self.draws.uniform(0.0, 0.5))
+
+    def kill(self) -> None:
+        for victim in self.draws.sample(sorted(self.cluster.observed), min(len(self.cluster.observed), self.draws.randint(1, 2))):
+            self.kill_host(victim)
+
+    def adapt(self) -> None:
+        adaptive = self.cluster.adapt(minimum=1, maximum=MOST, interval="100ms", wait_count=2, target_duration="500ms")
+        time.sleep(self.draws.uniform(0.5, 2.0))
+        adaptive.stop()
+        self.scale()
+
+    def hide(self) -> None:
+        with self.simulator.hide_instances(self.draws.uniform(0.5, 4.0), seed=self.draws.randrange(1000)):
+            self.scale()
+            time.sleep(self.draws.uniform(0.0, 2.0))
+            self.scale()
+            time.sleep(self.draws.uniform(0.0, 2.0))
+
+    def lose_answers(self) -> None:
+        with self.simulator.drop_answers(share=self.draws.uniform(0.05, 0.3), seed=self.draws.randrange(1000)):
+            self.scale_twice()
+            time.sleep(1.0)
+
+    def throttle(self) -> None:
+        with self.simulator.throttle(self.draws.uniform(0.05, 0.2)):
+            self.scale_twice()
+            time.sleep(1.0)
+
+    def lack(self) -> None:
+        with self.simulator.no_capacity(beyond=self.draws.randint(2, MOST)):
+            self.scale()
+            time.sleep(self.draws.uniform(0.5, 2.0))
+
+    def cut(self) -> None:
+        with self.simulator.cut_network(self._scheduler_id(), seconds=60):
+            time.sleep(self.draws.uniform(0.2, 3.0))
+            with contextlib.suppress(ClusterError, OSError):
+                self.kill()
+        self._again()
+
+    def break_environments(self) -> None:
+        with self.simulator.break_environments():
+            self.target = MOST
+            self.cluster.scale(self.target)
+            time.sleep(1.5)
+
+    def kill_scheduler(self) -> None:
+        self.hear()
+        self.kill_host(self._scheduler_id())
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                self.cluster.scale(self.target)
+            except SchedulerReplaced:
+                break
+            except ClusterError as error:
+                logger.info("%s", error)
+            time.sleep(0.2)
+        else:
+            raise AssertionError(f"nobody said that the scheduler is gone: {self._look()}")
+        self._work.clear()
+        self.attach_again()
+
+    def attach_again(self) -> None:
+        """Attach to the replacement of a scheduler that is gone."""
+        self._leave()
+        ended, self.cluster = self.cluster, Cluster.from_name(self.name)
+        ended.shutdown_on_close, self.cluster.shutdown_on_close = False, True
+        ended.close()
+        self._is_attached = True
+        self._client = Client(self.cluster, set_as_default=False)
+
+    def kill_host(self, instance_id: str) -> None:
+        self.lost.add(instance_id)
+        self.simulator.kill_host(instance_id)
+        while self.simulator.history()["instances"][instance_id]["ended"] is None:
+            time.sleep(0.05)
+
+    # ---- looks ----------------------------------------------------------------------------------------------------
+
+    def _again(self) -> None:
+        """Have a client again, after a cut that may have taken the old one's work along."""
+        self._leave()
+        self._work.clear()
+        self._client = Client(self.cluster, set_as_default=False)
+
+    def _leave(self) -> None:
+        # A client whose connections broke may not even close in order.
+        with contextlib.suppress(Exception):
+            self._client.close(timeout=1)
+
+    def _scheduler_id(self) -> str:
+        (host,) = [host for host in self.simulator.hosts() if host.cluster == self.name and host.role == "scheduler"]
+        return host.instance_id
+
+    def _is_settled(self) -> bool:
+        cluster = self.cluster
+        return len(cluster.plan) == self.target and cluster.plan == cluster.requested == cluster.observed and self._at_aws() == cluster.plan
+
+    def _at_aws(self) -> set[str]:
+        tags = {"terradask:cluster": self.name, "terradask:role": "worker"}
+        told = self.simulator.history()["instances"]
+        return {one for one, row in told.items() if row["ended"] is None and tags.items() <= row["tags"].items()}
+
+    def _look(self) -> str:
+        cluster = self.cluster
+        look = {"plan": cluster.plan, "requested": cluster.requested, "observed": cluster.observed, "at AWS": self._at_aws()}
+        told = "; ".join(f"{name}: {', '.join(sorted(found))}" for name, found in look.items())
+        return f"{told}; unreachable: {cluster._unreachable}; over: {cluster._over}"

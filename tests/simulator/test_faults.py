@@ -1,0 +1,213 @@
+"""Faults of AWS, of the network and of hosts at drawn points, on one cluster; the invariants are asserted after each (docs/faults.md)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from terradask.errors import ClusterError, SchedulerReplaced, SchedulerUnreachable
+from terradask_simulator import Simulator, invariants
+
+from ..seeds import drawn
+from .conftest import eventually
+from .soaking import MOST, TIMING, Soak
+
+pytestmark = [pytest.mark.simulator]
+
+#: Three hosts in a row that don't join, and their group launches no more.
+FAILURES = 3
+JOIN_SECONDS = 20.0
+
+#: Two steps are a minute of a cluster's life.
+SHORT_STEPS = 6
+
+#: Calls whose answers may get lost while a cluster is scaled.
+SCALING_CALLS = (
+    "autoscaling:SetDesiredCapacity",
+    "autoscaling:TerminateInstanceInAutoScalingGroup",
+    "autoscaling:DescribeAutoScalingGroups",
+)
+
+
+@pytest.fixture(scope="module")
+def made(sim: Simulator, sim_environ: dict[str, str]) -> Iterator[Soak]:
+    timing = {**TIMING, "join_seconds": JOIN_SECONDS, "join_failures": FAILURES}
+    with sim.hollow_hosts(), sim.time_hosts(**timing), Soak(sim, "faulty", drawn("faults"), gentle=True) as made:
+        yield made
+    assert invariants.left_behind(sim, "faulty") == []
+
+
+@pytest.fixture
+def faulty(made: Soak) -> Iterator[Soak]:
+    made.target = 3
+    made.cluster.scale(3)
+    made.settle()
+    yield made
+    made.hear()
+    sim, name = made.simulator, made.name
+    assert invariants.over_scaled(sim, name, at_most=MOST) == []
+    assert invariants.born_without_tags(sim, name) == []
+    assert invariants.removed_unretired(sim, name, made.witness, lost=made.lost) == []
+    assert invariants.unjoined(sim, name, made.witness.joined, seconds=JOIN_SECONDS + 20) == []
+
+
+def scaled_to(faulty: Soak, n: int) -> None:
+    faulty.target = n
+    faulty.cluster.scale(n)
+    faulty.settle()
+
+
+def points(*every: object) -> list[object]:
+    """One point, drawn when its test runs; under `make soak` all."""
+    return [None, *(pytest.param(each, marks=pytest.mark.soak) for each in every)]
+
+
+@pytest.mark.parametrize("action", points(*SCALING_CALLS))
+def test_a_lost_answer_changes_no_number(faulty: Soak, action: str | None) -> None:
+    action = action or faulty.draws.choice(SCALING_CALLS)
+    for n in (5, 2, 4):
+        with faulty.simulator.drop_answers(action, times=1):
+            scaled_to(faulty, n)
+
+
+@pytest.mark.parametrize("seconds", points(1, 4, 20, 60))
+def test_hidden_instances_are_neither_launched_again_nor_forgotten(faulty: Soak, seconds: float | None) -> None:
+    seconds = seconds or faulty.draws.uniform(1.0, 4.0)
+    with faulty.simulator.hide_instances(seconds, seed=faulty.draws.randrange(1000)):
+        faulty.cluster.scale(6)
+        eventually(lambda: len(faulty._at_aws()) == 6)
+        time.sleep(faulty.draws.uniform(0.0, 1.0))
+        assert len(faulty._at_aws()) == 6
+        scaled_to(faulty, 2)
+
+
+@pytest.mark.parametrize("factor", points(0.2, 0.1))
+def test_throttled_calls_are_at_most_twice_as_many(faulty: Soak, factor: float | None) -> None:
+    def calls() -> tuple[int, float]:
+        faulty.simulator.reset_calls()
+        started = time.monotonic()
+        for n in (6, 3):
+            scaled_to(faulty, n)
+        counted = faulty.simulator.calls(by="role")[""].items()
+        return sum(count for action, count in counted if action.startswith("autoscaling:")), time.monotonic() - started
+
+    ideal, _ = calls()
+    with faulty.simulator.throttle(factor or faulty.draws.uniform(0.1, 0.2)):
+        throttled, seconds = calls()
+    # What takes longer is looked at more often: every two seconds while something is awaited.
+    assert throttled <= 2 * ideal + seconds / 2
+
+
+@pytest.mark.parametrize("there", points(4, 5))
+def test_what_there_is_is_kept_and_the_rest_comes_with_capacity(faulty: Soak, there: int | None) -> None:
+    there = there or faulty.draws.randint(4, 5)
+    others = len(faulty.simulator.running_instances()) - 3
+    with faulty.simulator.no_capacity(beyond=others + there):
+        faulty.cluster.scale(6)
+        eventually(lambda: len(faulty.cluster.observed) == there)
+        faulty.simulator.reset_calls()
+        time.sleep(2.0)
+        assert sum(faulty.simulator.calls(by="role").get("", {}).values()) < 10
+        assert len(faulty.cluster.observed) == there
+    faulty.target = 6
+    faulty.settle()
+
+
+@pytest.mark.parametrize("seconds", points(5, 30, 60))
+def test_a_cut_network_ends_nothing(faulty: Soak, seconds: float | None) -> None:
+    seconds = seconds or faulty.draws.uniform(0.5, 4.0)
+    before = faulty._at_aws()
+    with faulty.simulator.cut_network(faulty._scheduler_id(), seconds=seconds):
+        time.sleep(seconds)
+    eventually(lambda: faulty.cluster._unreachable is None and faulty.cluster.observed == before, seconds=30)
+    faulty._again()
+    assert faulty._client.submit(sum, [1, 2]).result(30) == 3
+    assert faulty._at_aws() == before
+
+    def scales() -> bool:
+        try:
+            faulty.cluster.scale(4)
+        except SchedulerUnreachable:
+            return False
+        return True
+
+    # After a long cut its error may come a moment after the network does.
+    eventually(scales, seconds=60)
+    faulty.target = 4
+    faulty.settle()
+
+
+def test_a_dead_worker_is_replaced_once(faulty: Soak) -> None:
+    faulty._work.append(([1], [faulty._client.submit(lambda n: n + 1, 1, pure=False)]))
+    known = set(faulty.simulator.history()["instances"])
+    faulty.kill()
+    killed = len(faulty.lost & known)
+    faulty.settle()
+    faulty.check()
+    born = faulty.simulator.history()["instances"].keys() - known
+    assert 1 <= len(born) <= killed
+
+
+def test_a_group_that_somebody_else_has_resized_is_mirrored(faulty: Soak) -> None:
+    autoscaling = faulty.simulator.client("autoscaling")
+    autoscaling.set_desired_capacity(AutoScalingGroupName="terradask-default-faulty-workers", DesiredCapacity=5)
+    autoscaling.close()
+    faulty.target = 5
+    faulty.settle()
+
+
+def test_hosts_that_never_join_are_ended_and_their_group_is_given_up(faulty: Soak) -> None:
+    before = faulty._at_aws()
+    with faulty.simulator.break_environments():
+        faulty.cluster.scale(3 + FAILURES)
+        eventually(lambda: any("launches no more" in str(event.reason) for event in faulty.cluster.events()), seconds=JOIN_SECONDS + 40)
+        eventually(lambda: faulty._at_aws() == before)
+    faulty.target = 3
+    faulty.settle()
+    told = subprocess.run(
+        [sys.executable, "-m", "terradask", "status", "faulty", "--events", "--json"],
+        env=faulty.simulator.environ,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "without having joined" in json.dumps(json.loads(told.stdout))
+    # Asking again is a new beginning.
+    scaled_to(faulty, 4)
+
+
+def test_a_short_soak(faulty: Soak) -> None:
+    for _ in range(SHORT_STEPS):
+        faulty.step()
+    scaled_to(faulty, 3)
+    faulty.check()
+    assert faulty.checked >= SHORT_STEPS
+
+
+def test_a_dead_scheduler_is_told_within_a_minute_and_workers_join_its_replacement(faulty: Soak) -> None:
+    faulty.hear()
+    started = time.monotonic()
+    faulty.kill_host(faulty._scheduler_id())
+
+    def told() -> bool:
+        try:
+            faulty.cluster.scale(3)
+        except SchedulerReplaced:
+            return True
+        except ClusterError as error:
+            print(error)
+        return False
+
+    eventually(told, seconds=60)
+    assert time.monotonic() - started < 60
+    before = faulty._at_aws()
+    faulty.attach_again()
+    faulty.settle()
+    assert faulty.cluster.observed == before
+    assert faulty._client.submit(sum, [1, 2]).result(30) == 3

@@ -1,0 +1,40 @@
+"""docs/faults.md names tests that exist, and has a test or a reason for every fault."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from terradask_simulator import invariants
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/faults.md").read_text()
+ROWS = [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in PAGE.splitlines() if re.match(r"\| \d", line)]
+
+
+def test_every_fault_of_the_matrix_is_there() -> None:
+    assert [row[0].strip("| ") for row in ROWS] == [str(number) for number in range(1, 29)]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[1] for row in ROWS])
+def test_it_is_held_by_tests_that_exist_or_needs_aws(row: tuple[str, ...]) -> None:
+    _, _, promise, held = row
+    assert promise
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", held)
+    assert named or "needs AWS" in held
+    missing = [f"{path}::{name}" for path, name in named if f"def {name}(" not in (ROOT / "tests" / path).read_text()]
+    assert missing == []
+
+
+def test_every_invariant_is_there() -> None:
+    named = re.findall(r"^\| I\d \| .* \| `(\w+)` \|$", PAGE, re.MULTILINE)
+    assert sorted(named) == sorted(name for name in invariants.__all__ if name.islower())
+    assert len(named) == 7
+
+
+def test_whatever_is_named_exists() -> None:
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", PAGE)
+    assert len(named) > 50
+    assert [name for path, name in named if f"def {name}(" not in (ROOT / "tests" / path).read_text()] == []

@@ -1,0 +1,67 @@
+"""A conditional write whose answer was lost: the SDK repeats it, and S3 refuses because of what its first attempt wrote."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from terradask._account.aws import Aws
+from terradask._runtime.objects import ClusterObjects
+from terradask._terraform.state_object import S3Place
+from terradask._terraform.state_places import Waiting
+from terradask.errors import StateLocked
+
+BUCKET = "terradask-default-123456789012-us-east-1"
+MINE, OTHER = {"run_id": "mine", "seen": ("a",)}, {"run_id": "other"}
+
+
+@pytest.fixture
+def objects(monkeypatch: pytest.MonkeyPatch) -> Iterator[ClusterObjects]:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    with mock_aws():
+        aws = Aws("us-east-1")
+        client = aws.client("s3")
+        client.create_bucket(Bucket=BUCKET)
+        monkeypatch.setattr(client, "put_object", repeated(client.put_object))
+        yield ClusterObjects(aws, BUCKET, "etl")
+
+
+def repeated(put: Callable[..., Any]) -> Callable[..., Any]:
+    """Do everything twice, as an SDK does that has missed the first answer."""
+
+    def put_object(**request: Any) -> Any:
+        put(**request)
+        return put(**request)
+
+    return put_object
+
+
+def test_what_was_claimed_is_ones_own(objects: ClusterObjects) -> None:
+    assert objects.claim("run.json", MINE)
+    assert not objects.claim("run.json", OTHER)
+    assert objects.read("run.json") == {"run_id": "mine", "seen": ["a"]}
+
+
+def test_what_was_replaced_is_ones_own(objects: ClusterObjects) -> None:
+    objects.write("run.json", OTHER)
+    found = objects.read_version("run.json")
+    assert found is not None
+    assert objects.replace("run.json", MINE, found[1])
+    assert not objects.replace("run.json", OTHER, found[1])
+    assert not objects.replace("nowhere.json", OTHER, found[1])
+
+
+def test_a_lock_that_was_taken_is_ones_own(objects: ClusterObjects, tmp_path: Path) -> None:
+    place = S3Place(objects._aws, BUCKET, "workspaces/default/network.tfstate")
+    waiting = Waiting(tmp_path, None, 0, print)
+    with place.held(waiting), pytest.raises(StateLocked), place.held(waiting):
+        pass
+    assert place.lock() is None
