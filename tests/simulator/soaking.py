@@ -180,6 +180,7 @@ class Soak:
     def kill_scheduler(self) -> None:
         self.hear()
         self.kill_host(self._scheduler_id())
+        self.witness.lose_all(time.time())
         deadline = time.monotonic() + SETTLE_SECONDS
         while time.monotonic() < deadline:
             try:
