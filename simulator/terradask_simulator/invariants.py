@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Witness", "born_without_tags", "left_behind", "outlived", "over_scaled", "removed_unretired", "state_in_disorder", "unjoined"]
 
+_MOMENT_SECONDS = 1.0
+
 #: Every host's instance carries these from its birth on.
 TAGS = ("terradask:workspace", "terradask:cluster", "terradask:role", "terradask:run:id", "terradask:run:owner", "terradask:run:started")
 
@@ -31,11 +33,15 @@ class Witness:
     ----------
     joined
         When each joined for the first time.
+    came, went
+        When each joined, and left or was lost, for the last time.
     retired
         Whom the scheduler was told to retire. What they held was moved, unless nobody stayed who could take it.
     """
 
     joined: dict[str, float] = field(default_factory=dict)
+    came: dict[str, float] = field(default_factory=dict)
+    went: dict[str, float] = field(default_factory=dict)
     retired: set[str] = field(default_factory=set)
 
     def hear(self, events: Iterable[tuple[float, Any]]) -> None:
@@ -44,8 +50,25 @@ class Witness:
             match event:
                 case {"action": "add-worker", "worker": address}:
                     self.joined.setdefault(_host(address), at)
+                    self.came[_host(address)] = max(at, self.came.get(_host(address), 0.0))
+                case {"action": "remove-worker", "worker": address}:
+                    self.went[_host(address)] = max(at, self.went.get(_host(address), 0.0))
                 case {"action": "retire-workers", "retired": moved, "could-not-retire": kept}:
                     self.retired |= {_host(address) for address in (*moved, *kept)}
+
+    def lose_all(self, at: float) -> None:
+        """Take note of a scheduler that is gone, and can't say who has left it."""
+        for host, came in self.came.items():
+            if came <= at:
+                self.went[host] = max(at, self.went.get(host, 0.0))
+
+    def excuses(self, host: str, ended: float) -> bool:
+        """Tell why nobody need have retired a host that ended: it was not at a scheduler any more, or had only just come to one.
+
+        AWS may end a host that boots in place of a launch that has not happened. What joins in that moment holds nothing yet.
+        """
+        came, went = self.came.get(host, 0.0), self.went.get(host, 0.0)
+        return came < went < ended - _MOMENT_SECONDS or came > ended - _MOMENT_SECONDS
 
 
 def left_behind(simulator: Simulator, cluster: str) -> list[str]:
@@ -117,7 +140,7 @@ def state_in_disorder(simulator: Simulator, bucket: str, cluster: str) -> list[s
 def removed_unretired(
     simulator: Simulator, cluster: str, witness: Witness, *, lost: Collection[str] = (), until: float | None = None
 ) -> list[str]:
-    """I6: a worker that has joined ends only when the scheduler has retired it first.
+    """I6: a worker at the scheduler ends only when that has retired it first.
 
     Parameters
     ----------
@@ -135,6 +158,7 @@ def removed_unretired(
         for one, told in _instances(simulator, cluster)
         if _is_worker(told, cluster) and told["ended"] is not None and (until is None or told["ended"] < until)
         if one not in lost and told["private_address"] in witness.joined.keys() - witness.retired
+        if not witness.excuses(told["private_address"], told["ended"])
     ]
 
 

@@ -180,6 +180,7 @@ class Soak:
     def kill_scheduler(self) -> None:
         self.hear()
         self.kill_host(self._scheduler_id())
+        self.witness.lose_all(time.time())
         deadline = time.monotonic() + SETTLE_SECONDS
         while time.monotonic() < deadline:
             try:
@@ -218,9 +219,10 @@ class Soak:
         self._client = Client(self.cluster, set_as_default=False)
 
     def _leave(self) -> None:
-        # A client whose connections broke may not even close in order.
+        # A client whose connections broke may not even close in order, and would say so when it is collected.
         with contextlib.suppress(Exception):
             self._client.close(timeout=1)
+        self._client.status = "closed"
 
     def _scheduler_id(self) -> str:
         (host,) = [host for host in self.simulator.hosts() if host.cluster == self.name and host.role == "scheduler"]

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-import boto3
 import pytest
 from distributed import get_worker
 
@@ -27,9 +26,9 @@ def zones(sim: Simulator, instances: Iterable[str]) -> list[str]:
     return sorted(instance["Placement"]["AvailabilityZone"] for reservation in found for instance in reservation["Instances"])
 
 
-def launched(cluster: str) -> set[tuple[str, str]]:
+def launched(sim: Simulator, cluster: str) -> set[tuple[str, str]]:
     """Return the architectures and types of a cluster's instances."""
-    pages = boto3.client("ec2").describe_instances(Filters=[{"Name": "tag:terradask:cluster", "Values": [cluster]}])["Reservations"]
+    pages = sim.client("ec2").describe_instances(Filters=[{"Name": "tag:terradask:cluster", "Values": [cluster]}])["Reservations"]
     return {(one["Architecture"], one["InstanceType"]) for page in pages for one in page["Instances"]}
 
 
@@ -65,7 +64,7 @@ def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(
         assert {host.instance_id for host in cluster._deployment.status().hosts if host.group == "gpu"} == {of_gpu}
         assert {client.submit(where, n, resources={"GPU": 1}, pure=False).result() for n in range(4)} == {of_gpu}
 
-        assert launched("mixed") == {("arm64", "m7g.xlarge")}
+        assert launched(sim, "mixed") == {("arm64", "m7g.xlarge")}
         with Cluster("mixed", worker_groups={"gpu": {"max_workers": 2}}, arm=True) as second:
             assert (second.origin, second.worker_groups["gpu"].requested) == ("attached", {of_gpu})
 

@@ -6,6 +6,7 @@ from collections import Counter
 from types import SimpleNamespace
 
 import pytest
+from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -239,7 +240,7 @@ def test_who_may_not_read_activities_is_served_without_reasons(clock):
 
     def denied(name):
         asked.append(name)
-        raise PermissionError("autoscaling:DescribeScalingActivities")
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "DescribeScalingActivities")
 
     groups.failures = denied
     workers = workers_on(groups)
