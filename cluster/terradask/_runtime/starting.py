@@ -104,8 +104,10 @@ def start_run(deployment: Deployment, plan: RunPlan, tell: Callable[[str], None]
         try:
             plan.check.before_launch(tell)
         except QuotaExceeded:
-            # Nothing was launched: AWS was asked while all was prepared.
-            deployment.stop()
+            # Nothing was launched: AWS was asked while all was prepared. Who took over meanwhile keeps his run.
+            current = deployment.run()
+            if current is not None and current.run_id == run.run_id:
+                deployment.stop()
             raise
     current = deployment.run()
     if current is None:

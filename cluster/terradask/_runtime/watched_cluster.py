@@ -76,6 +76,8 @@ class WatchedCluster(MirroredCluster):
                 comm = await self._subscribe() if attachment.scheduler.boot == self._boot else None
                 # A new process listens before its host says so.
                 if comm is None or self.scheduler_info.get("id") != known:
+                    if comm is not None:
+                        await comm.close()
                     return self._lose_for_good(_replaced(attachment))
             except ClusterStopped as error:
                 return self._lose_for_good(error)
