@@ -18,6 +18,9 @@ from terradask_host.policy import Exit
 
 LAUNCHER = Path(__file__).with_name("preload") / "launch.py"
 
+#: As much of a line as tells why a process ended.
+REASON_CHARACTERS = 300
+
 #: What would lead the cluster's Python to the host program's own packages.
 _OWN_VARIABLES = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONSAFEPATH", "__PYVENV_LAUNCHER__")
 
@@ -79,6 +82,7 @@ class DaskChild:
         self._log = log
         self._ran = False
         self._reason: str | None = None
+        self._last_line: str | None = None
         reading, writing = os.pipe()
         try:
             self._process = subprocess.Popen(
@@ -125,7 +129,9 @@ class DaskChild:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                self._log(line.decode(errors="replace").rstrip("\r\n"))
+                text = line.decode(errors="replace").rstrip()
+                self._last_line = text[:REASON_CHARACTERS] or self._last_line
+                self._log(text)
 
     def _read_events(self, descriptor: int) -> None:
         with os.fdopen(descriptor, encoding="utf-8", errors="replace") as lines:
@@ -134,7 +140,7 @@ class DaskChild:
         code = self._process.wait()
         # The last lines usually tell why; a grandchild may hold the pipe open, so not for ever.
         self._threads[0].join(1.0)
-        self._mailbox.put(ChildEnded(self.number, Exit(code, self._reason, self._ran)))
+        self._mailbox.put(ChildEnded(self.number, Exit(code, self._reason, self._ran, self._last_line)))
 
     def _take(self, line: str) -> None:
         try:

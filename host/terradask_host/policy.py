@@ -69,16 +69,21 @@ class Exit:
         Why Dask says it closed, or the error that kept it from starting. Default: it said nothing.
     ran
         Whether it had said that it runs.
+    last_line
+        The last that it wrote to its output, if anything.
     """
 
     code: int
     reason: str | None = None
     ran: bool = False
+    last_line: str | None = None
 
     def describe(self) -> str:
         """Return one line for the report."""
         how = f"signal {-self.code}" if self.code < 0 else f"exit code {self.code}"
-        return f"{how}: {self.reason}" if self.reason else how
+        # What ran has written of other things; what never did has told, at best, why.
+        why = self.reason or (None if self.ran else self.last_line)
+        return f"{how}: {why}" if why else how
 
 
 def judge_run(tag_run_id: str | None, run: Mapping[str, Any] | None, waited_seconds: float, timing: Timing) -> Run:

@@ -14,6 +14,7 @@ from distributed import Client, Future
 from terradask import Cluster, Workspace
 from terradask.errors import ClusterError, SchedulerReplaced
 from terradask_simulator import Simulator
+from terradask_simulator.errors import SimulatorError
 from terradask_simulator.invariants import Witness
 
 logger = logging.getLogger("terradask.soak")
@@ -205,10 +206,19 @@ class Soak:
         self._client = Client(self.cluster, set_as_default=False)
 
     def kill_host(self, instance_id: str) -> None:
+        try:
+            self.simulator.kill_host(instance_id)
+        except SimulatorError:
+            # Behind a cut, the cluster still shows who has left meanwhile; whether it was to leave, the invariants tell.
+            if not self._has_ended(instance_id):
+                raise
+            return
         self.lost.add(instance_id)
-        self.simulator.kill_host(instance_id)
-        while self.simulator.history()["instances"][instance_id]["ended"] is None:
+        while not self._has_ended(instance_id):
             time.sleep(0.05)
+
+    def _has_ended(self, instance_id: str) -> bool:
+        return self.simulator.history()["instances"][instance_id]["ended"] is not None
 
     # ---- looks ----------------------------------------------------------------------------------------------------
 

@@ -141,7 +141,8 @@ def test_scaling_down_loses_no_result(cluster, client):
 def test_scaling_to_zero_and_back(cluster, client):
     cluster.scale(0)
     eventually(lambda: not cluster.observed and not cluster.plan)
-    cluster.scale(1)
+    assert cluster.recommendations(1) == {"status": "up", "n": 1}
+    cluster.scale_up(1)
     cluster.wait_for_workers(1, timeout=60)
     assert client.submit(sum, [4, 5]).result() == 9
 
@@ -292,7 +293,7 @@ with Cluster("resting", n_workers=1, wait_for_workers=True) as cluster, cluster.
     assert first[:2] == ["started", 3]
     assert deployment.status().state in {"stopped", "stopping"}
     assert deployment.run() is None
-    second = json.loads(python(code, env=environ))
+    second = json.loads(python(code + "    cluster.stop()\n", env=environ))
     assert second[:2] == ["started", 3]
     assert first[2] != second[2]
     # Both runs are told, although both are over.

@@ -170,3 +170,5 @@ def test_illegal_transitions_are_refused() -> None:
 def test_an_exit_describes_itself() -> None:
     assert Exit(-9).describe() == "signal 9"
     assert Exit(1, "TypeError: x").describe() == "exit code 1: TypeError: x"
+    assert Exit(1, last_line="No module named 'distributed'").describe() == "exit code 1: No module named 'distributed'"
+    assert Exit(-9, ran=True, last_line="task 7 has begun").describe() == "signal 9"

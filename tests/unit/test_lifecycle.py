@@ -1,6 +1,7 @@
 """A cluster that fails to start is taken back, whatever else fails, and the first error is the one that is told."""
 
 import asyncio
+import re
 import time
 from types import SimpleNamespace
 
@@ -181,5 +182,46 @@ def test_a_closed_cluster_scales_no_more():
         for scale in (lambda: cluster.scale(1), lambda: cluster.adapt(maximum=2)):
             with pytest.raises(ClusterClosed, match="'etl' is closed"):
                 scale()
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def attached(monkeypatch):
+    """What is done to the deployment of a cluster that was made here; clusters attach to it without any host."""
+    done = []
+    monkeypatch.setattr(lifecycle, "end_cluster", lambda *_: done.append("destroyed"))
+
+    async def attach(self, provisioned):
+        self.status = lifecycle.Status.running
+        deployment = SimpleNamespace(current_run=lambda: None, stop=lambda: done.append("stopped"))
+        self._provisioned = SimpleNamespace(workspace=None, deployment=deployment, origin="created")
+
+    monkeypatch.setattr(Cluster, "_attach", attach)
+    return done
+
+
+def test_stopping_keeps_the_deployment_of_a_cluster_that_was_made_here(attached):
+    async def main():
+        cluster = await Cluster(name="etl", asynchronous=True)
+        await cluster.stop()
+        assert (attached, cluster.status.name) == (["stopped"], "closed")
+        await cluster.close()
+        await cluster.shutdown()
+        with pytest.raises(ClusterClosed):
+            cluster.stop()
+        assert attached == ["stopped"]
+
+    asyncio.run(main())
+
+
+def test_an_object_that_left_its_cluster_running_says_that_it_cannot_shut_it_down(attached):
+    async def main():
+        cluster = await Cluster(name="etl", asynchronous=True, shutdown_on_close=False)
+        await cluster.close()
+        for _ in range(2):
+            with pytest.raises(ClusterClosed, match=re.escape("Cluster.from_name('etl').shutdown()")):
+                cluster.shutdown()
+        assert attached == []
 
     asyncio.run(main())

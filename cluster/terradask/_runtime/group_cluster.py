@@ -73,8 +73,8 @@ class GroupCluster(AwaitedCluster):
         self.loop.add_callback(self._correct_state)
         return None
 
-    async def scale_up(self, n: int, reason: str | None = None) -> None:
-        """Scale up *to* `n` workers (not by); of the group ``workers``.
+    def scale_up(self, n: int, reason: str | None = None) -> Any:
+        """Scale up *to* `n` workers (not by); of the group ``workers``. Fewer than there are change nothing.
 
         Parameters
         ----------
@@ -82,25 +82,43 @@ class GroupCluster(AwaitedCluster):
             Number of workers.
         reason
             Noted in the log.
+
+        Raises
+        ------
+        ClusterClosed, ClusterEnded, ClusterStopped, InvalidInput
+            As `scale` does.
         """
+        self._check_usable()
+        return self.sync(self._scale_up, n, reason)
+
+    async def _scale_up(self, n: int, reason: str | None) -> None:
         logger.info("cluster %s: scaling up to %d workers%s", self.name, n, f": {reason}" if reason else "")
         if n > len(self._unnamed.plan):
             self._deployment.check_workers(n)
             self._targets[WORKER_GROUP] = n
             await self._correct_state()
 
-    async def scale_down(self, workers: Any) -> None:
+    def scale_down(self, workers: Any) -> Any:
         """End the hosts of these workers, with what they hold moved first.
 
         Parameters
         ----------
         workers
             Names of Dask workers, or those of `plan`.
+
+        Raises
+        ------
+        ClusterClosed, ClusterEnded, ClusterStopped
+            As `scale` does.
         """
+        self._check_usable()
+        return self.sync(self._scale_down, workers)
+
+    async def _scale_down(self, workers: Any) -> None:
         self._leaving |= frozenset(host_of(w) for w in workers)
         await self._correct_state()
 
-    async def recommendations(self, target: int) -> dict[str, Any]:
+    def recommendations(self, target: int) -> Any:
         """Tell what scaling the group ``workers`` to `target` would mean.
 
         Parameters
@@ -113,6 +131,9 @@ class GroupCluster(AwaitedCluster):
         dict
             ``{"status": "same"}``, ``{"status": "up", "n": target}`` or ``{"status": "down", "workers": names}``.
         """
+        return self.sync(self._recommendations, target)
+
+    async def _recommendations(self, target: int) -> dict[str, Any]:
         group = self._unnamed
         if target == len(group.plan):
             return {"status": "same"}
@@ -120,14 +141,27 @@ class GroupCluster(AwaitedCluster):
             return {"status": "up", "n": target}
         excess = len(group.plan) - target
         absent = sorted(group.plan - group.observed, reverse=True)[:excess]
-        close = await self.workers_to_close(target) if len(absent) < excess else []
+        close = await self._workers_to_close(target) if len(absent) < excess else []
         return {"status": "down", "workers": (absent + close)[:excess]}
 
-    async def workers_to_close(self, target: int) -> list[str]:
+    def workers_to_close(self, target: int) -> Any:
         """Ask the scheduler which workers to close for `target` to remain in the group ``workers``, the cheapest to move first.
 
         With several workers on a host these are hosts, as in `plan`.
+
+        Parameters
+        ----------
+        target
+            Number of workers.
+
+        Returns
+        -------
+        list of str
+            Names, as in `plan`.
         """
+        return self.sync(self._workers_to_close, target)
+
+    async def _workers_to_close(self, target: int) -> list[str]:
         own, joined = self._unnamed.observed, self.observed
         excess = max(len(own) - target, 0)
         # The scheduler knows no groups: where there are several, it has to tell of all hosts.

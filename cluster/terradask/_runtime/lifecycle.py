@@ -8,7 +8,7 @@ import contextlib
 import logging
 import os
 import weakref
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -73,6 +73,7 @@ class ProvisionedCluster(GroupCluster):
         self._dashboard: DashboardForward | None = None
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="terradask")
         self._provisioner = Provisioner(request, self._tell)
+        self._ending: Callable[[Provisioned], None] = _end_as_it_began
         with terminated_in_order(), shown_in_notebook(show_widget and not asynchronous) as self._show:
             if not asynchronous:
                 self._provisioned = self._provisioner.run()
@@ -245,7 +246,35 @@ class ProvisionedCluster(GroupCluster):
         """End the cluster, whatever `shutdown_on_close` says, and leave it.
 
         A cluster that was made here is destroyed; any other is stopped and stays deployed.
+
+        Raises
+        ------
+        ClusterClosed
+            When this object has left the cluster before, without ending it.
         """
+        if self.status == Status.closed and self._provisioned is not None and not self.shutdown_on_close:
+            raise self._closed_error(f"end it from a new one: Cluster.from_name({self._request.name!r}).shutdown()")
+        self.shutdown_on_close = True
+        return self.close()
+
+    def stop(self) -> Any:
+        """Stop the cluster, and leave it: its groups at zero, its keys gone, the deployment kept, which costs only its secret.
+
+        One that was made here stays deployed too; ``Cluster(name)`` and ``terradask start`` start it again, without Terraform and with new
+        keys. One that is still being made is taken back. The groups' instances end within AWS's time, which is not waited for.
+
+        Raises
+        ------
+        ClusterClosed
+            When this object has left the cluster.
+
+        Notes
+        -----
+        Needs what ``terradask stop`` needs: ``autoscaling:UpdateAutoScalingGroup``, ``secretsmanager:PutSecretValue``, and to write and
+        delete the cluster's objects.
+        """
+        self._check_open()
+        self._ending = _stop
         self.shutdown_on_close = True
         return self.close()
 
@@ -263,7 +292,7 @@ class ProvisionedCluster(GroupCluster):
         self.status = Status.closing
         try:
             if ends and provisioned is not None and await self._call(self._is_ours_to_end):
-                await self._call(end_cluster, provisioned.workspace, provisioned.deployment, provisioned.origin)
+                await self._call(self._ending, provisioned)
         finally:
             try:
                 await self._disconnect()
@@ -301,6 +330,10 @@ class ProvisionedCluster(GroupCluster):
             provisioned.deployment.stop()
 
     def _check_usable(self) -> None:
+        self._check_open()
+        super()._check_usable()
+
+    def _check_open(self) -> None:
         name = self._request.name
         if self._is_of_parent:
             raise ClusterClosed(
@@ -309,8 +342,10 @@ class ProvisionedCluster(GroupCluster):
                 advice=f"attach from here: Cluster.from_name({name!r})",
             )
         if self.status in (Status.closing, Status.closed, Status.failed):
-            raise ClusterClosed(f"This Cluster object of {name!r} is closed.", cluster=name, advice=f"make another: Cluster(name={name!r})")
-        super()._check_usable()
+            raise self._closed_error(f"make another: Cluster(name={name!r})")
+
+    def _closed_error(self, advice: str) -> ClusterClosed:
+        return ClusterClosed(f"This Cluster object of {self._request.name!r} is closed.", cluster=self._request.name, advice=advice)
 
     # ---- telling --------------------------------------------------------------------------------------------------
 
@@ -324,6 +359,14 @@ class ProvisionedCluster(GroupCluster):
         self._show(event)
         if self._progress_to is not None:
             self._progress_to(event)
+
+
+def _end_as_it_began(provisioned: Provisioned) -> None:
+    end_cluster(provisioned.workspace, provisioned.deployment, provisioned.origin)
+
+
+def _stop(provisioned: Provisioned) -> None:
+    provisioned.deployment.stop()
 
 
 def _disown_in_child() -> None:
