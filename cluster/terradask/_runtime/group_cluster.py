@@ -9,6 +9,7 @@ from typing import Any
 from distributed.deploy.adaptive import Adaptive
 
 from terradask._runtime.awaited_cluster import AwaitedCluster
+from terradask._runtime.final_stop import stopped_for_good
 from terradask._runtime.host_workers import counting_hosts, host_of, hosts_to_close
 from terradask._runtime.mirrored_cluster import WorkerGroupState
 from terradask._runtime.options import unsupported
@@ -234,11 +235,13 @@ class GroupCluster(AwaitedCluster):
             )
         self._deployment.check_workers(maximum)
         return super().adapt(
-            Adaptive=counting_hosts(
-                Adaptive,
-                self._workers_per_host,
-                extra_worker=self._has_extra_worker,
-                group=WORKER_GROUP if len(descriptor.worker_groups) > 1 else None,
+            Adaptive=stopped_for_good(
+                counting_hosts(
+                    Adaptive,
+                    self._workers_per_host,
+                    extra_worker=self._has_extra_worker,
+                    group=WORKER_GROUP if len(descriptor.worker_groups) > 1 else None,
+                )
             ),
             minimum=minimum,
             maximum=maximum,
