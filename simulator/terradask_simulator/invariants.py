@@ -62,6 +62,11 @@ class Witness:
             if came <= at:
                 self.went[host] = max(at, self.went.get(host, 0.0))
 
+    def tell(self, host: str) -> str:
+        """Return when a host's workers came and went for the last time."""
+        came, went = self.came.get(host), self.went.get(host)
+        return f"last came at {came and round(came, 1)}, went at {went and round(went, 1)}"
+
     def excuses(self, host: str, ended: float) -> bool:
         """Tell why nobody need have retired a host that ended: it was not at a scheduler any more, or had only just come to one.
 
@@ -154,7 +159,7 @@ def removed_unretired(
         From here on the cluster was being stopped, which retires nobody.
     """
     return [
-        f"{one} ended at {told['ended']:.1f}, and nobody had retired it"
+        f"{one} ended at {told['ended']:.1f}, and nobody had retired it; {witness.tell(told['private_address'])}"
         for one, told in _instances(simulator, cluster)
         if _is_worker(told, cluster) and told["ended"] is not None and (until is None or told["ended"] < until)
         if one not in lost and told["private_address"] in witness.joined.keys() - witness.retired

@@ -106,6 +106,7 @@ class Soak:
         deadline = time.monotonic() + SETTLE_SECONDS
         while not self._is_settled():
             if time.monotonic() > deadline:
+                self._tell(time.time() - SETTLE_SECONDS - 10)
                 raise AssertionError(f"not {self.target} workers: {self._look()}; so far: {self.said}")
             time.sleep(0.1)
 
@@ -246,6 +247,15 @@ class Soak:
         tags = {"terradask:cluster": self.name, "terradask:role": "worker"}
         told = self.simulator.history()["instances"]
         return {one for one, row in told.items() if row["ended"] is None and tags.items() <= row["tags"].items()}
+
+    def _tell(self, since: float) -> None:
+        """Print what has happened at AWS since some time, for whoever has to find out why."""
+        for row in self.simulator.history()["groups"]:
+            if row["seconds"] >= since:
+                print(f"{row['seconds']:.2f} {row['group']} wants {row['desired']}, has {', '.join(row['instances']) or 'none'}")
+        for role, calls in self.simulator.calls("role").items():
+            print(f"{role or 'clients'}: {calls}")
+        print(*(event for event in self.cluster.events() if event.at.timestamp() >= since), sep="\n")
 
     def _look(self) -> str:
         cluster = self.cluster

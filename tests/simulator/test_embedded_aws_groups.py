@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 from typing import Any
 
 import botocore.exceptions
@@ -116,7 +117,7 @@ def test_removing_a_host_that_has_already_left_is_no_error_and_lowers_nothing(ne
         "ValidationError",
         f"Instance Id not found - No managed instance found for instance ID: {left}",
     )
-    Groups(network, {"workers": name}).remove("workers", TerminateEach((left, dead, "i-0123456789abcdef0")))
+    Groups(network, {"workers": name}).remove("workers", TerminateEach((left, dead, "i-0123456789abcdef0")), pytest.fail)
     assert network.members(name) == [stays]
     assert network.describe(name)["DesiredCapacity"] == 1
     network.delete_group(name)
@@ -128,7 +129,7 @@ def test_a_survivor_that_has_left_meanwhile_is_no_error(network, template, wait_
     gone, leaves, stays = network.reaches(name, 3)
     network.autoscaling.terminate_instance_in_auto_scaling_group(InstanceId=gone, ShouldDecrementDesiredCapacity=True)
     wait_for(lambda: set(network.members(name)) == {leaves, stays})
-    Groups(network, {"workers": name}).remove("workers", ProtectAndLower(survivors=(gone, stays), desired=1))
+    Groups(network, {"workers": name}).remove("workers", ProtectAndLower(survivors=(gone, stays), desired=1), lambda: time.sleep(0.05))
     wait_for(lambda: network.members(name) == [stays])
     assert not any(member["ProtectedFromScaleIn"] for member in network.describe(name)["Instances"])
     network.delete_group(name)

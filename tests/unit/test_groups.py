@@ -99,11 +99,48 @@ def test_exactly_the_chosen_leave(groups, leaving, kind):
     victims = members[leaving]
     how = removal(members, victims)
     assert isinstance(how, kind)
-    groups.remove("workers", how)
+    groups.remove("workers", how, pytest.fail)
     state = groups.describe()["workers"]
     assert set(state.active_ids) == set(members) - set(victims)
     assert state.desired == len(members) - len(victims)
     assert not any(m.protected for m in state.members)
+
+
+class ChoosesLate:
+    """An AWS that takes a smaller number at once, and ends whom nobody protects two looks later."""
+
+    def __init__(self):
+        self.members, self.protected, self.desired, self.looks = ["i-1", "i-2", "i-3", "i-4", "i-5"], set(), 5, 0
+
+    def client(self, name):
+        return self
+
+    def explained(self):
+        return contextlib.nullcontext()
+
+    def set_instance_protection(self, InstanceIds, ProtectedFromScaleIn, **_):  # noqa: N803 (AWS's words)
+        (self.protected.update if ProtectedFromScaleIn else self.protected.difference_update)(InstanceIds)
+
+    def set_desired_capacity(self, DesiredCapacity, **_):  # noqa: N803 (AWS's words)
+        self.desired = DesiredCapacity
+
+    def describe_auto_scaling_groups(self, **_):
+        self.looks += 1
+        if self.looks == 3:
+            chosen = [one for one in self.members if one not in self.protected][: len(self.members) - self.desired]
+            self.members = [one for one in self.members if one not in chosen]
+        told = {"LifecycleState": "InService"}
+        members = [{**told, "InstanceId": one, "ProtectedFromScaleIn": one in self.protected} for one in self.members]
+        group = {"AutoScalingGroupName": "etl-workers", "DesiredCapacity": self.desired, "MaxSize": 9, "Instances": members}
+        return {"AutoScalingGroups": [group]}
+
+
+def test_survivors_are_protected_until_aws_has_chosen():
+    aws, pauses = ChoosesLate(), []
+    how = ProtectAndLower(survivors=("i-1", "i-2"), desired=2)
+    Groups(aws, {"workers": "etl-workers"}).remove("workers", how, lambda: pauses.append(aws.protected.copy()))
+    assert (aws.members, aws.protected) == (["i-1", "i-2"], set())
+    assert pauses == [{"i-1", "i-2"}] * 2
 
 
 def test_zero_works_although_a_removal_was_cut_off_after_protecting(groups):

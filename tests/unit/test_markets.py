@@ -125,7 +125,7 @@ class FakeGroups:
         self.desired[name] = n
         self.deliver()
 
-    def remove(self, name: str, how) -> None:
+    def remove(self, name: str, how, pause) -> None:
         gone = set(self.there[name]) - set(how.survivors) if isinstance(how, ProtectAndLower) else set(how.instance_ids)
         self.calls["remove"] += 1
         self.there[name] = [i for i in self.there[name] if i not in gone]

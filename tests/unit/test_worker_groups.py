@@ -281,7 +281,7 @@ class FakeGroups:
             self._serial += 1
             self.there[name].append(f"i-{name.replace('-', '')}{self._serial:02}")
 
-    def remove(self, name: str, how: Any) -> None:
+    def remove(self, name: str, how: Any, pause: Any) -> None:
         self.calls["remove"] += 1
         gone = set(self.there[name]) - set(how.survivors) if hasattr(how, "survivors") else set(how.instance_ids)
         self.there[name] = [i for i in self.there[name] if i not in gone]

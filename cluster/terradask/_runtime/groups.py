@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from terradask._runtime.scaling import PROTECTION_BATCH, Group, Member, ProtectAndLower, Removal
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 #: How far ahead a start sets the dead man's switch; the scheduler's host moves it on every ten minutes.
 DEAD_MAN_MINUTES = 30
+
+#: How long AWS may take to come after a smaller number before its survivors are left to its choice.
+LOWERED_SECONDS = 60.0
 
 #: As many of a group's newest activities are read.
 _ACTIVITIES = 20
@@ -101,17 +105,40 @@ class Groups:
         """Ask for `n` instances. Returns when AWS has taken the number, not when they are there."""
         self._client.set_desired_capacity(AutoScalingGroupName=self._names[group], DesiredCapacity=n, HonorCooldown=False)
 
-    def remove(self, group: str, how: Removal) -> None:
-        """Remove exactly those instances that `how` names."""
+    def remove(self, group: str, how: Removal, pause: Callable[[], None]) -> None:
+        """Remove exactly those instances that `how` names.
+
+        Parameters
+        ----------
+        group
+            The group.
+        how
+            What to do.
+        pause
+            Waits between two looks at whether AWS has come after a smaller number, for as long as survivors have to be protected.
+        """
         if isinstance(how, ProtectAndLower):
             self._protect(group, how.survivors, protected=True)
             try:
                 self.set_desired(group, how.desired)
+                self._await_lowered(group, how.desired, pause)
             finally:
                 self._protect(group, how.survivors, protected=False)
             return
         for instance_id in how.instance_ids:
             self._terminate(instance_id)
+
+    def _await_lowered(self, group: str, desired: int, pause: Callable[[], None]) -> None:
+        """Return when AWS has chosen whom it ends, or the number is somebody else's, or after a minute.
+
+        AWS takes a smaller number at once and chooses later; from whom, nothing says but the protection at that moment.
+        """
+        deadline = time.monotonic() + LOWERED_SECONDS
+        while time.monotonic() < deadline:
+            now = self.describe().get(group)
+            if now is None or now.desired != desired or len(now.active_ids) <= desired:
+                return
+            pause()
 
     def zero(self, state: Mapping[str, Group] | None = None) -> None:
         """Ask for no instance in any group, after taking back protection that an interrupted removal left."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import Any
 
@@ -63,6 +63,22 @@ async def hosts_to_close(scheduler: Any, workers_per_host: int, n: int | None = 
     number = None if n is None else n * workers_per_host
     names = await scheduler.workers_to_close(n=number, key=_BY_HOST, attribute="name")
     return list(dict.fromkeys(host_of(name) for name in names))
+
+
+class LiveNames:
+    """Names of workers that are looked at anew whenever somebody goes through them.
+
+    Parameters
+    ----------
+    read
+        Returns them as they are.
+    """
+
+    def __init__(self, read: Callable[[], Iterable[str]]) -> None:
+        self._read = read
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
 
 
 async def idle_hosts(scheduler: Any) -> set[str]:

@@ -19,7 +19,7 @@ from terradask._account.passing import passes
 from terradask._runtime.delivery import Delivery
 from terradask._runtime.deployment import Deployment
 from terradask._runtime.documents import Run
-from terradask._runtime.host_workers import host_of, is_extra
+from terradask._runtime.host_workers import LiveNames, host_of, is_extra
 from terradask._runtime.pace import Pace
 from terradask._runtime.shortage import Shortfall, describe
 from terradask._runtime.workers import Workers
@@ -185,6 +185,10 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
         # A copy: the loop's thread adds and removes workers while others look.
         return [d["name"] for d in list(self.scheduler_info["workers"].values())]
 
+    @property
+    def _joined(self) -> LiveNames:
+        return LiveNames(self._joined_names)
+
     def _joined_names(self) -> list[str]:
         return [name for name in self.worker_names() if not is_extra(name)]
 
@@ -216,10 +220,10 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
         """Tell AWS what is wanted. What it can't be told now, for a reason that passes, the next look tells it."""
         try:
             if self._untold_leaving:
-                await workers.remove(self._untold_leaving, self.scheduler_comm, self._joined_names())
+                await workers.remove(self._untold_leaving, self.scheduler_comm, self._joined)
                 self._untold_leaving = frozenset()
             if self._untold_targets:
-                await workers.resize(self._untold_targets, self.scheduler_comm, self._joined_names())
+                await workers.resize(self._untold_targets, self.scheduler_comm, self._joined)
                 self._untold_targets = None
         except Exception as error:
             if not passes(error):
@@ -271,7 +275,7 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
                 # Where no scheduler is wanted any more, nobody is to be retired, and nothing to be launched.
                 if not workers.abandoned:
                     await self._tell_aws(workers)
-                    await workers.finish(self.scheduler_comm, self._joined_names())
+                    await workers.finish(self.scheduler_comm, self._joined)
                     self._show_plan()
 
     def _tell_shortfall(self) -> None:

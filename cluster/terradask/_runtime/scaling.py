@@ -10,7 +10,7 @@ Three sets are kept apart, as in ``distributed.deploy.adaptive_core``:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 #: Most instance ids that one SetInstanceProtection call takes.
@@ -112,6 +112,14 @@ def removal(members: Sequence[str], victims: Iterable[str], *, booting: Collecti
     if each.calls <= lower.calls or missing > 0 or not set(survivors).isdisjoint(booting):
         return each
     return lower
+
+
+def one_by_one(how: Removal) -> Iterator[Removal]:
+    """Yield the parts of a removal between which others can be looked at; protecting and lowering has none."""
+    if isinstance(how, TerminateEach):
+        yield from (TerminateEach((instance_id,)) for instance_id in how.instance_ids)
+    else:
+        yield how
 
 
 class Roster:

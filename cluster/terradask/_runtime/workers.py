@@ -6,15 +6,16 @@ What to do is decided in `_scaling`; here it is done, in the order that loses no
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from terradask._runtime.delivery import Delivery
 from terradask._runtime.groups import Groups
 from terradask._runtime.host_workers import host_of, hosts_to_close, idle_hosts
-from terradask._runtime.looks import Looks
+from terradask._runtime.looks import SECONDS_A_LOOK, Looks
 from terradask._runtime.markets import dearest_first, grown, moved_on, without_missing
-from terradask._runtime.scaling import Group, Roster, cheapest_victims, removal
+from terradask._runtime.scaling import Group, Roster, cheapest_victims, one_by_one, removal
 from terradask.errors import ClusterError
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
@@ -160,7 +161,7 @@ class Workers:
         scheduler
             RPC to the Dask scheduler, which says whom to move cheaply and moves what they hold.
         joined
-            Names of the Dask workers that the scheduler knows.
+            Names of the Dask workers that the scheduler knows; looked at again before anyone is ended.
         """
         described = await self._read_now()
         self._mirror(described)
@@ -195,7 +196,7 @@ class Workers:
         scheduler
             RPC to the Dask scheduler.
         joined
-            Names of the Dask workers that the scheduler knows.
+            As of `resize`.
 
         Returns
         -------
@@ -203,16 +204,25 @@ class Workers:
             How the groups are then.
         """
         chosen = set(victims)
-        names = [name for name in joined if host_of(name) in chosen]
-        if names:
-            await scheduler.retire_workers(names=names, remove=True, close_workers=True)
+        retired: set[str] = set()
+
+        async def retire() -> None:
+            names = [name for name in joined if host_of(name) in chosen and name not in retired]
+            if names:
+                retired.update(names)
+                await scheduler.retire_workers(names=names, remove=True, close_workers=True)
+
+        await retire()
         described = await self._read_now()
         for each in self.sets.values():
             for group in each.chain(described):
                 if not chosen.isdisjoint(group.active_ids):
                     missing = group.desired - len(group.active_ids)
                     how = removal(group.active_ids, chosen, booting=group.booting_ids, missing=missing)
-                    await self._call(self._groups.remove, group.name, how)
+                    for step in one_by_one(how):
+                        # One that booted when it was chosen may have joined since: calls take seconds where AWS throttles them.
+                        await retire()
+                        await self._call(self._groups.remove, group.name, step, self._pause)
             each.roster.drop(chosen)
         return await self._read_members_into_plan()
 
@@ -254,6 +264,11 @@ class Workers:
     async def _set(self, numbers: Mapping[str, int]) -> None:
         for name, number in numbers.items():
             await self._call(self._groups.set_desired, name, number)
+
+    def _pause(self) -> None:
+        """Wait, in a thread, for the time of a look that follows without a turn."""
+        self._looks.note()
+        time.sleep(SECONDS_A_LOOK)
 
     async def _read_now(self) -> Described:
         """Read for somebody who waits for it: without a turn."""
