@@ -6,8 +6,9 @@ client's, as the embedded AWS counted them. One run; the client is one process, 
 
 Looks are all calls by which the client polls: at the groups, at what AWS says of launches, at what hosts report; the scheduler's
 address, a document in S3, has a pace of its own. They come from the embedded AWS's record of when each call came, over every window of
-so many seconds. Left out are the two by which `scale` reads the groups before and after it asks, and the one of attaching; polling makes way for those. When `wait_for_workers`
-gives up it reads the reports of all hosts that are missing, for its error: that is no polling, and happens nowhere here.
+so many seconds. Left out are the two by which `scale` reads the groups before and after it asks, and the one of attaching;
+polling makes way for those. When `wait_for_workers` gives up it reads the
+reports of all hosts that are missing, for its error: that is no polling, and happens nowhere here.
 """
 
 from __future__ import annotations

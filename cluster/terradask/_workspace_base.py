@@ -177,7 +177,7 @@ class WorkspaceBase(WorkspaceCore):
         refuse_older(stack, version, noted, place=place.name, folder=str(self._folder(stack)))
 
     def _note_unlock(self, stack: str, lock: LockInfo, proof: str) -> None:
-        """Write down that the lock of a killed command is removed from a stack's state."""
+        """Write down that the lock of a command that has ended is removed from a stack's state."""
         from terradask._state.lock_breaking import write_down
         from terradask._terraform.state_object import S3Place
 

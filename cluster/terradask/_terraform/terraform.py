@@ -38,7 +38,7 @@ class Terraform(TerraformCommands):
     on_wait
         Called once with a text when there is something to wait for: another process, or an interrupted Terraform.
     on_unlock
-        Called before the lock of a Terraform that was killed here is removed, with the lock and why its owner is gone.
+        Called before the lock of a Terraform that has ended here is removed, with the lock and why its owner is gone.
     folder_limit_seconds
         How long to wait for another process in the same folder.
     state_lock_seconds
@@ -47,7 +47,8 @@ class Terraform(TerraformCommands):
     Notes
     -----
     A first Ctrl-C (or `cancel`) sends Terraform one SIGINT and waits for its orderly stop; after a second one it is killed a few seconds
-    later. The lock that a Terraform killed here leaves on a state is removed by the next command here; anybody else's is an error.
+    later. The lock that a Terraform killed here leaves on a state is removed by the next command here, one that it took without hearing so
+    at once; anybody else's is an error.
     """
 
     def __init__(
@@ -236,6 +237,7 @@ class Terraform(TerraformCommands):
             lambda seconds: self._stream(verb, *arguments, lock_timeout=f"{seconds}s", **options),
             limit_seconds=self._state_lock_seconds,
             folder_lock=self.lock,
+            in_s3=state_file(self.folder, self.configuration()) is None,
             force_unlock=self.force_unlock,
             on_unlock=self._on_unlock,
             on_wait=self._on_wait,
