@@ -78,6 +78,20 @@ def test_the_next_waits_until_as_many_run_as_before() -> None:
     asyncio.run(main())
 
 
+def test_the_next_does_not_wait_for_ever_in_a_cluster_that_was_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emptying, "_PATIENCE_SECONDS", 0.05)
+
+    async def main() -> None:
+        scheduler = Scheduler("i-1", "i-2")
+        let_empty(scheduler)
+        scheduler.heartbeat("i-1")
+        scheduler.heartbeat("i-2")
+        assert await scheduler.handlers[EMPTY_OPERATION](names=["i-1"])
+        assert await asyncio.wait_for(scheduler.handlers[EMPTY_OPERATION](names=["i-2"]), 5)
+
+    asyncio.run(main())
+
+
 def test_without_room_for_what_it_holds_a_host_works_on_and_keeps_nobody_waiting() -> None:
     async def main() -> None:
         scheduler = Scheduler("i-1", "i-2")

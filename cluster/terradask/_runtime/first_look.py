@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from terradask._runtime.deployment import Deployment
 from terradask._runtime.documents import Run
-from terradask.errors import TerradaskError
 
 
 @dataclass(frozen=True)
@@ -43,10 +42,10 @@ def first_look(deployment: Deployment, also: Callable[[], object]) -> FirstLook:
     """
 
     def beside() -> None:
-        with contextlib.suppress(TerradaskError):
+        with contextlib.suppress(Exception):
             also()
 
-    with ThreadPoolExecutor(4) as pool:
+    with deployment.aws.explained(), ThreadPoolExecutor(4) as pool:
         closing = pool.submit(lambda: deployment.marked_closing)
         exists = pool.submit(lambda: deployment.exists)
         run = pool.submit(deployment.run)

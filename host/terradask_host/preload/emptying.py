@@ -11,11 +11,14 @@ EMPTY_OPERATION = "terradask_empty"
 
 _LOOK_SECONDS = 0.5
 
+#: So long, at most, the next host waits for the replacement of the one before: the cluster may have been made smaller.
+_PATIENCE_SECONDS = 900.0
+
 
 def let_empty(scheduler: Any) -> None:
     """Let hosts of workers ask a scheduler to be emptied: one at a time, the next when as many workers run as before.
 
-    Where AWS launches no other, no more than one host is given up for a recommendation.
+    Where AWS launches no other, hosts are given up slowly, and not all at once.
 
     Parameters
     ----------
@@ -30,7 +33,8 @@ def let_empty(scheduler: Any) -> None:
         from distributed.metrics import time as dask_time
 
         async with turn:
-            while len(scheduler.running) < before:
+            until = dask_time() + _PATIENCE_SECONDS
+            while len(scheduler.running) < before and dask_time() < until:
                 await asyncio.sleep(_LOOK_SECONDS)
             before = len(scheduler.running)
             retired = await scheduler.retire_workers(names=names, close_workers=False, remove=False)
@@ -66,7 +70,7 @@ async def ask_to_empty(workers: list[Any], address: str, security: Any) -> bool:
     try:
         async with rpc(address, connection_args=security.get_connection_args("worker")) as scheduler:
             emptied = bool(await getattr(scheduler, EMPTY_OPERATION)(names=names))
-    except OSError as error:
+    except Exception as error:  # noqa: BLE001 - whatever the scheduler answers: AWS has only recommended it
         print(f"can't be emptied: {type(error).__name__}: {error}", file=sys.stderr)
         return False
     if not emptied:
