@@ -135,7 +135,7 @@ def test_a_command_goes_on_past_its_own_lock(tmp_path: Path, times: int, in_s3: 
         def go_on() -> str:
             return past_lock(
                 _refused(folder_lock, _lock(), times), limit_seconds=0, folder_lock=folder_lock, in_s3=in_s3,
-                force_unlock=gone.append, on_unlock=lambda lock, proof: None, on_wait=lambda text: None,
+                remove_lock=gone.append, on_unlock=lambda lock, proof: None, on_wait=lambda text: None,
             )  # fmt: skip
 
         if ends:

@@ -120,7 +120,7 @@ def past_lock(
     limit_seconds: int,
     folder_lock: FolderLock,
     in_s3: bool,
-    force_unlock: Callable[[str], None],
+    remove_lock: Callable[[str], None],
     on_unlock: OnUnlock,
     on_wait: Callable[[str], None],
 ) -> _Result:
@@ -138,7 +138,7 @@ def past_lock(
         Knows the command that was killed here; forgets it when the state can be locked again. Knows the one that has just ended.
     in_s3
         Whether the state lies in S3, where a lock outlives its process.
-    force_unlock
+    remove_lock
         Removes a lock by its id: only that of a command that has ended here.
     on_unlock
         Told before that.
@@ -162,7 +162,7 @@ def past_lock(
                     raise
                 on_wait(f"removing the lock on the state: {proof}")
                 on_unlock(lock, proof)
-                force_unlock(str(lock.id))
+                remove_lock(str(lock.id))
         return run(seconds)
 
     try:
@@ -178,7 +178,7 @@ def past_lock(
     if proof is not None:
         on_wait("removing the lock on the state that a killed Terraform left here")
         on_unlock(_lock_of(locked), proof)
-        force_unlock(str(locked.lock_id))
+        remove_lock(str(locked.lock_id))
     elif limit_seconds > 0:
         on_wait(f"waiting up to {limit_seconds} s: {locked.problem}")
     if folder_lock.killed:

@@ -39,6 +39,8 @@ class Terraform(TerraformCommands):
         Called once with a text when there is something to wait for: another process, or an interrupted Terraform.
     on_unlock
         Called before the lock of a Terraform that has ended here is removed, with the lock and why its owner is gone.
+    remove_lock
+        Removes it, given its id. Unset: `force_unlock`.
     folder_limit_seconds
         How long to wait for another process in the same folder.
     state_lock_seconds
@@ -59,6 +61,7 @@ class Terraform(TerraformCommands):
         on_event: Callable[[Event], None] | None = None,
         on_wait: Callable[[str], None] | None = None,
         on_unlock: OnUnlock | None = None,
+        remove_lock: Callable[[str], None] | None = None,
         folder_limit_seconds: float = 600.0,
         state_lock_seconds: int = 10,
     ) -> None:
@@ -70,6 +73,7 @@ class Terraform(TerraformCommands):
             folder_limit_seconds=folder_limit_seconds,
             request_seconds=REQUEST_SECONDS,
         )
+        self._remove_lock = remove_lock or self.force_unlock
         self._on_unlock: OnUnlock = on_unlock or (lambda lock, proof: None)
         self._state_lock_seconds = state_lock_seconds
 
@@ -238,7 +242,7 @@ class Terraform(TerraformCommands):
             limit_seconds=self._state_lock_seconds,
             folder_lock=self.lock,
             in_s3=state_file(self.folder, self.configuration()) is None,
-            force_unlock=self.force_unlock,
+            remove_lock=self._remove_lock,
             on_unlock=self._on_unlock,
             on_wait=self._on_wait,
         )
