@@ -81,7 +81,7 @@ class Log:
         """When it looked, after it had first asked for a number of instances."""
         calls = [call for call in self._read() if call["seconds"] > self._begin]
         asked_at = min(call["seconds"] for call in calls if call["action"] == "autoscaling:SetDesiredCapacity")
-        polls = ("DescribeAutoScalingGroups", "DescribeScalingActivities", "ListObjectsV2", f"{NAME}/scheduler.json", f"{NAME}/hosts/")
+        polls = ("DescribeAutoScalingGroups", "DescribeScalingActivities", "ListObjectsV2", f"{NAME}/hosts/")
         looks = (call for call in calls if any(poll in call["action"] + call["resource"] for poll in polls))
         return [call["seconds"] for call in looks if call["seconds"] > asked_at]
 

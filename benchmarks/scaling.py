@@ -4,10 +4,11 @@ Workers are real (mutual TLS, the instance's own address and name), a hundred in
 scheduler, workers, AWS and client share this machine: the seconds say what they cost together, not how fast EC2 is. Calls are the
 client's, as the embedded AWS counted them. One run; the client is one process, which goes from zero to each size and back.
 
-Looks are all calls by which the client polls: at the groups, at what AWS says of launches, at the scheduler's address, at what hosts
-report. They come from the embedded AWS's record of when each call came, over every window of so many seconds. Left out are the two by
-which `scale` reads the groups before and after it asks, and the one of attaching; polling makes way for those. When `wait_for_workers`
-gives up it reads the reports of all hosts that are missing, for its error: that is no polling, and happens nowhere here.
+Looks are all calls by which the client polls: at the groups, at what AWS says of launches, at what hosts report; the scheduler's
+address, a document in S3, has a pace of its own. They come from the embedded AWS's record of when each call came, over every window of
+so many seconds. Left out are the two by which `scale` reads the groups before and after it asks, and the one of attaching;
+polling makes way for those. When `wait_for_workers` gives up it reads the
+reports of all hosts that are missing, for its error: that is no polling, and happens nowhere here.
 """
 
 from __future__ import annotations

@@ -148,6 +148,7 @@ class WorkspaceBase(WorkspaceCore):
             progress=self._progress,
             state_lock_seconds=self.settings.state.lock_timeout_seconds,
             on_unlock=partial(self._note_unlock, name),
+            remove_lock=partial(self._remove_lock, name),
         )
 
     def _state_place(self, stack: str) -> StatePlace:
@@ -177,7 +178,7 @@ class WorkspaceBase(WorkspaceCore):
         refuse_older(stack, version, noted, place=place.name, folder=str(self._folder(stack)))
 
     def _note_unlock(self, stack: str, lock: LockInfo, proof: str) -> None:
-        """Write down that the lock of a killed command is removed from a stack's state."""
+        """Write down that the lock of a command that has ended is removed from a stack's state."""
         from terradask._state.lock_breaking import write_down
         from terradask._terraform.state_object import S3Place
 
@@ -192,6 +193,14 @@ class WorkspaceBase(WorkspaceCore):
                 caller=self.aws,
                 unless_denied=lambda text: self._progress(Message(text)),
             )
+
+    def _remove_lock(self, stack: str, lock_id: str) -> None:
+        """Remove the lock of a command that has ended from a stack's state."""
+        from terradask._terraform.state_object import S3Place
+
+        place = self._state_place(stack)
+        if isinstance(place, S3Place):
+            place.break_lock(lock_id)
 
     @contextmanager
     def _at_work(self, name: str) -> Iterator[Stack]:

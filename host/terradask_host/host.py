@@ -15,7 +15,7 @@ from terradask_host.groups import ClusterGroups
 from terradask_host.keys import KeyFiles
 from terradask_host.launch_documents import prepare_document
 from terradask_host.logs import LogBook
-from terradask_host.mailbox import ChildEnded, ChildSaid, Mailbox, Stop
+from terradask_host.mailbox import ChildEnded, ChildSaid, Mailbox, Recommended, Stop
 from terradask_host.metadata import Identity
 from terradask_host.objects import ClusterObjects
 from terradask_host.policy import Exit
@@ -97,9 +97,10 @@ class Host:
 
 @dataclass(frozen=True)
 class Heard:
-    """What :func:`hear` waited for: an event of the process, its end, a request to stop, or nothing in time."""
+    """What :func:`hear` waited for: an event of the process, its end, a request to stop, AWS's recommendation, or nothing in time."""
 
     said: ChildSaid | None = None
+    recommended: bool = False
     ended: Exit | None = None
     stop: Stop | None = None
 
@@ -109,6 +110,8 @@ def hear(mailbox: Mailbox, child: DaskChild, timeout_seconds: float) -> Heard:
     event = mailbox.next(timeout_seconds)
     if isinstance(event, Stop):
         return Heard(stop=event)
+    if isinstance(event, Recommended):
+        return Heard(recommended=True)
     if isinstance(event, ChildSaid) and event.child == child.number:
         return Heard(said=event)
     if isinstance(event, ChildEnded) and event.child == child.number:

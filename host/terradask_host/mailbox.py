@@ -39,6 +39,11 @@ class Stop:
 
 
 @dataclass(frozen=True)
+class Recommended:
+    """AWS recommends to replace this spot instance: it is likelier than usual to be taken back."""
+
+
+@dataclass(frozen=True)
 class ChildSaid:
     """A line from the Dask process: what, and its facts."""
 
@@ -55,7 +60,7 @@ class ChildEnded:
     end: Exit
 
 
-Event = Stop | ChildSaid | ChildEnded
+Event = Stop | Recommended | ChildSaid | ChildEnded
 
 
 class StopRequested(BaseException):

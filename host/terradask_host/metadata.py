@@ -120,6 +120,16 @@ class InstanceMetadata:
             raise MetadataUnavailable("The metadata service's spot/instance-action is no JSON object.", given=text)
         return notice
 
+    def rebalance_recommended(self) -> bool:
+        """Whether AWS recommends to replace this spot instance.
+
+        Raises
+        ------
+        MetadataUnavailable
+            When the service does not answer.
+        """
+        return self.get("meta-data/events/recommendations/rebalance") is not None
+
     def _need(self, path: str) -> str:
         value = self.get(path)
         if not value:

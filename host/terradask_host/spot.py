@@ -1,4 +1,7 @@
-"""AWS takes a spot instance back: the notice, and what time it leaves."""
+"""AWS takes a spot instance back: the recommendation that may come before, the notice, and what time it leaves.
+
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from terradask_host.errors import MetadataUnavailable
-from terradask_host.mailbox import Mailbox, Stop
+from terradask_host.mailbox import Mailbox, Recommended, Stop
 from terradask_host.metadata import InstanceMetadata
 from terradask_host.timing import Timing
 
@@ -43,14 +46,14 @@ def stop_of_notice(notice: dict[str, Any], *, now: datetime.datetime, monotonic_
 
 
 class SpotWatch:
-    """Looks for the notice on a thread, as long as the host lives; on an on-demand instance it ends at once.
+    """Looks for notice and recommendation on a thread, as long as the host lives; on an on-demand instance it ends at once.
 
     Parameters
     ----------
     metadata
         The metadata service.
     mailbox
-        Where a `Stop` arrives, once.
+        Where a `Recommended` arrives, once, and a `Stop`, once.
     timing
         Gives the pause between looks, and the margin.
     say
@@ -73,12 +76,17 @@ class SpotWatch:
 
     def _watch(self) -> None:
         spot: bool | None = None
+        recommended = False
         while not self._closing.is_set():
             try:
                 spot = self._metadata.is_spot() if spot is None else spot
                 if not spot:
                     return
                 notice = self._metadata.spot_notice()
+                if notice is None and not recommended and self._metadata.rebalance_recommended():
+                    recommended = True
+                    self._say("AWS recommends to replace this instance")
+                    self._mailbox.put(Recommended())
             except MetadataUnavailable:
                 # It answers again, or the instance is gone.
                 notice = None

@@ -10,9 +10,9 @@ from terradask_host import policy, states
 from terradask_host.child import DaskChild
 from terradask_host.endings import Crashes, leave_on_stop
 from terradask_host.errors import VersionsDiffer
-from terradask_host.host import Host, hear
+from terradask_host.host import Heard, Host, hear
 from terradask_host.launch_documents import worker_document
-from terradask_host.mailbox import StopRequested
+from terradask_host.mailbox import Stop, StopRequested
 from terradask_host.policy import Exit, Next, Seek
 from terradask_host.probe import answers
 
@@ -42,6 +42,8 @@ class WorkerHost:
         self._not_before = 0.0
         self._next_probe = 0.0
         self._seek_error: str | None = None
+        #: AWS recommends to replace this instance.
+        self._recommended = False
 
     def run(self) -> None:
         """Return when the host has left.
@@ -89,6 +91,7 @@ class WorkerHost:
                 raise StopRequested(heard.stop)
             if heard.ended:
                 return heard.ended
+            self._heed(heard, child)
             if heard.said and heard.said.event == "imported":
                 imported = heard.said.facts
             elif heard.said and heard.said.event == "running":
@@ -98,6 +101,16 @@ class WorkerHost:
                 return Exit(1, f"the worker did not run within {self._timing.dask_start_seconds:.0f} s")
             if imported is None and self._too_slow(spawned):
                 return Exit(1, f"the Dask process did not import distributed within {self._timing.dask_start_seconds:.0f} s")
+
+    def _heed(self, heard: Heard, child: DaskChild) -> None:
+        """Have the workers emptied when AWS recommends to replace this instance; leave, to be replaced, when they are."""
+        self._recommended = self._recommended or heard.recommended
+        said = heard.said.event if heard.said else ""
+        if said == "emptied":
+            reason = "AWS recommends to replace this instance, and its workers are empty"
+            raise StopRequested(Stop(reason, until=time.monotonic() + self._timing.leave_seconds))
+        if self._recommended and (said == "running" or (heard.recommended and self._host.reporter.state == states.RUNNING)):
+            child.send({"do": "empty"})
 
     def _pause(self, seeking: bool, started: float) -> float:
         if seeking:

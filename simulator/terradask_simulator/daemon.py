@@ -35,6 +35,7 @@ from .iam.gate import Gate
 from .instances import running_ids
 from .network import LoopbackNetwork
 from .reconcile import ReconcileLoop
+from .signatures import Signatures
 from .switchboard import Switchboard
 
 __all__ = ["main"]
@@ -74,10 +75,10 @@ class Daemon:
         keys = RoleKeys(self._recorder)
         self._network = LoopbackNetwork(keys)
         self._gate = Gate() if enforce_iam else None
-        throttle, drops = Throttle(), Drops()
-        self._endpoint = Endpoint(server, self._recorder, self._control, self._gate, throttle, drops=drops)
+        throttle, drops, signatures = Throttle(), Drops(), Signatures()
+        self._endpoint = Endpoint(server, self._recorder, self._control, self._gate, throttle, drops=drops, signatures=signatures)
         self._hosts = Hosts(state_dir / "hosts", self.endpoint_url, keys, self._network) if boot_hosts else None
-        self._switchboard = Switchboard(throttle, drops, self._network, self._hosts)
+        self._switchboard = Switchboard(throttle, drops, signatures, self._network, self._hosts)
         self._history = History()
         self._loop = ReconcileLoop(self._hosts, self._history)
         self._reaper: subprocess.Popen[bytes] | None = None

@@ -20,6 +20,7 @@ from .iam.gate import Gate
 from .iam.operation import read_operation
 from .iam.refusals import Refusal
 from .replays import Answer, Replays
+from .signatures import Signatures
 
 __all__ = ["Door", "Endpoint", "bind"]
 
@@ -52,6 +53,8 @@ class Door:
         What refuses calls that are too many; None to let every call in.
     drops
         What lets answers get lost; None to lose none.
+    signatures
+        What refuses calls for their signature; None to refuse none.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Door:
         throttle: Throttle | None = None,
         *,
         drops: Drops | None = None,
+        signatures: Signatures | None = None,
     ) -> None:
         self._application = application
         self._recorder = recorder
@@ -70,6 +74,7 @@ class Door:
         self._gate = gate
         self._throttle = Throttle() if throttle is None else throttle
         self._drops = Drops() if drops is None else drops
+        self._signatures = Signatures() if signatures is None else signatures
         self._replays = Replays()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -111,6 +116,10 @@ class Door:
                     close()
 
     def _refusal(self, environ: dict[str, Any], body: bytes) -> Refusal | None:
+        if self._signatures.expired or self._signatures.ahead_seconds:
+            refusal = self._signatures.check(read_operation(environ, body))
+            if refusal is not None:
+                return refusal
         if self._throttle.factor:
             refusal = self._throttle.check(read_operation(environ, body))
             if refusal is not None:
@@ -205,7 +214,7 @@ class Endpoint:
     ----------
     server
         The bound socket.
-    recorder, control, gate, throttle, drops
+    recorder, control, gate, throttle, drops, signatures
         See `Door`.
     """
 
@@ -218,6 +227,7 @@ class Endpoint:
         throttle: Throttle | None = None,
         *,
         drops: Drops | None = None,
+        signatures: Signatures | None = None,
     ) -> None:
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
         from waitress.server import create_server
@@ -225,7 +235,7 @@ class Endpoint:
         # Calls wait for one another by design.
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._server = create_server(
-            Door(DomainDispatcherApplication(create_backend_app), recorder, control, gate, throttle, drops=drops),
+            Door(DomainDispatcherApplication(create_backend_app), recorder, control, gate, throttle, drops=drops, signatures=signatures),
             sockets=[server],
             threads=_THREADS,
             connection_limit=_CONNECTIONS,

@@ -21,6 +21,7 @@ from .fidelity.vcpu_limits import Enforcement
 from .fidelity.visibility import Lag, current_lag, set_lag
 from .hosts import Hosts
 from .network import LoopbackNetwork
+from .signatures import Signatures
 
 __all__ = ["Switchboard"]
 
@@ -41,9 +42,10 @@ class Switchboard:
         What boots machines; None where nothing does.
     """
 
-    def __init__(self, throttle: Throttle, drops: Drops, network: LoopbackNetwork, hosts: Hosts | None) -> None:
+    def __init__(self, throttle: Throttle, drops: Drops, signatures: Signatures, network: LoopbackNetwork, hosts: Hosts | None) -> None:
         self._throttle = throttle
         self._drops = drops
+        self._signatures = signatures
         self._network = network
         self._hosts = hosts
         self._switches: Mapping[str, Callable[..., Undo]] = {
@@ -60,6 +62,8 @@ class Switchboard:
             "hollow_hosts": self._hollow_hosts,
             "hide_instances": self._hide_instances,
             "drop_answers": self._drop_answers,
+            "expire_credentials": self._expire_credentials,
+            "skew_clock": self._skew_clock,
             "cut_network": self._cut_network,
             "break_environments": self._break_environments,
             "fill_disk": self._fill_disk,
@@ -113,6 +117,8 @@ class Switchboard:
                 "hollow_hosts": self._hosts is not None and self._hosts.are_hollow,
                 "hide_instances": asdict(current_lag()),
                 "drop_answers": self._loss(),
+                "expire_credentials": sorted(self._signatures.expired),
+                "skew_clock": self._signatures.ahead_seconds,
                 "break_environments": self._hosts is not None and self._hosts.faults.broken_environments,
                 "time_hosts": {} if self._hosts is None else self._hosts.faults.timing,
             }
@@ -179,6 +185,15 @@ class Switchboard:
     def _loss(self) -> dict[str, Any]:
         loss = self._drops.loss
         return {"action": loss.action, "share": loss.share, "times": loss.times, "seed": loss.seed}
+
+    def _expire_credentials(self, access_key: str, on: bool = True) -> Undo:
+        change = self._signatures.expired.add if on else self._signatures.expired.discard
+        change(access_key)
+        return "expire_credentials", {"access_key": access_key, "on": not on}
+
+    def _skew_clock(self, seconds: float) -> Undo:
+        before, self._signatures.ahead_seconds = self._signatures.ahead_seconds, float(seconds)
+        return "skew_clock", {"seconds": before}
 
     def _cut_network(self, instance_id: str, seconds: float) -> Undo:
         self._network.cut(instance_id, float(seconds))

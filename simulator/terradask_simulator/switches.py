@@ -220,6 +220,26 @@ class Switches:
         """
         return self._switched("drop_answers", {"action": action, "share": share, "times": times, "seed": seed})
 
+    def expire_credentials(self, access_key: str) -> Switched:
+        """Let temporary credentials expire: every call that they sign is refused.
+
+        Parameters
+        ----------
+        access_key
+            Their access key, such as what `environ_of` gives.
+        """
+        return self._switched("expire_credentials", {"access_key": access_key})
+
+    def skew_clock(self, seconds: float) -> Switched:
+        """Let AWS's clock go ahead of everybody's: beyond 15 minutes either way it refuses what they sign, in every service's own words.
+
+        Parameters
+        ----------
+        seconds
+            By how much; negative: behind. 0 ends it.
+        """
+        return self._switched("skew_clock", {"seconds": seconds})
+
     def cut_network(self, instance_id: str, seconds: float = 60.0) -> Switched:
         """Break every connection through an instance's public address, and answer no new ones for a while.
 

@@ -104,8 +104,7 @@ def test_a_making_that_is_refused_at_any_call_leaves_nothing_behind_a_sweep(
 
 
 @pytest.mark.soak
-# Not S3: Terraform takes its lock for somebody else's when the answer is lost that it has taken it.
-@pytest.mark.parametrize("service", ["autoscaling", "ec2", "secretsmanager"])
+@pytest.mark.parametrize("service", ["autoscaling", "ec2", "s3", "secretsmanager"])
 def test_a_making_whose_answers_get_lost_succeeds_or_leaves_nothing_behind_a_sweep(sim: Simulator, service: str) -> None:
     draws = drawn(f"lost answers of {service}")
     with sim.applied(), sim.hollow_hosts():

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from terradask.errors import ClusterError, SchedulerReplaced, SchedulerUnreachable
+from terradask import Cluster
+from terradask.errors import ClusterError, ExpiredCredentials, SchedulerReplaced, SchedulerUnreachable
 from terradask_simulator import Simulator, invariants
 
 from ..seeds import drawn
@@ -73,6 +76,33 @@ def test_a_lost_answer_changes_no_number(faulty: Soak, action: str | None) -> No
     for n in (5, 2, 4):
         with faulty.simulator.drop_answers(action, times=1):
             scaled_to(faulty, n)
+
+
+def test_credentials_that_expire_cost_nothing_and_what_was_asked_is_done_with_new_ones(
+    faulty: Soak, policies: dict[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sim = faulty.simulator
+    with (
+        sim.acting_as("temporary", *policies["user"]),
+        monkeypatch.context() as environ,
+        Cluster.from_name(faulty.name) as cluster,
+        cluster.get_client() as client,
+    ):
+        begun = client.map(lambda n: n + 1, range(20), pure=False)
+        sim.expire_credentials(os.environ["AWS_ACCESS_KEY_ID"])
+        with pytest.raises(ExpiredCredentials, match="aws sso login"):
+            cluster.events()
+        cluster.scale(4)
+        assert client.gather(begun) == list(range(1, 21))
+        assert client.submit(sum, [1, 2], pure=False).result(30) == 3
+        assert len(cluster.requested) == 3
+        renewed = sim.environ_of("temporary", *policies["user"])
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+            environ.setenv(name, renewed[name])
+        eventually(lambda: len(cluster.requested) == 4)
+        assert cluster.events()
+    faulty.target = 4
+    faulty.settle()
 
 
 @pytest.mark.parametrize("seconds", points(1, 4, 20, 60))

@@ -29,7 +29,7 @@ def looks(sim: Simulator) -> list[float]:
     """When this client polled: from the last call of the start on."""
     log = sim.call_log()
     started = max(number for number, call in enumerate(log) if call["action"] == "autoscaling:SetDesiredCapacity")
-    polled = ("DescribeAutoScalingGroups", "DescribeScalingActivities", "scheduler.json", "hosts/")
+    polled = ("DescribeAutoScalingGroups", "DescribeScalingActivities", "hosts/")
     return [call["seconds"] for call in log[started:] if any(one in call["action"] + call["resource"] for one in polled)]
 
 

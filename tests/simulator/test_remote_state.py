@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from terradask._account.aws import Aws
 from terradask._state.bucket import TAG, make_state_bucket
 from terradask._state.lock_owner import here
 from terradask._terraform.state_file import LocalPlace
+from terradask._terraform.state_lock import LockInfo
 from terradask._terraform.state_places import Waiting
 from terradask._terraform.terraform import CONFIGURATION, Terraform
 from terradask._workspace import Workspace
@@ -35,12 +37,18 @@ BUCKET = "terradask-state-123456789012-us-east-1"
 
 
 @pytest.fixture(scope="module")
-def s3() -> Iterator[Any]:
-    """A client of an embedded AWS of this module's own, which this process uses."""
+def own_aws() -> Iterator[Simulator]:
+    """An embedded AWS of this module's own, which this process uses."""
     with Simulator.start() as simulator, simulator.applied():
-        client = simulator.client("s3")
-        yield client
-        client.close()
+        yield simulator
+
+
+@pytest.fixture(scope="module")
+def s3(own_aws: Simulator) -> Iterator[Any]:
+    """A client of it."""
+    client = own_aws.client("s3")
+    yield client
+    client.close()
 
 
 @pytest.fixture(autouse=True)
@@ -209,6 +217,23 @@ def test_a_lock_that_somebody_deletes_meanwhile_costs_no_state(tmp_path: Path, s
     assert [resource["type"] for resource in state["resources"]] == ["terraform_data"]
     # The next command isn't in anybody's way.
     assert not terraform.plan(tmp_path / "q.tfplan").changed
+
+
+def test_a_lock_that_was_taken_without_hearing_so_is_in_nobodys_way(tmp_path: Path, own_aws: Simulator, s3: Any) -> None:
+    make_state_bucket(Aws("us-east-1"), BUCKET, tags={}, kms_key_arn=None, own_name=True, warn=print)
+    network = Network(tmp_path)
+    network.key = "workspaces/unheard/network.tfstate"
+    network.keep_state_in("s3")
+    removed: list[tuple[LockInfo, str]] = []
+    terraform = Terraform(network.folder, state_lock_seconds=0, on_unlock=lambda *told: removed.append(told))
+    terraform.init()
+    with own_aws.drop_answers("s3:PutObject", times=1):
+        plan = terraform.plan(tmp_path / "p.tfplan")
+    with own_aws.drop_answers("s3:PutObject", times=1):
+        assert terraform.apply(plan)["add"] == 1
+    assert [lock.operation for lock, _ in removed] == ["OperationTypePlan", "OperationTypeApply"]
+    assert all(re.fullmatch(r"terraform (plan|apply) \(process \d+\) took it, never heard so, and has ended", why) for _, why in removed)
+    assert [entry["Key"] for entry in s3.list_objects_v2(Bucket=BUCKET, Prefix=network.key)["Contents"]] == [network.key]
 
 
 def test_the_lock_on_a_clusters_state(tmp_path: Path, s3: Any, capsys: pytest.CaptureFixture[str]) -> None:

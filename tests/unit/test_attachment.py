@@ -122,8 +122,8 @@ def test_workers_that_boot_meanwhile_cost_nothing(monkeypatch):
 
 
 def test_a_scheduler_is_looked_for_ever_more_rarely():
-    pauses = [attachment._pause_seconds(waited) for waited in (0, 10, 15, 600)]
-    assert pauses == [0, 0, 0.5, 1.5]
+    pauses = [attachment._pause_seconds(waited) for waited in (0, 2, 10, 40, 600)]
+    assert pauses == [0.1, 0.1, 0.5, 2, 2]
 
 
 def test_another_runs_scheduler_and_hosts_do_not_count():

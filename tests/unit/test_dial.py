@@ -100,6 +100,8 @@ def test_a_replacement_is_dialled(silent_port, monkeypatch):
         async with Server({}) as server:
             await server.listen("tcp://127.0.0.1:0")
             monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(server.port, boot=2))
-            return await reach(attachment(silent_port), Deployment(), Security(), call, public=False, let_in=list, seconds=5)
+            found, comm = await reach(attachment(silent_port), Deployment(), Security(), call, public=False, let_in=list, seconds=5)
+            await comm.close()
+            return found
 
     assert asyncio.run(main()).scheduler.boot == 2

@@ -36,6 +36,7 @@ EXAMPLES: list[TerradaskError] = [
     errors.NoCredentials("a"),
     errors.ExpiredCredentials("a"),
     errors.InvalidCredentials("a"),
+    errors.ClockSkewed("a"),
     errors.AccessDenied("ec2:RunInstances", "no"),
     errors.ServiceRoleMissing("AWSServiceRoleForAutoScaling", command="aws iam …", denied="iam:CreateServiceLinkedRole"),
     errors.QuotaTooSmall(["a"]),

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from terradask_host.errors import MetadataUnavailable
-from terradask_host.mailbox import Mailbox, Stop
+from terradask_host.mailbox import Mailbox, Recommended, Stop
 from terradask_host.metadata import InstanceMetadata
 from terradask_host.spot import SpotWatch, stop_of_notice
 from terradask_host.timing import Timing
@@ -52,10 +52,13 @@ class Metadata(InstanceMetadata):
         self.answers = list(answers)
         self.life_cycle = life_cycle
         self.asked = 0
+        self.recommendations = list[str | None]()
 
     def get(self, path: str) -> str | None:
         if path == "meta-data/instance-life-cycle":
             return self.life_cycle
+        if path == "meta-data/events/recommendations/rebalance":
+            return self.recommendations.pop(0) if self.recommendations else None
         assert path == "meta-data/spot/instance-action"
         self.asked += 1
         answer = self.answers.pop(0) if self.answers else None
@@ -79,6 +82,18 @@ def test_a_notice_arrives_once_whatever_the_service_answers_before() -> None:
     assert said == [stop.reason]
     assert mailbox.next(0.05) is None
     assert metadata.asked == 5
+
+
+def test_a_recommendation_arrives_once_and_a_notice_after_it() -> None:
+    mailbox, said = Mailbox(), list[str]()
+    metadata = Metadata(None, None, None, '{"action": "terminate"}')
+    metadata.recommendations = [None, '{"noticeTime": "2026-11-20T12:00:00Z"}', '{"noticeTime": "2026-11-20T12:00:00Z"}']
+    watch = SpotWatch(metadata, mailbox, QUICK, said.append)
+    assert mailbox.next(5.0) == Recommended()
+    assert isinstance(mailbox.next(5.0), Stop)
+    watch.close()
+    assert said[0] == "AWS recommends to replace this instance"
+    assert mailbox.next(0.05) is None
 
 
 def test_an_on_demand_instance_is_not_watched() -> None:

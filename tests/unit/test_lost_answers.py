@@ -65,3 +65,34 @@ def test_a_lock_that_was_taken_is_ones_own(objects: ClusterObjects, tmp_path: Pa
     with place.held(waiting), pytest.raises(StateLocked), place.held(waiting):
         pass
     assert place.lock() is None
+
+
+def test_only_the_lock_that_was_looked_at_is_broken(objects: ClusterObjects, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, client = S3Place(objects._aws, BUCKET, "workspaces/default/network.tfstate"), objects._aws.client("s3")
+
+    def take(lock_id: str) -> None:
+        client.put_object(Bucket=BUCKET, Key=f"{place.key}.tflock", Body=f'{{"ID": "{lock_id}"}}'.encode())
+
+    def held() -> str | None:
+        lock = place.lock()
+        return None if lock is None else lock.id
+
+    delete = client.delete_object
+
+    def late(**request: Any) -> Any:
+        take("theirs")
+        return delete(**request)
+
+    take("theirs")
+    place.break_lock("mine")
+    assert held() == "theirs"
+    take("mine")
+    with monkeypatch.context() as patched:
+        patched.setattr(client, "delete_object", late)
+        place.break_lock("mine")
+    assert held() == "theirs"
+    # The answer to the deletion is lost, and the SDK asks again.
+    take("mine")
+    monkeypatch.setattr(client, "delete_object", repeated(delete))
+    place.break_lock("mine")
+    assert held() is None

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from terradask._state import lock_owner
-from terradask._state.lock_owner import here, may_hold, proof_of_end
+from terradask._state.lock_owner import here, may_hold, proof_of_end, proof_of_loss
 from terradask._terraform.folder_lock import FolderLock
-from terradask._terraform.state_lock import LockInfo
+from terradask._terraform.state_lock import LockInfo, locked_error, past_lock
+from terradask.errors import StateLocked
 
 DEAD = 4_000_000
 NOW = 1_800_000_000.0
@@ -71,6 +74,76 @@ def test_what_another_program_wrote_is_a_lock_too_with_an_id_of_its_own():
 )
 def test_a_lock_is_void_only_when_its_process_is_known_to_have_ended(lock: LockInfo, note: dict[str, Any] | None, proven: bool):
     assert (proof_of_end(lock, note) is not None) is proven
+
+
+def _ended(**fields: Any) -> dict[str, Any]:
+    return {**_note(), "ended_at": NOW + 3, **fields}
+
+
+@pytest.mark.parametrize(
+    ("lock", "ended", "proven"),
+    [
+        (_lock(), _ended(), True),
+        (_lock(), None, False),
+        (_lock(id=None), _ended(), False),
+        (_lock(since=None), _ended(), False),
+        (_lock(holder="ana@laptop"), _ended(), False),
+        # Another command's, such as our own move of a state.
+        (_lock(operation="OperationTypePlan"), _ended(), False),
+        (_lock(operation="OperationTypeInvalid"), _ended(), False),
+        (_lock(operation=None), _ended(), False),
+        # Taken before that command was started, or after it had ended.
+        (_lock(), _ended(started_at=NOW + 2.9), True),
+        (_lock(), _ended(started_at=NOW + 3.1), False),
+        (_lock(), _ended(ended_at=NOW + 2.4), False),
+    ],
+)
+def test_a_lock_is_a_commands_own_only_when_it_was_taken_while_that_ran(lock: LockInfo, ended: dict[str, Any] | None, proven: bool):
+    assert (proof_of_loss(lock, ended) is not None) is proven
+
+
+def test_a_lock_that_another_running_terraform_may_hold_is_nobodys_own(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lock_owner, "may_hold", lambda path, *, earliest, latest: [4711] if path == "b/k" else [])
+    assert proof_of_loss(_lock(), _ended()) is None
+    assert proof_of_loss(_lock(path="b/another"), _ended())
+
+
+def _refused(folder_lock: FolderLock, lock: LockInfo, times: int) -> Callable[[int], str]:
+    """A command that meets a lock so often."""
+    left = [times]
+
+    def run(seconds: int) -> str:
+        folder_lock.note("terraform apply", DEAD)
+        since = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+        folder_lock.note_end(0 if not left[0] else 1)
+        if not left[0]:
+            return "done"
+        left[0] -= 1
+        raise locked_error(replace(lock, since=since), {"verb": "apply", "folder": "/w/etl"})
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("times", "in_s3", "removed", "ends"),
+    [(0, True, 0, True), (1, True, 1, True), (3, True, 3, True), (4, True, 3, False), (1, False, 0, False)],
+)
+def test_a_command_goes_on_past_its_own_lock(tmp_path: Path, times: int, in_s3: bool, removed: int, ends: bool):
+    gone: list[str] = []
+    with FolderLock(tmp_path / "etl", limit_seconds=0) as folder_lock:
+
+        def go_on() -> str:
+            return past_lock(
+                _refused(folder_lock, _lock(), times), limit_seconds=0, folder_lock=folder_lock, in_s3=in_s3,
+                remove_lock=gone.append, on_unlock=lambda lock, proof: None, on_wait=lambda text: None,
+            )  # fmt: skip
+
+        if ends:
+            assert go_on() == "done"
+        else:
+            with pytest.raises(StateLocked):
+                go_on()
+    assert gone == ["one"] * removed
 
 
 @pytest.mark.parametrize(

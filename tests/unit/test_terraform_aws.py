@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import email.utils
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +14,11 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 from terradask._account.aws import Aws, _regions, is_loopback_endpoint
 from terradask._network.baseline import parse_baseline
 from terradask._runtime.deployment import Deployment
+from terradask._utc import utc_text
 from terradask.errors import (
     AccessDenied,
     BaselineFormat,
+    ClockSkewed,
     EndpointUnreachable,
     ExpiredCredentials,
     InvalidCredentials,
@@ -44,6 +48,11 @@ def _refusal(code: str, message: str = "") -> ClientError:
     [
         (_refusal("ExpiredToken"), ExpiredCredentials),
         (_refusal("RequestExpired"), ExpiredCredentials),
+        (_refusal("ExpiredTokenException"), ExpiredCredentials),
+        (_refusal("RequestTimeTooSkewed", "The difference between the request time and the current time is too large."), ClockSkewed),
+        (_refusal("SignatureDoesNotMatch", "Signature expired: 20261120T041852Z is now earlier than 20261120T050352Z"), ClockSkewed),
+        (_refusal("InvalidSignatureException", "Signature not yet current: 20261120T061852Z is still later than"), ClockSkewed),
+        (_refusal("SignatureDoesNotMatch", "The request signature we calculated does not match"), InvalidCredentials),
         (_refusal("InvalidClientTokenId"), InvalidCredentials),
         (_refusal("AuthFailure"), InvalidCredentials),
         (_refusal("UnauthorizedOperation", "User: x is not authorized to perform: ec2:DescribeVpcs because"), AccessDenied),
@@ -57,6 +66,16 @@ def test_errors_are_explained(error: Exception, expected: type[Exception]):
     assert caught.value.__cause__ is error
     assert caught.value.advice
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.mark.parametrize(("ahead_seconds", "expected"), [(3600, ClockSkewed), (-1000, ClockSkewed), (60, ExpiredCredentials)])
+def test_what_ec2_calls_expired_is_the_clocks_fault_where_they_differ(ahead_seconds: float, expected: type[Exception]):
+    there = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=ahead_seconds)
+    refusal = _refusal("RequestExpired", "Request has expired.")
+    refusal.response["ResponseMetadata"] = {"HTTPHeaders": {"date": email.utils.format_datetime(there, usegmt=True)}}
+    with pytest.raises(expected) as caught, Aws("us-east-1").explained():
+        raise refusal
+    assert (f"{utc_text(there)} at AWS" in str(caught.value)) is (expected is ClockSkewed)
 
 
 def test_denied_action_comes_from_the_message_or_the_call():

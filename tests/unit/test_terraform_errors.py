@@ -15,6 +15,7 @@ from terradask._terraform.state_lock import left_by_killed
 from terradask.errors import (
     AccessDenied,
     BackendMissing,
+    ClockSkewed,
     ExpiredCredentials,
     InvalidCredentials,
     NoCredentials,
@@ -62,6 +63,11 @@ DENIED = (
 )
 DENIED_WITHOUT_NAME = "operation error Auto Scaling: CreateAutoScalingGroup, api error AccessDenied: no"
 EXPIRED = "operation error STS: GetCallerIdentity, api error ExpiredToken: The security token included in the request is expired"
+SKEWED = (
+    "operation error STS: GetCallerIdentity, api error SignatureDoesNotMatch: Signature expired: 20261120T041852Z is now earlier than "
+    "20261120T050352Z (20261120T051852Z - 15 min.)"
+)
+SKEWED_AT_S3 = "operation error S3: PutObject, api error RequestTimeTooSkewed: The difference between the request time and the current"
 INVALID = "operation error STS: GetCallerIdentity, api error InvalidClientTokenId: The security token is invalid."
 
 
@@ -80,6 +86,8 @@ INVALID = "operation error STS: GetCallerIdentity, api error InvalidClientTokenI
         ("creating Auto Scaling Group", DENIED_WITHOUT_NAME, AccessDenied),
         ("Retrieving AWS account details", EXPIRED, ExpiredCredentials),
         ("Retrieving AWS account details", INVALID, InvalidCredentials),
+        ("Retrieving AWS account details", SKEWED, ClockSkewed),
+        ("Failed to save state", SKEWED_AT_S3, ClockSkewed),
         ("creating EC2 Subnet", "InvalidSubnet.Range: The CIDR is invalid", TerraformError),
     ],
 )

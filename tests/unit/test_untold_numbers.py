@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from distributed.comm import CommClosedError
 from distributed.core import Status
 
+from terradask._account.aws import Aws
 from terradask._account.passing import passes
 from terradask._runtime.delivery import Delivery
 from terradask._runtime.mirrored_cluster import MirroredCluster
@@ -31,6 +32,8 @@ def refusal(code: str, status: int = 400) -> ClientError:
         (refusal("Throttling"), True),
         (refusal("RequestLimitExceeded"), True),
         (refusal("InternalFailure", 500), True),
+        (refusal("ExpiredToken", 403), True),
+        (refusal("RequestExpired"), True),
         (refusal("AccessDenied", 403), False),
         (refusal("ValidationError"), False),
         (ReadTimeoutError(endpoint_url="http://127.0.0.1"), True),
@@ -71,6 +74,10 @@ class Told(MirroredCluster):
 
     def __del__(self) -> None:
         pass
+
+    @property
+    def _deployment(self) -> Any:
+        return SimpleNamespace(aws=Aws("us-east-1"))
 
     def _joined_names(self) -> list[str]:
         return []

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from distributed.core import Status
 
+from terradask._account.aws import Aws
 from terradask._runtime.looks import Looks
 from terradask._runtime.mirrored_cluster import MirroredCluster
 from terradask._runtime.workers import Workers
@@ -42,7 +43,7 @@ class Watched(MirroredCluster):
 
     @property
     def _deployment(self) -> Any:
-        return SimpleNamespace(looks=self._looks_at_aws)
+        return SimpleNamespace(looks=self._looks_at_aws, aws=Aws("us-east-1"))
 
     def __del__(self) -> None:
         pass

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
+import email.utils
 import functools
 import ipaddress
 import os
@@ -13,9 +15,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from terradask._utc import utc_text
 from terradask.errors import (
     AccessDenied,
     AwsError,
+    ClockSkewed,
     EndpointUnreachable,
     ExpiredCredentials,
     InvalidCredentials,
@@ -32,11 +36,17 @@ CREDENTIALS_ADVICE = (
     "log in (`aws sso login`, `aws configure`), name a profile (AWS_PROFILE), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 )
 
-_EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
+EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
 _INVALID = frozenset({
     "InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure", "SignatureDoesNotMatch", "InvalidAccessKeyId",
     "InvalidToken",
 })  # fmt: skip
+#: In AWS's words, where it doesn't take the time of a signature: "Signature expired: …", "Signature not yet current: …".
+SKEWED = re.compile(r"RequestTimeTooSkewed|Signature (?:expired|not yet current)")
+CLOCK_ADVICE = "set this machine's clock, and have it kept (NTP); a virtual machine or WSL that slept may need a restart"
+#: More than a slow answer explains.
+_SKEW_SECONDS = 300
+
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
 _ACTION = re.compile(r"not authorized to perform:? ([a-zA-Z0-9-]+:[A-Za-z*]+)")
 
@@ -134,7 +144,7 @@ class Aws:
 
         Raises
         ------
-        NoCredentials, ExpiredCredentials, InvalidCredentials, AccessDenied, RegionUnknown, EndpointUnreachable
+        NoCredentials, ExpiredCredentials, InvalidCredentials, ClockSkewed, AccessDenied, RegionUnknown, EndpointUnreachable
             For boto3's errors of these kinds; every other error passes unchanged.
         """
         from botocore.exceptions import BotoCoreError, ClientError
@@ -180,7 +190,16 @@ class Aws:
                 user_agent_extra="terradask",
             )
             make: Any = session.client
-            return make(name, config=config)
+            made = make(name, config=config)
+            made.meta.events.register("after-call", self._forget_expired)
+            return made
+
+    def _forget_expired(self, parsed: Mapping[str, Any], **_: Any) -> None:
+        """Have the next client read the credentials anew: boto3 reads those of a file or of the environment once."""
+        if parsed.get("Error", {}).get("Code") in EXPIRED:
+            with self._lock:
+                self._session = None
+                self._clients.clear()
 
     def _boto(self) -> Session:
         if self._session is None:
@@ -200,7 +219,15 @@ class Aws:
     def _refused(self, error: Any) -> AwsError | None:
         code = error.response.get("Error", {}).get("Code", "")
         message = error.response.get("Error", {}).get("Message", "")
-        if code in _EXPIRED:
+        clocks = _clocks(error.response)
+        if SKEWED.search(f"{code} {message}") or (clocks and code in EXPIRED | _INVALID):
+            return ClockSkewed(
+                "AWS doesn't take what this machine signs: its clock is wrong",
+                given=clocks or message or code,
+                allowed="15 minutes from AWS's at most",
+                advice=CLOCK_ADVICE,
+            )
+        if code in EXPIRED:
             return ExpiredCredentials("the AWS credentials have expired", given=message or code, advice=CREDENTIALS_ADVICE)
         if code in _INVALID:
             return InvalidCredentials(
@@ -232,6 +259,17 @@ class Aws:
             allowed=", ".join(near) + ", …",
             advice="correct workspace.region, or the argument that says it; a newer botocore knows newer regions",
         )
+
+
+def _clocks(response: Mapping[str, Any]) -> str | None:
+    """Return what this machine's clock and AWS's said at an answer, where they differ by more than the answer took."""
+    try:
+        there = email.utils.parsedate_to_datetime(response["ResponseMetadata"]["HTTPHeaders"]["date"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    here = datetime.datetime.now(datetime.UTC)
+    differ = there.tzinfo is not None and abs((here - there).total_seconds()) > _SKEW_SECONDS
+    return f"{utc_text(here)} here, {utc_text(there)} at AWS" if differ else None
 
 
 @functools.cache

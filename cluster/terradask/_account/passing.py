@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from terradask._account.aws import EXPIRED
+
 #: What AWS answers who asks too often, beside 5xx:
 #: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 #: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/CommonErrors.html
@@ -20,5 +22,6 @@ def passes(error: BaseException) -> bool:
 
     if isinstance(error, ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        return error.response["Error"].get("Code") in _BUSY or status >= 500
+        # Credentials that have expired may be renewed meanwhile.
+        return error.response["Error"].get("Code") in _BUSY | EXPIRED or status >= 500
     return isinstance(error, OSError | HTTPClientError) and not isinstance(error, InterruptedError)

@@ -193,17 +193,18 @@ class Deployment:
             When AWS lets the account run fewer vCPUs than that takes, beside what runs.
         """
         descriptor, settings = self.descriptor, self.descriptor.settings
-        if self.marked_closing:
-            check_whole(self)
-        plan = plan_run(
-            self,
-            numbers=numbers_at_start(descriptor, n_workers, group_workers or {}),
-            environ=settings["environ"] if environ is None else environ,
-            software=settings["software"] if software is None else software,
-            send_dask_config=settings["send_dask_config"] if send_dask_config is None else send_dask_config,
-            life=life or Life.of_settings(settings),
-            check_quotas=check_quotas,
-        )
+        with ThreadPoolExecutor(1) as pool:
+            whole = pool.submit(check_whole, self)
+            plan = plan_run(
+                self,
+                numbers=numbers_at_start(descriptor, n_workers, group_workers or {}),
+                environ=settings["environ"] if environ is None else environ,
+                software=settings["software"] if software is None else software,
+                send_dask_config=settings["send_dask_config"] if send_dask_config is None else send_dask_config,
+                life=life or Life.of_settings(settings),
+                check_quotas=check_quotas,
+            )
+            whole.result()
         return start_run(self, plan, tell or (lambda _: None))
 
     @_explained
@@ -323,6 +324,7 @@ class Deployment:
         timeout_seconds: float,
         on_wait: Callable[[list[HostReport]], None] | None = None,
         cancelled: Callable[[], bool] = lambda: False,
+        run: Run | None = None,
     ) -> Attachment:
         """Wait for the scheduler of the current run and return what a client needs.
 
@@ -334,6 +336,8 @@ class Deployment:
             Called every few seconds with what the scheduler's host reports.
         cancelled
             Asked between looks; when it says True the wait ends with `InterruptedError`.
+        run
+            The run, where the caller has just seen it going on. By default it is read.
 
         Raises
         ------
@@ -346,7 +350,7 @@ class Deployment:
         SchedulerMissing
             When the scheduler isn't up in time, with how far its host came.
         """
-        run = self.current_run()
+        run = self.current_run() if run is None else run
         if run is None:
             raise self.why_stopped()
         return attach(

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from distributed.comm import connect
+from distributed.comm import Comm, connect
 from distributed.security import Security
 
 from terradask._runtime.attachment import Attachment, read_scheduler
@@ -33,8 +33,8 @@ async def reach(
     public: bool,
     let_in: Callable[[], Sequence[str]],
     seconds: float = REACH_SECONDS,
-) -> Attachment:
-    """Return the attachment to the scheduler that answers: the one it names, or one that has replaced that.
+) -> tuple[Attachment, Comm]:
+    """Return the attachment to the scheduler that answers, the one it names or one that has replaced that, and the connection to it.
 
     Parameters
     ----------
@@ -71,8 +71,7 @@ async def reach(
             if loop.time() >= deadline:
                 raise unreachable(attachment, address, public=public, let_in=await call(let_in)) from error
         else:
-            await comm.close()
-            return attachment
+            return attachment, comm
         await asyncio.sleep(_PAUSE_SECONDS)
         attachment = await call(newest, attachment, deployment)
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
+from distributed.comm import Comm
 from distributed.core import Status, rpc
 from distributed.deploy.cluster import Cluster as DaskCluster
 
@@ -167,12 +168,14 @@ class ProvisionedCluster(GroupCluster):
         if self._wants_shutdown_on_close is None:
             self.shutdown_on_close = provisioned.origin != "attached"
         self.security = provisioned.attachment.keys.client_security()
-        attachment = await self._reach_again(REACH_SECONDS)
+        attachment, comm = await self._reach(REACH_SECONDS)
         self._provisioned = replace(provisioned, attachment=attachment)
         connection = self.security.get_connection_args("client")
         address = attachment.address(public=settings["use_scheduler_public_ip"])
         self.scheduler = RemoteScheduler(address)
         self.scheduler_comm = rpc(address, connection_args=connection)
+        # The connection that was made to see whether it answers is the first of those that are kept.
+        self.scheduler_comm.comms[comm] = True
         try:
             await DaskCluster._start(self)
         except OSError as error:
@@ -191,6 +194,11 @@ class ProvisionedCluster(GroupCluster):
             self._adapt_as_asked(settings.get("n_workers"))
 
     async def _reach_again(self, seconds: float) -> Attachment:
+        attachment, comm = await self._reach(seconds)
+        await comm.close()
+        return attachment
+
+    async def _reach(self, seconds: float) -> tuple[Attachment, Comm]:
         provisioned = self._deployed
         return await reach(
             provisioned.attachment,

@@ -17,9 +17,9 @@ SECONDS_A_LOOK = 0.5
 class Looks:
     """The looks of one client at one cluster: one at a time, in the order in which they are asked for, and half a second in between.
 
-    All polling shares them: for a scheduler, for workers and their reports, of the groups and of what AWS says about them. A look counts
-    from its answer, so that AWS never sees three within a second, however long one is on its way. What somebody asks for himself, such as
-    scaling, is only noted: it waits for nothing, and polling makes way for it.
+    All polling shares them, save that for the scheduler's address: for hosts' reports, of the groups and of what AWS says
+    about them. A look counts from its answer, so that AWS never sees three within a second, however long one is on its way. What somebody
+    asks for himself, such as scaling, is only noted: it waits for nothing, and polling makes way for it.
 
     Safe to use from several threads and event loops.
 

@@ -211,7 +211,8 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
             self._untold_targets = targets
             self._untold_leaving, self._leaving = self._untold_leaving | self._leaving, frozenset()
             try:
-                await self._tell_aws(workers)
+                with self._deployment.aws.explained():
+                    await self._tell_aws(workers)
             finally:
                 if self._pace is not None:
                     self._pace.hurry()
@@ -243,13 +244,14 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
             if self.status != Status.running:
                 return
             try:
-                if delivery.asks:
+                with self._deployment.aws.explained():
+                    if delivery.asks:
+                        async with self._deployment.looks.awaited_turn():
+                            await delivery.ask()
                     async with self._deployment.looks.awaited_turn():
-                        await delivery.ask()
-                async with self._deployment.looks.awaited_turn():
-                    await self._look_at_groups(self._workers)
-                if self._workers.abandoned:
-                    await self._find_whether_over()
+                        await self._look_at_groups(self._workers)
+                    if self._workers.abandoned:
+                        await self._find_whether_over()
                 self._told_failure = ""
             except InterruptedError:
                 return

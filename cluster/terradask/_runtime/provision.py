@@ -16,6 +16,7 @@ from terradask._progress import Message, Progress, phase
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.deployment import Deployment
 from terradask._runtime.documents import Descriptor, HostReport, Run
+from terradask._runtime.first_look import FirstLook, first_look
 from terradask._runtime.life import Life
 from terradask._runtime.options import check_same_structure, structure_given
 from terradask._runtime.race import wait_for_deployment, wait_for_start
@@ -152,28 +153,32 @@ class Provisioner:
         workspace = Workspace.load(request.path, progress=self._progress, **self._overrides())
         deployment = Deployment(workspace.aws, workspace.bucket, request.name)
         self._workspace, self._deployment = workspace, deployment
-        if deployment.marked_closing:
+        found = first_look(deployment, workspace.baseline)
+        if found.closing:
             if request.attach or request.create is False:
                 raise to_go(request.name)
             with phase(self._progress, "destroy", request.name):
                 workspace.destroy_cluster(request.name)
             deployment = self._deployment = Deployment(workspace.aws, workspace.bucket, request.name)
+            found = first_look(deployment, workspace.baseline)
         asked = workspace.settings.cluster_named(request.name).model_dump(mode="json")
         rounds = 0
-        while (way := self._way(deployment)) == "deploy":
+        while (way := self._way(deployment, found)) == "deploy":
             rounds += 1
             # Made by somebody else meanwhile, it is as if it had been there; taken back by him, it is to be made again.
             if self._deploy(workspace, deployment, wait_seconds=asked["create_timeout_seconds"], is_last=rounds == _ROUNDS):
                 break
+            found = first_look(deployment, workspace.baseline)
         if self._origin != "created":
             deployed = deployed_settings(deployment.descriptor)
             check_same_structure(request.name, *(structure_given(each, request.structure) for each in (asked, deployed)))
         settings = {**deployment.descriptor.settings, **{name: asked[name] for name in request.run}}
+        run = found.run
         if way != "attach":
-            self._start(deployment, settings, workspace)
-        elif (running := deployment.run()) is not None:
-            self._warn_of_ignored(running)
-        attachment = self._attach(deployment, settings)
+            run = self._start(deployment, settings, workspace)
+        elif run is not None:
+            self._warn_of_ignored(run)
+        attachment = self._attach(deployment, settings, run)
         if self._origin == "created" and request.name in workspace.settings.clusters:
             # Whoever declares a cluster keeps it: closing stops it.
             self._origin = "started"
@@ -188,10 +193,10 @@ class Provisioner:
             overrides["cluster"] = cluster
         return overrides
 
-    def _way(self, deployment: Deployment) -> Way:
+    def _way(self, deployment: Deployment, look: FirstLook) -> Way:
         found: Found = "nothing"
-        if deployment.exists:
-            found = "stopped" if deployment.current_run() is None else "running"
+        if look.exists:
+            found = "running" if look.run is not None and deployment.goes_on(look.run) else "stopped"
         try:
             return way_to(deployment.name, found, create=self._request.create, attach=self._request.attach)
         except ClusterStopped as stopped:
@@ -223,7 +228,7 @@ class Provisioner:
         wait_for_start(deployment, check_cancelled=self._check_cancelled)
         return False
 
-    def _start(self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace) -> None:
+    def _start(self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace) -> Run:
         self._check_cancelled()
         self._check_ingress(workspace, settings.get("ingress"))
         if self._origin != "created":
@@ -247,6 +252,7 @@ class Provisioner:
         if self._origin == "started" and run.run_id != deployment.started_run_id:
             # Somebody else was faster: the run is theirs, and not ours to stop.
             self._origin = "attached"
+        return run
 
     def _life(self, settings: Mapping[str, Any], workspace: Workspace) -> Life:
         closes = self._request.shutdown_on_close is not False
@@ -268,12 +274,13 @@ class Provisioner:
                 " and ".join(ignored),
             )
 
-    def _attach(self, deployment: Deployment, settings: Mapping[str, Any]) -> Attachment:
+    def _attach(self, deployment: Deployment, settings: Mapping[str, Any], run: Run | None) -> Attachment:
         with phase(self._progress, "attach", deployment.name):
             attachment = deployment.attach(
                 timeout_seconds=settings["create_timeout_seconds"],
                 on_wait=self._tell_hosts,
                 cancelled=self._cancelled.is_set,
+                run=run,
             )
         check_versions(deployment.name, attachment)
         return attachment

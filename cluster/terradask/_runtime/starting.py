@@ -125,13 +125,15 @@ def start_run(deployment: Deployment, plan: RunPlan, tell: Callable[[str], None]
 
 
 def check_whole(deployment: Deployment) -> None:
-    """Refuse to start what was destroyed in part.
+    """Refuse to start what shall go and was destroyed in part.
 
     Raises
     ------
     ClusterError
         Naming the groups that are gone.
     """
+    if not deployment.marked_closing:
+        return
     gone = set(deployment.descriptor.groups) - set(deployment.groups.describe())
     if gone:
         raise ClusterError(

@@ -9,7 +9,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -53,7 +53,9 @@ class Stack:
     state_lock_seconds
         How long to wait for a state's lock that somebody else holds.
     on_unlock
-        Called before the lock of a Terraform that was killed in the folder is removed.
+        Called before the lock of a Terraform that has ended in the folder is removed.
+    remove_lock
+        Removes it, given its id. Unset: Terraform does.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Stack:
         progress: Progress,
         state_lock_seconds: int = 60,
         on_unlock: OnUnlock | None = None,
+        remove_lock: Callable[[str], None] | None = None,
     ) -> None:
         self.name = name
         self.folder = folder
@@ -75,6 +78,7 @@ class Stack:
             on_event=ResourceProgress(progress, name),
             on_wait=lambda text: progress(Message(text)),
             on_unlock=on_unlock,
+            remove_lock=remove_lock,
             state_lock_seconds=state_lock_seconds,
         )
 

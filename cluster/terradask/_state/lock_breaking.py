@@ -111,7 +111,7 @@ def unlock(place: StatePlace, *, folder: Path, state_dir: Path, caller: Aws, for
         # Written down first: no lock is broken in silence.
         broken = write_down(place, lock, stack=folder.name, proof=proof, state_dir=state_dir, caller=caller)
         if place.lock() == lock:
-            place.break_lock()
+            place.break_lock(lock.id)
         if proof is not None:
             folder_lock.forget_killed()
     return broken

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 #: A Terraform that locks a state says so this long after its start; waiting for another's lock comes after that.
 _LOCKING_SECONDS = 30
 
+#: A process is noted this long after its start at most.
+_NOTED_SECONDS = 0.5
+
 _MACHINE_ID = Path("/etc/machine-id")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -165,6 +168,33 @@ def proof_of_end(lock: LockInfo, note: Mapping[str, Any] | None) -> str | None:
     if may_hold(lock.path, earliest=locked_at - _LOCKING_SECONDS, latest=locked_at + 1):
         return None
     return f"{command}{f' (process {pid})' if pid else ''}, which took it on this machine, was killed"
+
+
+def proof_of_loss(lock: LockInfo, ended: Mapping[str, Any] | None) -> str | None:
+    """Return why it was a command that has ended itself that took a lock, without knowing; None where that can't be proven.
+
+    S3 makes a lock once. Where its answer is lost, the SDK in Terraform asks again, and is refused because of its own first attempt:
+    Terraform then says that its own lock is somebody else's, and ends.
+
+    Parameters
+    ----------
+    lock
+        The lock on a state in S3 that the command was told of.
+    ended
+        That command, as `FolderLock.ended` knows it.
+    """
+    locked_at = lock.seconds
+    if ended is None or locked_at is None or not lock.id or not is_here(lock.holder):
+        return None
+    if lock.operation != f"OperationType{ended['command'].rpartition(' ')[2].capitalize()}":
+        return None
+    # Terraform dates the lock itself, by this machine's clock, and it was noted once it had been started.
+    if not ended["started_at"] - _NOTED_SECONDS <= locked_at <= ended["ended_at"]:
+        return None
+    # Of those of another checkout that took one meanwhile and have ended, each has given it back, or was killed.
+    if may_hold(lock.path, earliest=locked_at - _LOCKING_SECONDS, latest=locked_at + 1):
+        return None
+    return f"{ended['command']} (process {ended['child']}) took it, never heard so, and has ended"
 
 
 def _took(lock: LockInfo, note: Mapping[str, Any], locked_at: float) -> bool:

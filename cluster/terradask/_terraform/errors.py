@@ -11,12 +11,14 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from terradask._account.aws import CLOCK_ADVICE, SKEWED
 from terradask._terraform.events import Diagnostic
 from terradask._terraform.state_lock import locked_error
 from terradask.errors import (
     AccessDenied,
     AwsError,
     BackendMissing,
+    ClockSkewed,
     ExpiredCredentials,
     InvalidCredentials,
     NoCredentials,
@@ -136,7 +138,15 @@ def _about_credentials(found: Diagnostic, common: dict[str, Any]) -> AwsError | 
     cause = TerraformError(f"terraform {common['verb']} failed", **common)
     error: AwsError | None = None
     code = _ERROR_CODE.search(text)
-    if "No valid credential sources" in text or "no EC2 IMDS role found" in text:
+    skewed = SKEWED.search(text)
+    if skewed is not None:
+        error = ClockSkewed(
+            "AWS doesn't take what this machine signs: its clock is wrong",
+            given=_first_line(text, containing=skewed[0]),
+            allowed="15 minutes from AWS's at most",
+            advice=CLOCK_ADVICE,
+        )
+    elif "No valid credential sources" in text or "no EC2 IMDS role found" in text:
         error = NoCredentials("Terraform finds no AWS credentials", advice=CREDENTIALS_ADVICE)
     elif code is None:
         return None

@@ -53,6 +53,8 @@ class FolderLock:
         self._noted: Mapping[str, Any] = {}
         #: The last command here that was killed, or whose end nobody saw: ``command`` and ``started_at``, in seconds since the epoch.
         self.killed: Mapping[str, Any] | None = None
+        #: The last command here that ended by itself: the same, and ``ended_at``.
+        self.ended: Mapping[str, Any] | None = None
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -68,6 +70,8 @@ class FolderLock:
         """Write down that a command has ended, or that it was killed."""
         if exit_code < 0:
             self.killed = self._noted
+        else:
+            self.ended = {**self._noted, "ended_at": time.time()}
         self.note("terradask")
 
     def forget_killed(self) -> None:

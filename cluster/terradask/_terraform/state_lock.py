@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from terradask._state.lock_owner import is_here, proof_of_end
+from terradask._state.lock_owner import is_here, proof_of_end, proof_of_loss
 from terradask._terraform.folder_lock import FolderLock
 from terradask.errors import StateLocked
 
 _Result = TypeVar("_Result")
+
+#: So many answers in a row may get lost to a Terraform that takes a lock.
+_LOSSES = 3
 
 #: Told of a lock that is about to be broken, and why its owner is gone.
 OnUnlock = Callable[["LockInfo", str], None]
@@ -116,11 +119,14 @@ def past_lock(
     *,
     limit_seconds: int,
     folder_lock: FolderLock,
-    force_unlock: Callable[[str], None],
+    in_s3: bool,
+    remove_lock: Callable[[str], None],
     on_unlock: OnUnlock,
     on_wait: Callable[[str], None],
 ) -> _Result:
     """Run a command that locks the state; where a lock stands in its way, once more, after saying whose it is.
+
+    A lock that the command took itself without hearing so is removed, and the command runs again.
 
     Parameters
     ----------
@@ -129,9 +135,11 @@ def past_lock(
     limit_seconds
         How long to wait for somebody else's lock.
     folder_lock
-        Knows the command that was killed here; forgets it when the state can be locked again.
-    force_unlock
-        Removes a lock by its id: only that of the command that was killed here.
+        Knows the command that was killed here; forgets it when the state can be locked again. Knows the one that has just ended.
+    in_s3
+        Whether the state lies in S3, where a lock outlives its process.
+    remove_lock
+        Removes a lock by its id: only that of a command that has ended here.
     on_unlock
         Told before that.
     on_wait
@@ -142,9 +150,24 @@ def past_lock(
     StateLocked
         If somebody else holds the lock for longer.
     """
+
+    def run_but_for_itself(seconds: int) -> _Result:
+        for _ in range(_LOSSES if in_s3 else 0):
+            try:
+                return run(seconds)
+            except StateLocked as error:
+                lock = _lock_of(error)
+                proof = proof_of_loss(lock, folder_lock.ended)
+                if proof is None:
+                    raise
+                on_wait(f"removing the lock on the state: {proof}")
+                on_unlock(lock, proof)
+                remove_lock(str(lock.id))
+        return run(seconds)
+
     try:
         # At once: Terraform waits without saying for whom.
-        done = run(0)
+        done = run_but_for_itself(0)
     except StateLocked as error:
         locked = error
     else:
@@ -155,14 +178,14 @@ def past_lock(
     if proof is not None:
         on_wait("removing the lock on the state that a killed Terraform left here")
         on_unlock(_lock_of(locked), proof)
-        force_unlock(str(locked.lock_id))
+        remove_lock(str(locked.lock_id))
     elif limit_seconds > 0:
         on_wait(f"waiting up to {limit_seconds} s: {locked.problem}")
     if folder_lock.killed:
         folder_lock.forget_killed()
     elif limit_seconds <= 0:
         raise locked
-    return run(limit_seconds)
+    return run_but_for_itself(limit_seconds)
 
 
 def left_by_killed(error: StateLocked, killed: Mapping[str, Any] | None) -> str | None:

@@ -113,9 +113,14 @@ class S3Place:
         found = self._get(self.key + _LOCK)
         return None if found is None else LockInfo.from_json(found[0])
 
-    def break_lock(self) -> None:
-        """Delete the lock, whoever holds it."""
-        self._delete(self.key + _LOCK)
+    def break_lock(self, lock_id: str | None) -> None:
+        """Delete the lock of this id, whoever holds it, and none that somebody has taken meanwhile.
+
+        S3 compares: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
+        """
+        found = self._get(self.key + _LOCK)
+        if found is not None and LockInfo.from_json(found[0]).id == lock_id:
+            self._delete(self.key + _LOCK, IfMatch=found[1])
 
     def free_of_killed(self, waiting: Waiting) -> LockInfo | None:
         """Break the lock of the folder's killed command, and return somebody else's; None where there is none."""
@@ -124,7 +129,7 @@ class S3Place:
         if lock is not None and proof is not None:
             waiting.on_wait(f"removing the lock that a killed command left on {self.name}")
             waiting.on_unlock(self, lock, proof)
-            self.break_lock()
+            self.break_lock(lock.id)
             return None
         return lock
 
@@ -161,9 +166,16 @@ class S3Place:
                 return None
             raise
 
-    def _delete(self, key: str) -> None:
-        with self._explained("s3:DeleteObject"):
-            self._client.delete_object(Bucket=self.bucket, Key=key)
+    def _delete(self, key: str, **condition: str) -> None:
+        from botocore.exceptions import ClientError
+
+        try:
+            with self._explained("s3:DeleteObject"):
+                self._client.delete_object(Bucket=self.bucket, Key=key, **condition)
+        except ClientError as error:
+            # It is gone, or another one by now.
+            if not condition or error.response["Error"]["Code"] not in _LOST_RACE | _MISSING:
+                raise
 
     @property
     def _client(self) -> Any:

@@ -38,7 +38,9 @@ class Terraform(TerraformCommands):
     on_wait
         Called once with a text when there is something to wait for: another process, or an interrupted Terraform.
     on_unlock
-        Called before the lock of a Terraform that was killed here is removed, with the lock and why its owner is gone.
+        Called before the lock of a Terraform that has ended here is removed, with the lock and why its owner is gone.
+    remove_lock
+        Removes it, given its id. Unset: `force_unlock`.
     folder_limit_seconds
         How long to wait for another process in the same folder.
     state_lock_seconds
@@ -47,7 +49,8 @@ class Terraform(TerraformCommands):
     Notes
     -----
     A first Ctrl-C (or `cancel`) sends Terraform one SIGINT and waits for its orderly stop; after a second one it is killed a few seconds
-    later. The lock that a Terraform killed here leaves on a state is removed by the next command here; anybody else's is an error.
+    later. The lock that a Terraform killed here leaves on a state is removed by the next command here, one that it took without hearing so
+    at once; anybody else's is an error.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Terraform(TerraformCommands):
         on_event: Callable[[Event], None] | None = None,
         on_wait: Callable[[str], None] | None = None,
         on_unlock: OnUnlock | None = None,
+        remove_lock: Callable[[str], None] | None = None,
         folder_limit_seconds: float = 600.0,
         state_lock_seconds: int = 10,
     ) -> None:
@@ -69,6 +73,7 @@ class Terraform(TerraformCommands):
             folder_limit_seconds=folder_limit_seconds,
             request_seconds=REQUEST_SECONDS,
         )
+        self._remove_lock = remove_lock or self.force_unlock
         self._on_unlock: OnUnlock = on_unlock or (lambda lock, proof: None)
         self._state_lock_seconds = state_lock_seconds
 
@@ -236,7 +241,8 @@ class Terraform(TerraformCommands):
             lambda seconds: self._stream(verb, *arguments, lock_timeout=f"{seconds}s", **options),
             limit_seconds=self._state_lock_seconds,
             folder_lock=self.lock,
-            force_unlock=self.force_unlock,
+            in_s3=state_file(self.folder, self.configuration()) is None,
+            remove_lock=self._remove_lock,
             on_unlock=self._on_unlock,
             on_wait=self._on_wait,
         )

@@ -20,6 +20,7 @@
     │   └── UnsupportedPlatform
     ├── AwsError                         3   AWS can't be used as things are
     │   ├── NoCredentials, ExpiredCredentials, InvalidCredentials
+    │   ├── ClockSkewed                      this machine's clock differs from AWS's
     │   ├── AccessDenied                     names the action
     │   ├── ServiceRoleMissing               a service-linked role that the caller may not make
     │   ├── QuotaTooSmall                8   for what the settings can reach
@@ -70,6 +71,7 @@ from terradask.errors._aws import (
     AccountChanged,
     AwsError,
     BucketTaken,
+    ClockSkewed,
     EndpointUnreachable,
     ExpiredCredentials,
     InvalidCredentials,
@@ -150,6 +152,7 @@ __all__ = [
     "BaselineFormat",
     "BaselineInUse",
     "BucketTaken",
+    "ClockSkewed",
     "ClusterClosed",
     "ClusterEnded",
     "ClusterError",

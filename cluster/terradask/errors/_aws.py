@@ -22,6 +22,10 @@ class ExpiredCredentials(AwsError):
     """The AWS credentials have expired."""
 
 
+class ClockSkewed(AwsError):
+    """The clock here is so wrong that AWS doesn't take what is signed by it."""
+
+
 class InvalidCredentials(AwsError):
     """AWS doesn't know the credentials, or not in this region."""
 

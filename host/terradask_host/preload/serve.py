@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from terradask_host.preload.downscaling import keep_extra_worker
+from terradask_host.preload.emptying import ask_to_empty, let_empty
 from terradask_host.preload.forward import Forward, server_context
 from terradask_host.preload.life_watch import LifeWatch
 from terradask_host.preload.roll_call import call_roll
@@ -26,9 +27,10 @@ ALIVE_SECONDS = 60.0
 
 
 class Leave:
-    """The host program's word to close, and how long that may take."""
+    """The host program's words: to get empty, and to close, with how long that may take."""
 
     def __init__(self) -> None:
+        self.empty = asyncio.Event()
         self._said = asyncio.Event()
         self.seconds = 0.0
 
@@ -63,7 +65,7 @@ def run(read: Read, tell: Tell) -> int:
     }
     tell("imported", **versions)
     start = read()
-    serve: Serve = partial(serve_scheduler, tell) if prepared["role"] == "scheduler" else serve_worker
+    serve: Serve = partial(serve_scheduler if prepared["role"] == "scheduler" else serve_worker, tell)
     asyncio.run(_until_closed(serve, start, read, tell, versions))
     return 0
 
@@ -107,6 +109,7 @@ async def serve_scheduler(tell: Tell, start: dict[str, Any], running: Callable[[
     async with cls(security=Security(**start["security"]), **start["arguments"]) as scheduler:
         allow_several(scheduler)
         keep_extra_worker(scheduler)
+        let_empty(scheduler)
         door = start["forward"]
         context = server_context(ca=door["ca"], cert=door["cert"], key=door["key"])
         forward = Forward(door["host"], door["port"], target_port=scheduler.http_server.port, context=context)
@@ -127,8 +130,8 @@ async def serve_scheduler(tell: Tell, start: dict[str, Any], running: Callable[[
         return _text(scheduler.close_reason)
 
 
-async def serve_worker(start: dict[str, Any], running: Callable[[], None], leave: Leave) -> str | None:
-    """Run this host's nannies or workers; return why the last of them closed."""
+async def serve_worker(tell: Tell, start: dict[str, Any], running: Callable[[], None], leave: Leave) -> str | None:
+    """Run this host's nannies or workers, and say when they are empty, as was asked for; return why the last of them closed."""
     from distributed.security import Security
     from distributed.utils import import_term
 
@@ -141,12 +144,19 @@ async def serve_worker(start: dict[str, Any], running: Callable[[], None], leave
         await worker.finished()
         closed.append(worker)
 
+    async def get_empty() -> None:
+        await leave.empty.wait()
+        if await ask_to_empty(workers, start["scheduler"], security):
+            tell("emptied")
+
     await asyncio.gather(*workers)
     running()
+    emptying = asyncio.create_task(get_empty())
     try:
         if await _first(leave.wait(), _all(follow(worker) for worker in workers)) == 0:
             await _retire([worker for worker in workers if worker not in closed], start["scheduler"], security, leave.seconds)
     finally:
+        emptying.cancel()
         await asyncio.gather(*(worker.close() for worker in workers))
     return _text((closed or workers)[-1].close_reason)
 
@@ -177,7 +187,8 @@ async def _until_closed(serve: Serve, start: dict[str, Any], read: Read, tell: T
     def listen() -> None:
         # The second read waits for the host program's end.
         while (word := read()).get("do") != "leave":
-            pass
+            if word.get("do") == "empty":
+                loop.call_soon_threadsafe(leave.empty.set)
         loop.call_soon_threadsafe(leave.say, word["seconds"])
         read()
 

@@ -35,7 +35,7 @@ def account() -> Iterator[Account]:
 @pytest.fixture(scope="module")
 def cluster(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A scheduler and two workers; the workers boot before their scheduler."""
-    cluster = Cluster(account, tmp_path_factory.mktemp("hosts"), "etl", workers=4)
+    cluster = Cluster(account, tmp_path_factory.mktemp("hosts"), "etl", workers=5)
     try:
         for worker in [cluster.worker(0), cluster.worker(1)]:
             worker.wait_state("waiting")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import random
 import signal
+import time
+from pathlib import Path
 
 import pytest
+from distributed import get_worker
 
 from .cluster import Cluster, wait_until
 from .processes import alive, children
@@ -32,7 +35,7 @@ def test_a_host_that_is_shut_down_moves_the_only_copy_of_a_result_off(cluster: C
     assert "SIGTERM" in report["reason"]
     assert host.states()[-3:] == ["running", "leaving", "left"]
     # Who shuts an instance down decides about its group: the host does not.
-    assert cluster.desired("workers") == 4
+    assert cluster.desired("workers") == 5
 
 
 def test_a_retired_host_leaves_with_decrement_when_nobody_ends_it(cluster: Cluster) -> None:
@@ -45,7 +48,41 @@ def test_a_retired_host_leaves_with_decrement_when_nobody_ends_it(cluster: Clust
         assert host.wait_exit() == 0
     assert "retired" in host.report()["reason"]
     assert host.states()[-3:] == ["running", "leaving", "left"]
-    assert cluster.desired("workers") == 3
+    assert cluster.desired("workers") == 4
+    members = cluster.account.describe(cluster.groups["workers"])["Instances"]
+    assert host.instance_id not in {member["InstanceId"] for member in members}
+
+
+def test_a_host_that_aws_recommends_to_replace_is_emptied_and_replaced(cluster: Cluster, tmp_path: Path) -> None:
+    host = cluster.worker(4, timing={"spot_poll_seconds": 0.2}, life_cycle="spot")
+    host.wait_state("running")
+    desired, gate = cluster.desired("workers"), tmp_path / "gate"
+
+    def behind_gate(path: Path) -> str:
+        while not path.exists():
+            time.sleep(0.05)
+        return "through"
+
+    with cluster.client() as client:
+        client.wait_for_workers(3, timeout=20)
+        held = client.submit(random.random, workers=[host.instance_id], pure=False)
+        value = held.result(20)
+        running = client.submit(behind_gate, gate, workers=[host.instance_id], allow_other_workers=True, pure=False)
+        wait_until(lambda: any(running.key in keys for keys in client.processing().values()), "the task")
+        host.metadata.facts["events/recommendations/rebalance"] = '{"noticeTime": "2026-11-20T12:00:00Z"}'
+        # What it holds is moved at once; it goes on with what it runs, and gets nothing new.
+        others = {f"tls://{other.address}" for other in cluster.hosts if other is not host}
+        wait_until(lambda: others & {at.rpartition(":")[0] for at in client.who_has(held)[held.key]}, "its results to be elsewhere")
+        done = client.map(lambda n: get_worker().name, range(30), pure=False)
+        assert host.instance_id not in client.gather(done)
+        assert host.report()["state"] == "running"
+        gate.touch()
+        assert host.wait_exit() == 0
+        assert (running.result(20), held.result(20)) == ("through", value)
+    assert host.report()["reason"] == "AWS recommends to replace this instance, and its workers are empty"
+    assert host.states()[-3:] == ["running", "leaving", "left"]
+    # Its group launches another.
+    assert cluster.desired("workers") == desired
     members = cluster.account.describe(cluster.groups["workers"])["Instances"]
     assert host.instance_id not in {member["InstanceId"] for member in members}
 
