@@ -73,9 +73,9 @@ def quick_provider(folder: Path, real_lock_file: Path) -> Iterator[QuickProvider
         return
     below = Path(_SOURCE, PROVIDER_VERSION, this_platform())
     (real,) = (mirror / below).glob("terraform-provider-aws*")
-    with _relay() as relay:
+    with relay() as path:
         package = folder / "mirror" / below / real.name
-        _write_package(package, relay, real)
+        _write_package(package, path, real)
         lock_file = folder / "data/terradask" / LOCK_FILE
         _write_lock(lock_file, package)
         config = write_cli_config(folder / "mirror", folder / "terraform.rc")
@@ -83,7 +83,7 @@ def quick_provider(folder: Path, real_lock_file: Path) -> Iterator[QuickProvider
 
 
 @contextmanager
-def _relay() -> Iterator[str]:
+def relay() -> Iterator[str]:
     """Run the relay, which ends with this process, however that ends; give its socket."""
     command = [sys.executable, "-m", f"{__package__}.provider_relay"]
     root = Path(__file__).parents[1]
@@ -94,8 +94,8 @@ def _relay() -> Iterator[str]:
         yield socket
 
 
-def _write_package(package: Path, relay: str, real: Path) -> None:
-    launch = shlex.join([sys.executable, "-IS", str(_LAUNCHER), relay, str(real)])
+def _write_package(package: Path, relay_socket: str, real: Path) -> None:
+    launch = shlex.join([sys.executable, "-IS", str(_LAUNCHER), relay_socket, str(real)])
     package.parent.mkdir(parents=True)
     package.write_text(f'#!/bin/sh\n[ -z "${DIRECT_VARIABLE}" ] || exec {shlex.quote(str(real))}\nexec {launch}\n')
     package.chmod(0o755)
