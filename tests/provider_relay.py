@@ -62,7 +62,7 @@ class Relay:
         server.add_secure_port(f"unix:{path}", self._credentials)
         await server.start()
         try:
-            # https://github.com/hashicorp/go-plugin/blob/v1.6.0/docs/internals.md#handshake
+            # https://github.com/hashicorp/go-plugin/blob/main/docs/internals.md#handshake; the sixth part is the certificate
             writer.write(f"1|5|unix|{path}|grpc|{self._certificate}\n".encode())
             await start.ended()
         finally:

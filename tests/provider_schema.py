@@ -14,7 +14,7 @@ from pathlib import Path
 _BINDINGS = Path(__file__).parents[1] / "modules/terradask_modules/aws.py"
 
 # Of GetProviderSchema.Response and of an entry of its maps:
-# https://github.com/hashicorp/terraform/blob/v1.11.4/docs/plugin-protocol/tfplugin5.8.proto
+# https://github.com/hashicorp/terraform/blob/main/docs/plugin-protocol/tfplugin5.8.proto
 _RESOURCES, _DATA_SOURCES = 2, 3
 _KEY = 1
 _LENGTH_DELIMITED = 2
