@@ -30,7 +30,7 @@ from terradask._terraform.provider_mirror import (
 from terradask._terraform.terraform import LOCK_FILE
 
 #: Set to anything, it has the package start the real provider at once, with nothing in between.
-DIRECT_VARIABLE = "TERRADASK_TESTS_DIRECT_PROVIDER"
+DIRECT_VARIABLE = "TESTS_DIRECT_PROVIDER"
 
 _SOURCE = "registry.terraform.io/hashicorp/aws"
 _LAUNCHER = Path(__file__).with_name("provider_launcher.py")
