@@ -158,7 +158,8 @@ async def _run(folder: Path) -> None:
 
 def main() -> None:
     """Relay until the standard input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     with tempfile.TemporaryDirectory(prefix="terradask-relay-") as folder:
         asyncio.run(_run(Path(folder)))
 
