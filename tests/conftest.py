@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .quick_provider import QuickProvider
+from .quick_provider import DIRECT_VARIABLE, QuickProvider
 from .quick_provider import quick_provider as make_quick_provider
 
 # Whoever runs the tests in the background may have SIGINT ignored, and so would every process that a test interrupts.
@@ -37,6 +38,13 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def quick_provider(tmp_path_factory: pytest.TempPathFactory) -> QuickProvider:
-    """The AWS provider in a package that Terraform checks in no time."""
-    return make_quick_provider(tmp_path_factory.mktemp("provider"), Path(__file__).parents[1] / ".terraform.lock.hcl")
+def quick_provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuickProvider]:
+    """The AWS provider in a package that Terraform checks in no time, and that says of its types only what terradask needs."""
+    with make_quick_provider(tmp_path_factory.mktemp("provider"), Path(__file__).parents[1] / ".terraform.lock.hcl") as provider:
+        yield provider
+
+
+@pytest.fixture
+def direct_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have Terraform talk to the provider itself: for tests that interrupt or kill."""
+    monkeypatch.setenv(DIRECT_VARIABLE, "1")

@@ -1,7 +1,9 @@
-"""The AWS provider in a package that Terraform checks in no time: a line of shell that starts the real one.
+"""The AWS provider in a package that Terraform checks in no time, and that says of its types only what terradask needs.
 
-Terraform reads all of a provider's package, 700 MB, at each of its commands, twice to initialise, to compare it with the lock file: a
-quarter of the processor time that it takes. What the real package's checksum is good for is tested where the real lock file is used.
+Terraform reads all of a provider's package, 700 MB, at each of its commands, twice to initialise, to compare it with the lock file; then it
+has the provider describe its 2,000 types. Both take more processor time than everything else that a command does. The package here is a few
+lines of shell, which start `tests/provider_launcher.py`, which starts the real provider. What the real package's checksum is good for is
+tested where the real lock file is used; the examples and the demo use the real package too.
 """
 
 from __future__ import annotations
@@ -11,7 +13,10 @@ import hashlib
 import os
 import shlex
 import shutil
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +29,11 @@ from terradask._terraform.provider_mirror import (
 )
 from terradask._terraform.terraform import LOCK_FILE
 
+#: Set to anything, it has the package start the real provider at once, with nothing in between.
+DIRECT_VARIABLE = "TESTS_DIRECT_PROVIDER"
+
 _SOURCE = "registry.terraform.io/hashicorp/aws"
+_LAUNCHER = Path(__file__).with_name("provider_launcher.py")
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,8 @@ class QuickProvider:
         shutil.copy(self.lock_file, folder / LOCK_FILE)
 
 
-def quick_provider(folder: Path, real_lock_file: Path) -> QuickProvider:
+@contextmanager
+def quick_provider(folder: Path, real_lock_file: Path) -> Iterator[QuickProvider]:
     """Make the package from the one on this machine; where Terraform takes the provider from elsewhere, all stays as it is.
 
     Parameters
@@ -59,24 +69,47 @@ def quick_provider(folder: Path, real_lock_file: Path) -> QuickProvider:
     """
     mirror = cli_config_in_use(os.environ).mirror
     if mirror is None:
-        return QuickProvider({}, real_lock_file)
+        yield QuickProvider({}, real_lock_file)
+        return
     below = Path(_SOURCE, PROVIDER_VERSION, this_platform())
     (real,) = (mirror / below).glob("terraform-provider-aws*")
-    launcher = folder / "mirror" / below / real.name
-    launcher.parent.mkdir(parents=True)
-    launcher.write_text(f'#!/bin/sh\nexec {shlex.quote(str(real))} "$@"\n')
-    launcher.chmod(0o755)
-    lock_file = folder / "data/terradask" / LOCK_FILE
+    with relay() as path:
+        package = folder / "mirror" / below / real.name
+        _write_package(package, path, real)
+        lock_file = folder / "data/terradask" / LOCK_FILE
+        _write_lock(lock_file, package)
+        config = write_cli_config(folder / "mirror", folder / "terraform.rc")
+        yield QuickProvider({CLI_CONFIG_VARIABLE: str(config), "XDG_DATA_HOME": str(folder / "data")}, lock_file)
+
+
+@contextmanager
+def relay() -> Iterator[str]:
+    """Run the relay, which ends with this process, however that ends; give its socket."""
+    command = [sys.executable, "-m", f"{__package__}.provider_relay"]
+    root = Path(__file__).parents[1]
+    with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        socket = process.stdout.readline().strip()
+        assert socket, "the relay doesn't start"
+        yield socket
+
+
+def _write_package(package: Path, relay_socket: str, real: Path) -> None:
+    launch = shlex.join([sys.executable, "-IS", str(_LAUNCHER), relay_socket, str(real)])
+    package.parent.mkdir(parents=True)
+    package.write_text(f'#!/bin/sh\n[ -z "${DIRECT_VARIABLE}" ] || exec {shlex.quote(str(real))}\nexec {launch}\n')
+    package.chmod(0o755)
+
+
+def _write_lock(lock_file: Path, package: Path) -> None:
     lock_file.parent.mkdir(parents=True)
     lock_file.write_text(
         f'provider "{_SOURCE}" {{\n'
         f'  version     = "{PROVIDER_VERSION}"\n'
         f'  constraints = "{PROVIDER_VERSION}"\n'
-        f'  hashes      = ["{_package_hash(launcher)}"]\n'
+        f'  hashes      = ["{_package_hash(package)}"]\n'
         "}\n"
     )
-    config = write_cli_config(folder / "mirror", folder / "terraform.rc")
-    return QuickProvider({CLI_CONFIG_VARIABLE: str(config), "XDG_DATA_HOME": str(folder / "data")}, lock_file)
 
 
 def _package_hash(file: Path) -> str:

@@ -164,6 +164,7 @@ def _killing_terraform(folder: Path, stack: str, action: str, *, at: int = 1) ->
     return kill
 
 
+@pytest.mark.usefixtures("direct_provider")
 def test_second_plan_of_the_network_is_clean(workspace: Workspace):
     plan = workspace.plan_network()
     assert (plan.summary.headline, plan.summary.drift, plan.summary.dangers) == ("network: no changes", (), ())
@@ -314,6 +315,7 @@ def test_saved_plan_is_applied_on_another_machine(workspace: Workspace, machine:
     assert (_groups(), _keys("clusters/saved/"), _keys("applied/saved")) == ([], [], [])
 
 
+@pytest.mark.usefixtures("direct_provider")
 def test_interrupted_deployment_is_found_finished_or_destroyed(
     machine: Callable[[str], Path], workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ):
@@ -359,6 +361,7 @@ def test_interrupted_deployment_is_found_finished_or_destroyed(
     assert workspace.unfinished() == []
 
 
+@pytest.mark.usefixtures("direct_provider")
 def test_killed_terraform_stands_in_nobodys_way(machine: Callable[[str], Path]):
     folder = machine("fifth")
     # Two groups and the secret, all at once; then comes the descriptor.
@@ -384,6 +387,7 @@ def test_killed_terraform_stands_in_nobodys_way(machine: Callable[[str], Path]):
     assert _keys("clusters/") == []
 
 
+@pytest.mark.usefixtures("direct_provider")
 def test_interrupted_first_plan_leaves_no_trace(machine: Callable[[str], Path]):
     def cancel(event: ProgressEvent) -> None:
         if event == PhaseStarted("plan", "early"):

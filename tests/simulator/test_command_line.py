@@ -194,6 +194,7 @@ def _begin(sim: Simulator, folder: Path, *arguments: str) -> subprocess.Popen[st
     )
 
 
+@pytest.mark.usefixtures("direct_provider")
 def test_ending_a_plan_from_outside_leaves_no_lock(terradask, removed: str, sim: Simulator, tmp_path: Path) -> None:
     process = _begin(sim, tmp_path, "plan", removed)
     assert process.stderr is not None

@@ -11,7 +11,7 @@ import pytest
 
 from terradask_simulator import Simulator
 
-pytestmark = [pytest.mark.simulator, pytest.mark.slow]
+pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.usefixtures("direct_provider")]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -16,7 +16,7 @@ import pytest
 
 from terradask_simulator import Simulator, leftovers
 
-pytestmark = [pytest.mark.simulator]
+pytestmark = [pytest.mark.simulator, pytest.mark.usefixtures("direct_provider")]
 
 COMMAND = [sys.executable, "-m", "terradask"]
 
