@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from distributed.core import Status
-from distributed.utils import format_dashboard_link
 
 from terradask._progress import Progress
 from terradask._runtime.hardware import hardware_of
@@ -341,9 +340,12 @@ class Cluster(ProvisionedCluster):
 
     @property
     def dashboard_link(self) -> str:
-        """Address of the dashboard on this machine's loopback; behind it lies mutual TLS to the scheduler's host."""
-        port = self._dashboard.port if self._dashboard is not None else None
-        return format_dashboard_link("127.0.0.1", port) if port else ""
+        """Link to the dashboard on this machine's loopback; behind it lies mutual TLS to the scheduler's host.
+
+        The link has a token in it, which is this object's own: whoever has none, such as other users of this machine, is refused. As Dask's
+        ``distributed.dashboard.link`` has it, for proxies such as Jupyter's.
+        """
+        return self._dashboard.link if self._dashboard is not None else ""
 
     @property
     def region(self) -> str:
