@@ -260,15 +260,10 @@ async def test_strangers_do_not_use_up_the_door(contexts, monkeypatch):
 # ---- whatever is sent -------------------------------------------------------------------------------------------------
 
 PIECES = st.sampled_from(
-    [b"GET ", b"POST ", b"/", b" HTTP/1.1\r\n", b"\r\n", b"\r\n\r\n", b"Host: 127.0.0.1\r\n", b"Origin: ", b"Cookie: ", b"terradask-token="]
-    + [
-        b"Content-Length: 5\r\n",
-        b"Transfer-Encoding: chunked\r\n",
-        b"Upgrade: x\r\n",
-        b"Connection: upgrade\r\n",
-        b"\x16\x03\x01",
-        b"?",
-        b"&",
+    [
+        *(b"GET ", b"POST ", b"/", b" HTTP/1.1\r\n", b"\r\n", b"\r\n\r\n", b"?", b"&", b"\x16\x03\x01"),
+        *(b"Host: 127.0.0.1\r\n", b"Origin: ", b"Cookie: ", b"terradask-token=", b"Content-Length: 5\r\n"),
+        *(b"Transfer-Encoding: chunked\r\n", b"Upgrade: x\r\n", b"Connection: upgrade\r\n"),
     ]
 )
 SENT = st.one_of(st.binary(max_size=200), st.lists(st.one_of(PIECES, st.binary(max_size=8)), max_size=20).map(b"".join))
