@@ -38,6 +38,10 @@ class Large(tornado.web.RequestHandler):
 
 
 class Echo(tornado.websocket.WebSocketHandler):
+    def check_origin(self, _):
+        # As Bokeh does by Dask's configuration.
+        return True
+
     def on_message(self, message):
         self.write_message(message, binary=isinstance(message, bytes))
 

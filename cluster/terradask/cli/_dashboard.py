@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 1.0
 
 
-@click.command(short_help="Open a cluster's dashboard here, and tell the link for others")
+@click.command(short_help="Serve a cluster's dashboard here, tell the link for others")
 @click.argument("name", shell_complete=complete_cluster)
 @click.option("--shared", is_flag=True, help="Only tell the link for people without terradask; needs cluster.use_dashboard_https.")
 def dashboard(*, name: str, shared: bool) -> None:
