@@ -287,7 +287,7 @@ def test_any_head_is_read_or_refused(head):
     assert (again.method, again.path, again.query) == (request.method, request.path, request.query)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
 @given(sent=SENT, ends=st.sampled_from(["eof", "reset", "waits"]), tls=st.booleans())
 def test_any_bytes_are_answered_or_dropped(contexts, sent, ends, tls):
     """To the door on loopback, and to the host's forward in front of TLS."""

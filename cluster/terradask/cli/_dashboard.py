@@ -47,9 +47,19 @@ def dashboard(*, name: str, shared: bool) -> None:
 
 
 def _wait(cluster: Cluster) -> None:
+    from terradask.errors import SchedulerUnreachable
+
+    lost = False
     try:
         while True:
             time.sleep(_LOOK_SECONDS)
-            cluster._check_usable()
+            try:
+                cluster._check_usable()
+                lost = False
+            except SchedulerUnreachable as error:
+                # It is looked for on and on, as after a laptop has slept.
+                if not lost:
+                    say(f"{error.problem} Looking for it")
+                lost = True
     except KeyboardInterrupt:
         say("closed; the cluster goes on")
