@@ -24,7 +24,7 @@ help: ## List the targets
 # ---- set-up ---------------------------------------------------------------------------------------------------------
 
 .PHONY: setup
-setup: $(VENV)/.installed $(CDKTF)/node_modules/.package-lock.json checkov cloud-init toolchain $(VENV)/.warm ## Make .venv with everything, and check Terraform, Node and the provider
+setup: $(VENV)/.installed $(CDKTF)/node_modules/.package-lock.json checkov cloud-init chromium toolchain $(VENV)/.warm ## Make .venv with everything, and check Terraform, Node and the provider
 
 $(BIN)/python:
 	@[ -n "$(PYTHON)" ] || { echo "setup: no Python 3.11 or newer on PATH. Install one, or say which: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }
@@ -73,6 +73,19 @@ cloud-init:
 				|| echo "setup: cloud-init could not be installed: the test of the user data's schema will be skipped" >&2; \
 		else \
 			echo "setup: no cloud-init here: the test of the user data's schema will be skipped" >&2; \
+		fi; \
+	fi
+
+# A browser, for the test of the dashboard, which says how to get one when it is missing.
+.PHONY: chromium
+chromium: ## Install Debian's Chromium, which the test of the dashboard in a browser needs
+	@if ! command -v chromium >/dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "setup: Debian's Chromium"; \
+			{ apt-get install -qq -y --no-install-recommends chromium || { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; }; } >/dev/null 2>&1 \
+				|| echo "setup: Chromium could not be installed: the test of the dashboard in a browser will be skipped" >&2; \
+		else \
+			echo "setup: no chromium on PATH: the test of the dashboard in a browser will be skipped" >&2; \
 		fi; \
 	fi
 

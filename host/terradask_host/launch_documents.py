@@ -97,9 +97,16 @@ def scheduler_document(
             "cert": str(keys.cert),
             "key": str(keys.key),
         },
+        "shared_dashboard": _shared_dashboard(identity, wanted, keys),
         "life": dict(life),
         "roll_call_seconds": roll_call_seconds,
     }
+
+
+def _shared_dashboard(identity: Identity, wanted: Mapping[str, Any], keys: KeyFiles) -> dict[str, Any] | None:
+    """Return where browsers find the dashboard over HTTPS; None where the cluster wants none."""
+    port = wanted.get("dashboard_https_port")
+    return port and {"host": identity.private_address, "port": port, "cert": str(keys.cert), "key": str(keys.key)}
 
 
 def worker_document(

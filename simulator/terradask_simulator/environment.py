@@ -59,7 +59,7 @@ def overlay(
     # AWS_ENDPOINT_URL_S3 and its like would win over AWS_ENDPOINT_URL.
     changes.update(dict.fromkeys(name for name in around if name.startswith("AWS_ENDPOINT_URL_")))
     empty = state_dir / "empty-aws-config"
-    ingress = [{"ports": ["8786-8787"], "cidr": "127.0.0.0/8", "description": "loopback"}]
+    ingress = [{"ports": ["8786-8788"], "cidr": "127.0.0.0/8", "description": "loopback"}]
     changes.update(
         AWS_ENDPOINT_URL=endpoint_url,
         AWS_ACCESS_KEY_ID=ACCESS_KEY,

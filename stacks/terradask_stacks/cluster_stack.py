@@ -267,6 +267,7 @@ class ClusterStack(TerraformStack):
                 "options": cluster.scheduler_options,
                 "port": cluster.scheduler_port,
                 "dashboard_port": cluster.dashboard_port,
+                **({"dashboard_https_port": cluster.dashboard_https_port} if cluster.use_dashboard_https else {}),
                 "extra_worker": cluster.extra_worker_on_scheduler,
             },
             "worker": {

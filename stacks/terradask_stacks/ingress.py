@@ -75,6 +75,46 @@ def check_ingress(workspace: WorkspaceSettings, allowed: Sequence[IngressRule], 
     )
 
 
+def check_dashboard_https(workspace: WorkspaceSettings, allowed: Sequence[IngressRule], cluster: ClusterSettings, *, given: bool) -> None:
+    """Refuse a dashboard over HTTPS that nobody is let in to.
+
+    Parameters
+    ----------
+    workspace
+        The workspace's settings.
+    allowed
+        Whom the network lets in.
+    cluster
+        The cluster's settings.
+    given
+        Whether the network's security groups are somebody else's: then theirs are the rules that count.
+
+    Raises
+    ------
+    SettingsError
+        Naming the port.
+    """
+    if not cluster.use_dashboard_https or given:
+        return
+    section = "network" if workspace.isolation == "workspace" or cluster.ingress is None else "cluster"
+    rules = allowed if section == "network" else cluster.ingress or ()
+    port = cluster.dashboard_https_port
+    if any(first <= port <= last for first, last in (one.ports for one in openings(rules))):
+        return
+    raise SettingsError(
+        [
+            Finding(
+                where="cluster.use_dashboard_https",
+                problem=f"{section}.ingress lets nobody in to the port of the dashboard over HTTPS",
+                given=f"cluster.dashboard_https_port = {port}",
+                allowed=", ".join(f"{_ports(*one.ports)} from {one.cidr}" for one in openings(rules)) or "nothing",
+                advice=f'add {{ ports = [{port}], cidr = "THEIR.ADDRESSES/24" }} to {section}.ingress'
+                + (" and run: terradask apply network" if section == "network" else ""),
+            )
+        ]
+    )
+
+
 def _ports(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
 

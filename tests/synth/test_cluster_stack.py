@@ -171,6 +171,11 @@ def test_the_descriptor_is_the_contracts(cluster: Document) -> None:
     assert document["groups"]["workers"]["autoscaling_group"] == group(cluster, "workers")["name"]
 
 
+def test_the_descriptor_shows_a_dashboard_over_https_where_it_is_asked_for(synth: Any) -> None:
+    content = synth("etl", cluster={"use_dashboard_https": True})["resource"]["aws_s3_object"]["descriptor"]["content"]
+    assert json.loads(content)["scheduler"]["dashboard_https_port"] == 8788
+
+
 def test_the_descriptor_comes_last_so_that_a_cluster_with_one_is_whole(cluster: Document) -> None:
     assert set(cluster["resource"]["aws_s3_object"]["descriptor"]["depends_on"]) == {
         "aws_secretsmanager_secret.keys",

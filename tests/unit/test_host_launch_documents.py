@@ -79,6 +79,15 @@ def test_the_machine_is_divided_between_the_workers_of_a_host(tmp_path: Path, co
     assert {worker["memory_limit"] for worker in workers} == {(2**34 * 97 // 100 + 1) // count}
 
 
+def test_the_dashboard_is_served_to_browsers_where_the_cluster_says_so(tmp_path: Path) -> None:
+    keys = write_keys(SECRET, "scheduler", tmp_path / "keys")
+    descriptor = cluster()
+    assert scheduler_document(IDENTITY, descriptor, keys, {}, roll_call_seconds=60)["shared_dashboard"] is None
+    descriptor["scheduler"]["dashboard_https_port"] = 8788
+    wanted = scheduler_document(IDENTITY, descriptor, keys, {}, roll_call_seconds=60)["shared_dashboard"]
+    assert wanted == {"host": IDENTITY.private_address, "port": 8788, "cert": str(keys.cert), "key": str(keys.key)}
+
+
 @pytest.mark.parametrize("option", ["security", "protocol", "host", "dashboard_address"])
 def test_options_that_the_host_sets_are_refused(tmp_path: Path, option: str) -> None:
     keys = write_keys(SECRET, "scheduler", tmp_path / "keys")

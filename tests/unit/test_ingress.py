@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terradask_stacks.errors import SettingsError
-from terradask_stacks.ingress import check_ingress, openings, uncovered
+from terradask_stacks.ingress import check_dashboard_https, check_ingress, openings, uncovered
 from terradask_stacks.settings import ClusterSettings, IngressRule, WorkspaceSettings
 
 
@@ -75,3 +75,29 @@ def test_clusters_that_share_their_groups_are_told_where_to_open() -> None:
     check_ingress(WorkspaceSettings(isolation="cluster"), [], cluster)
     check_ingress(WorkspaceSettings(), [], ClusterSettings())
     check_ingress(WorkspaceSettings(), cluster.ingress or [], cluster)
+
+
+@pytest.mark.parametrize(
+    ("isolation", "own", "allowed", "section"),
+    [
+        ("workspace", None, [("8786-8787", "203.0.113.0/24")], "network"),
+        ("workspace", None, [], "network"),
+        ("workspace", [("8788", "203.0.113.7/32")], [("8786-8787", "203.0.113.0/24")], "network"),
+        ("cluster", None, [("8786-8787", "203.0.113.0/24")], "network"),
+        ("cluster", [("8786-8787", "203.0.113.7/32")], [("8788", "203.0.113.0/24")], "cluster"),
+        ("workspace", None, [("8786-8787", "203.0.113.0/24"), ("443,8788", "198.51.100.0/24")], None),
+        ("cluster", [("8780-8790", "203.0.113.7/32")], [], None),
+    ],
+)
+def test_a_dashboard_over_https_needs_a_rule_that_lets_somebody_in(isolation: Any, own: Any, allowed: Any, section: str | None) -> None:
+    workspace = WorkspaceSettings(isolation=isolation)
+    rules, ingress = _rules(*allowed), None if own is None else _rules(*own)
+    cluster = ClusterSettings(use_dashboard_https=True, ingress=ingress)
+    for quiet in (ClusterSettings(ingress=ingress), cluster):
+        check_dashboard_https(workspace, rules, quiet, given=quiet is cluster)
+    if section is None:
+        check_dashboard_https(workspace, rules, cluster, given=False)
+        return
+    with pytest.raises(SettingsError, match=rf"8788.*{section}\.ingress") as caught:
+        check_dashboard_https(workspace, rules, cluster, given=False)
+    assert [finding.where for finding in caught.value.findings] == ["cluster.use_dashboard_https"]

@@ -91,6 +91,7 @@ def test_settings_are_frozen() -> None:
         (ClusterSettings, {"worker_vm_types": ["xlarge"]}, "no instance type"),
         (ClusterSettings, {"scheduler_port": 70000}, "65535"),
         (ClusterSettings, {"scheduler_port": 8787}, "both 8787"),
+        (ClusterSettings, {"use_dashboard_https": True, "dashboard_https_port": 8787}, "a port of its own"),
         (ClusterSettings, {"worker_class": "Nanny"}, "dotted path"),
         (ClusterSettings, {"software": ["pandas=3"]}, "PEP 508"),
         (ClusterSettings, {"environ": {"1A": "x"}}, "no variable name"),

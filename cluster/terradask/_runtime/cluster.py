@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from distributed.core import Status
-from distributed.utils import format_dashboard_link
 
 from terradask._progress import Progress
 from terradask._runtime.hardware import hardware_of
@@ -18,6 +17,7 @@ from terradask._runtime.life import Duration, parse_duration
 from terradask._runtime.lifecycle import ProvisionedCluster
 from terradask._runtime.options import RUN, STRUCTURE, given, parse_name, refuse_unbuilt, under_either_name, unsupported, where_given
 from terradask._runtime.provision import Request
+from terradask._runtime.shared_dashboard import SharedDashboard, ask_for_shared_dashboard
 from terradask._runtime.shown_numbers import by_group, repr_row, scaling_table
 from terradask._runtime.undo import Origin
 from terradask._runtime.ways import check_ways
@@ -94,6 +94,9 @@ class Cluster(ProvisionedCluster):
         After which it ends in any case, as above. By default 30 days, which is also the longest.
     use_scheduler_public_ip
         Whether to dial the scheduler's public address (the default) or its private one, over VPN or peering.
+    use_dashboard_https
+        Whether the dashboard is also served over HTTPS at the scheduler's host, for people without terradask: `shared_dashboard` has the
+        link. By default it isn't; `dashboard_link` works either way. The network has to let browsers in to ``dashboard_https_port``.
     timeout
         Longest wait for the scheduler, in seconds. By default 20 minutes.
     environ
@@ -141,7 +144,7 @@ class Cluster(ProvisionedCluster):
         True: the cluster must be new. False: nothing is deployed. By default it is deployed where there is none of its name.
     attach
         True: the cluster must run. False: it must not. By default it is attached to where it runs.
-    container, cloud, account, use_dashboard_https
+    container, cloud, account
         Not built yet: anything but their default raises `UnsupportedOption`.
     credentials, credentials_duration_seconds, custom_widget, configure_logging, package_sync, package_sync_strict
         Not built yet, as above.
@@ -341,9 +344,39 @@ class Cluster(ProvisionedCluster):
 
     @property
     def dashboard_link(self) -> str:
-        """Address of the dashboard on this machine's loopback; behind it lies mutual TLS to the scheduler's host."""
-        port = self._dashboard.port if self._dashboard is not None else None
-        return format_dashboard_link("127.0.0.1", port) if port else ""
+        """Link to the dashboard on this machine's loopback; behind it lies mutual TLS to the scheduler's host.
+
+        The link has a token in it, which is this object's own: whoever has none, such as other users of this machine, is refused. As Dask's
+        ``distributed.dashboard.link`` has it, for proxies such as Jupyter's.
+        """
+        return self._dashboard.link if self._dashboard is not None else ""
+
+    @property
+    def shared_dashboard(self) -> Any:
+        """Where people without terradask find the dashboard.
+
+        Returns
+        -------
+        SharedDashboard or None
+            Its `link`, which has a token in it that is the scheduler process's own, and the `fingerprint` (SHA-256) of the certificate
+            about which browsers ask. None for a cluster without `use_dashboard_https`.
+
+        Raises
+        ------
+        ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
+        VersionMismatch
+            When its hosts are of a terradask that has no such dashboard.
+        """
+        return self.sync(self._shared_dashboard)
+
+    async def _shared_dashboard(self) -> SharedDashboard | None:
+        self._check_usable()
+        settings = self._deployed.settings
+        if not settings.get("use_dashboard_https"):
+            return None
+        attachment, public = self._deployed.attachment, settings["use_scheduler_public_ip"]
+        return await ask_for_shared_dashboard(self.scheduler_comm, attachment, public=public)
 
     @property
     def region(self) -> str:
@@ -387,7 +420,9 @@ class Cluster(ProvisionedCluster):
         threads = sum(w["nthreads"] for w in infos)
         each = by_group(self.worker_groups)
         workers = f"workers={len(self.observed)}/{len(self.plan)}" + (f" ({each})" if each else "")
-        return f"Cluster({name!r}, {self.zone}, {workers}, threads={threads}, dashboard={self.dashboard_link!r})"
+        # Reprs end up in logs, where a token has no place.
+        dashboard = self.dashboard_link.partition("?")[0]
+        return f"Cluster({name!r}, {self.zone}, {workers}, threads={threads}, dashboard={dashboard!r})"
 
     def _repr_html_(self, cluster_status: str | None = None) -> str:
         if cluster_status is None and self.status == Status.running:

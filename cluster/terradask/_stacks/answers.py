@@ -15,7 +15,7 @@ from terradask._stacks.resolve_cluster import Place, asked_of, resolve_cluster, 
 from terradask._stacks.resolve_network import resolve_network
 from terradask_stacks.checks import check_own_templates, check_reachable
 from terradask_stacks.errors import Finding, SettingsError
-from terradask_stacks.ingress import check_ingress
+from terradask_stacks.ingress import check_dashboard_https, check_ingress
 from terradask_stacks.loading import LoadedSettings
 from terradask_stacks.lock import ClusterLock, NetworkLock, read_lock, write_lock
 from terradask_stacks.settings import ClusterSettings, IngressRule, NetworkSettings, Settings, check_capacity, check_egress
@@ -125,7 +125,9 @@ def cluster_answers(
     check_egress(network)
     check_reachable(network, settings.cluster)
     check_own_templates(settings.workspace, network, settings.cluster)
-    check_ingress(settings.workspace, [IngressRule(ports=rule.ports, cidr=rule.cidr) for rule in baseline.ingress], settings.cluster)
+    let_in = [IngressRule(ports=rule.ports, cidr=rule.cidr) for rule in baseline.ingress]
+    check_ingress(settings.workspace, let_in, settings.cluster)
+    check_dashboard_https(settings.workspace, let_in, settings.cluster, given="security_groups" in baseline.given)
     check_capacity(network, None, settings.cluster.most_hosts, zones=_zones_of_workers(settings.cluster, baseline.zones))
     earlier = _earlier(loaded, name, deployed)
     place = _deployed_place(loaded, baseline, aws)
@@ -147,6 +149,8 @@ def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: Ne
     check_reachable(settings.network, settings.cluster)
     check_own_templates(settings.workspace, settings.network, settings.cluster)
     check_ingress(settings.workspace, settings.network.ingress, settings.cluster)
+    given = settings.network.security_groups is not None
+    check_dashboard_https(settings.workspace, settings.network.ingress, settings.cluster, given=given)
     if settings.network.vpc_id is None:
         check_capacity(settings.network, network, settings.cluster.most_hosts, zones=_zones_of_workers(settings.cluster, network.zones))
     place = Place(

@@ -16,6 +16,7 @@ from terradask_host.preload.emptying import ask_to_empty, let_empty
 from terradask_host.preload.forward import Forward, server_context
 from terradask_host.preload.life_watch import LifeWatch
 from terradask_host.preload.roll_call import call_roll
+from terradask_host.preload.shared_dashboard import SharedDashboard
 from terradask_host.preload.watchers import allow_several
 
 Read = Callable[[], dict[str, Any]]
@@ -114,6 +115,8 @@ async def serve_scheduler(tell: Tell, start: dict[str, Any], running: Callable[[
         context = server_context(ca=door["ca"], cert=door["cert"], key=door["key"])
         forward = Forward(door["host"], door["port"], target_port=scheduler.http_server.port, context=context)
         await forward.start()
+        shared = SharedDashboard(scheduler, start["shared_dashboard"])
+        await shared.start()
         watching = [
             asyncio.create_task(LifeWatch(scheduler, start["life"], tell).run()),
             asyncio.create_task(call_roll(scheduler, start["roll_call_seconds"], tell)),
@@ -126,6 +129,7 @@ async def serve_scheduler(tell: Tell, start: dict[str, Any], running: Callable[[
         finally:
             for each in watching:
                 each.cancel()
+            await shared.close()
             await forward.close()
         return _text(scheduler.close_reason)
 

@@ -20,6 +20,7 @@ from terradask_stacks.rules import (
 )
 from terradask_stacks.settings.base import Port, Tags
 from terradask_stacks.settings.capacity import CapacitySettings
+from terradask_stacks.settings.dashboard import DashboardSettings
 from terradask_stacks.settings.disks import Disk, DiskSettings
 from terradask_stacks.settings.hardware import HardwareSettings
 from terradask_stacks.settings.ingress import Ingress
@@ -44,7 +45,7 @@ def _wait_for_workers(value: Any) -> bool | int | float:
     return number
 
 
-class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySettings):
+class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySettings, DashboardSettings):
     """Section ``[cluster]``: defaults of every cluster; arguments of ``Cluster`` override them."""
 
     max_workers: int = Field(
@@ -89,7 +90,6 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
         "network between them, and harder for AWS to find. Types that can't be placed so are left out.",
     )
     scheduler_port: Port = Field(default=8786, description="Port of the Dask scheduler.")
-    dashboard_port: Port = Field(default=8787, description="Port of the dashboard, behind mutual TLS.")
     worker_class: Annotated[str, AfterValidator(check_dotted)] = Field(
         default="distributed.Nanny", description="Class of the workers, as a dotted path."
     )
@@ -193,5 +193,10 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
             raise refuse(
                 f"cluster.scheduler_port and cluster.dashboard_port are both {self.scheduler_port}",
                 allowed="two ports",
+            )
+        if self.use_dashboard_https and self.dashboard_https_port in (self.scheduler_port, self.dashboard_port):
+            raise refuse(
+                f"cluster.dashboard_https_port is {self.dashboard_https_port}, which is cluster.scheduler_port or cluster.dashboard_port",
+                allowed="a port of its own",
             )
         return self
