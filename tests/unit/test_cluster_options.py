@@ -28,7 +28,6 @@ ASKING = {
     "private_to_creator": True,
     "allow_ssh": True,
     "jupyter": True,
-    "credentials": "local",
 }
 
 
@@ -39,7 +38,7 @@ def test_every_parameter_of_the_seeds_is_there():
 def test_every_parameter_is_built_or_refused():
     elsewhere = {
         "self", "name", "asynchronous", "shutdown_on_close", "backend_options", "show_widget", "region", "settings", "progress",
-        "loop", "create", "attach", "compute_purchase_option",
+        "loop", "create", "attach", "compute_purchase_option", "credentials", "credentials_duration_seconds",
     }  # fmt: skip
     parameters = set(inspect.signature(Cluster.__init__).parameters)
     assert parameters == elsewhere | set(STRUCTURE) | set(RUN) | set(UNBUILT)

@@ -74,6 +74,7 @@ EXAMPLES: list[TerradaskError] = [
     errors.ClusterEnded("a", cluster="etl", reason="idle for 20 minutes", at="2026-11-20T14:02:00Z"),
     errors.SweepIncomplete({"instance i-1": "EC2 doesn't end i-1"}),
     errors.SchedulerReplaced("a", cluster="etl"),
+    errors.WorkersUntold("a", cluster="etl", workers=["i-1"]),
     errors.SchedulerUnreachable("a", cluster="etl", address="tls://10.0.0.1:8786"),
     errors.HostFailed("a", instance_id="i-1", reason="r", log_tail=["x"]),
     errors.SchedulerMissing("a", cluster="etl"),

@@ -11,17 +11,26 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from distributed.core import Status
 
+from terradask._account.lent_credentials import check_duration
 from terradask._progress import Progress
 from terradask._runtime.hardware import hardware_of
 from terradask._runtime.life import Duration, parse_duration
 from terradask._runtime.lifecycle import ProvisionedCluster
-from terradask._runtime.options import RUN, STRUCTURE, given, parse_name, refuse_unbuilt, under_either_name, unsupported, where_given
+from terradask._runtime.options import (
+    RUN,
+    STRUCTURE,
+    check_credentials,
+    given,
+    parse_name,
+    refuse_unbuilt,
+    under_either_name,
+    where_given,
+)
 from terradask._runtime.provision import Request
 from terradask._runtime.shared_dashboard import SharedDashboard, ask_for_shared_dashboard
 from terradask._runtime.shown_numbers import by_group, repr_row, scaling_table
 from terradask._runtime.undo import Origin
 from terradask._runtime.ways import check_ways
-from terradask.errors import VersionMismatch
 
 if TYPE_CHECKING:
     from terradask._events.story import Event
@@ -97,10 +106,18 @@ class Cluster(ProvisionedCluster):
     use_dashboard_https
         Whether the dashboard is also served over HTTPS at the scheduler's host, for people without terradask: `shared_dashboard` has the
         link. By default it isn't; `dashboard_link` works either way. The network has to let browsers in to ``dashboard_https_port``.
+    credentials
+        ``"local"``: tasks use AWS with your rights, by temporary credentials that are sent to the cluster and, as long as this object is
+        open, sent anew before they expire, as by `send_credentials`. By default with the instance role, which reads and writes
+        ``network.data_buckets``.
+    credentials_duration_seconds
+        How long the credentials sent are good, where they are those of an IAM user: 900 to 129,600. By default 12 hours. Credentials that
+        are temporary already expire when they do.
     timeout
         Longest wait for the scheduler, in seconds. By default 20 minutes.
     environ
-        Environment variables for the scheduler and the workers. They lie in the workspace bucket: no place for secrets.
+        Environment variables for the scheduler and the workers. They lie in the workspace bucket: no place for secrets, which
+        `send_private_envs` sends.
     tags
         Tags for the cluster's resources, besides the workspace's.
     send_dask_config
@@ -146,7 +163,7 @@ class Cluster(ProvisionedCluster):
         True: the cluster must run. False: it must not. By default it is attached to where it runs.
     container, cloud, account
         Not built yet: anything but their default raises `UnsupportedOption`.
-    credentials, credentials_duration_seconds, custom_widget, configure_logging, package_sync, package_sync_strict
+    custom_widget, configure_logging, package_sync, package_sync_strict
         Not built yet, as above.
     package_sync_ignore, package_sync_fail_on, private_to_creator
         Not built yet, as above.
@@ -169,6 +186,8 @@ class Cluster(ProvisionedCluster):
         When a region or a zone is named twice, and not the same, or ``firewall`` stands beside ``ingress``.
     RegionUnknown, UnknownZone
         For a region that AWS's SDK doesn't know, and for a zone in which the network has no subnets.
+    NoCredentials, ExpiredCredentials, AccessDenied
+        When there are no `credentials` to send; before anything is made.
     NoMatchingType
         When no instance type is as asked for; with the nearest asks that find something.
     QuotaExceeded
@@ -280,6 +299,7 @@ class Cluster(ProvisionedCluster):
         self.status = Status.closed
         check_ways(create, attach)
         refuse_unbuilt(arguments)
+        check_credentials(credentials)
         workspace, where = where_given(arguments)
         arguments["spot_policy"] = under_either_name("spot_policy", spot_policy, "compute_purchase_option", compute_purchase_option)
         arguments["workers_per_host"] = under_either_name(
@@ -297,6 +317,8 @@ class Cluster(ProvisionedCluster):
                 create=create,
                 attach=attach,
                 shutdown_on_close=shutdown_on_close,
+                credentials=credentials,
+                credentials_duration_seconds=check_duration(credentials_duration_seconds),
             ),
             asynchronous=asynchronous,
             loop=loop,
@@ -460,27 +482,4 @@ class Cluster(ProvisionedCluster):
         return self.sync(self._set_keepalive, parse_duration("keepalive", keepalive) or None)
 
     async def _set_keepalive(self, seconds: float | None) -> None:
-        self._check_usable()
-        try:
-            heard = await self.scheduler_comm.terradask_keepalive(seconds=seconds)
-        except OSError:
-            await self._find_whether_over()
-            self._check_usable()
-            raise
-        if not heard:
-            # A scheduler answers None to what it doesn't know.
-            raise VersionMismatch(
-                f"The hosts of cluster {self._request.name!r} are of an older terradask, which knows no keepalive.",
-                cluster=self._request.name,
-                advice="terradask apply network, then stop and start the cluster",
-            )
-
-    # ---- not built yet --------------------------------------------------------------------------------------------
-
-    def send_private_envs(self, env: Mapping[str, str]) -> None:
-        """Not built yet: raises `UnsupportedOption`."""
-        raise unsupported("send_private_envs", sorted(env), "read secrets on the workers, with their instance role")
-
-    def send_credentials(self, automatic_refresh: bool = False) -> None:
-        """Not built yet: raises `UnsupportedOption`."""
-        raise unsupported("send_credentials", automatic_refresh, "hosts use their instance role")
+        await self._ask_scheduler("terradask_keepalive", "keepalive", seconds=seconds)

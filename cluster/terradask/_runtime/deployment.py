@@ -21,6 +21,7 @@ from terradask._runtime.life import Life
 from terradask._runtime.looks import Looks
 from terradask._runtime.numbers_of_workers import check_workers, numbers_at_start
 from terradask._runtime.objects import CLOSING, DESCRIPTOR, RUN, ClusterObjects, write_secret
+from terradask._runtime.private_envs import warn_of_secrets
 from terradask._runtime.starting import check_whole, plan_run, start_run
 from terradask._runtime.status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
 from terradask._utc import utc_text
@@ -193,12 +194,14 @@ class Deployment:
             When AWS lets the account run fewer vCPUs than that takes, beside what runs.
         """
         descriptor, settings = self.descriptor, self.descriptor.settings
+        environ = settings["environ"] if environ is None else environ
+        warn_of_secrets(self.name, environ)
         with ThreadPoolExecutor(1) as pool:
             whole = pool.submit(check_whole, self)
             plan = plan_run(
                 self,
                 numbers=numbers_at_start(descriptor, n_workers, group_workers or {}),
-                environ=settings["environ"] if environ is None else environ,
+                environ=environ,
                 software=settings["software"] if software is None else software,
                 send_dask_config=settings["send_dask_config"] if send_dask_config is None else send_dask_config,
                 life=life or Life.of_settings(settings),

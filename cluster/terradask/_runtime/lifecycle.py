@@ -20,11 +20,11 @@ from distributed.deploy.cluster import Cluster as DaskCluster
 
 from terradask._progress import Message, Progress, ProgressEvent, silent
 from terradask._runtime.attachment import Attachment
+from terradask._runtime.confiding_cluster import ConfidingCluster
 from terradask._runtime.dashboard import DashboardForward
 from terradask._runtime.deployment import Deployment
 from terradask._runtime.dial import REACH_SECONDS, newest, reach, unreachable
 from terradask._runtime.documents import Run
-from terradask._runtime.group_cluster import GroupCluster
 from terradask._runtime.provision import Provisioned, Provisioner, Request, addresses_let_in
 from terradask._runtime.remote import RemoteScheduler, RemoteWorker
 from terradask._runtime.scaling import workers_to_wait_for
@@ -42,8 +42,8 @@ ADAPTIVE_MINIMUM = 4
 ADAPTIVE_MAXIMUM = 20
 
 
-class ProvisionedCluster(GroupCluster):
-    """A `GroupCluster` that is found or made before it is attached to, and is left or ended when it closes.
+class ProvisionedCluster(ConfidingCluster):
+    """A `ConfidingCluster` that is found or made before it is attached to, and is left or ended when it closes.
 
     Parameters
     ----------
@@ -67,6 +67,7 @@ class ProvisionedCluster(GroupCluster):
         progress: Progress | None,
     ) -> None:
         self._request = request
+        self._credentials_duration_seconds = request.credentials_duration_seconds
         self._wants_shutdown_on_close = shutdown_on_close
         self._progress_to = progress
         self._show: Progress = silent
@@ -170,10 +171,9 @@ class ProvisionedCluster(GroupCluster):
         self.security = provisioned.attachment.keys.client_security()
         attachment, comm = await self._reach(REACH_SECONDS)
         self._provisioned = replace(provisioned, attachment=attachment)
-        connection = self.security.get_connection_args("client")
         address = attachment.address(public=settings["use_scheduler_public_ip"])
         self.scheduler = RemoteScheduler(address)
-        self.scheduler_comm = rpc(address, connection_args=connection)
+        self.scheduler_comm = self._scheduler_of(attachment)
         # The connection that was made to see whether it answers is the first of those that are kept.
         self.scheduler_comm.comms[comm] = True
         try:
@@ -184,10 +184,13 @@ class ProvisionedCluster(GroupCluster):
             let_in = await self._call(addresses_let_in, provisioned.workspace)
             raise unreachable(attachment, address, public=settings["use_scheduler_public_ip"], let_in=let_in) from error
         self._open.add(self)
+        connection = self.security.get_connection_args("client")
         host = address.partition("://")[2].rpartition(":")[0]
         self._dashboard = DashboardForward(host, attachment.scheduler.dashboard_port, connection["ssl_context"])
         await self._dashboard.start()
         await self._start_watching()
+        if self._request.credentials == "local":
+            await self._send_first_credentials()
         if provisioned.origin != "attached":
             n = workers_to_wait_for(len(self.plan), settings["wait_for_workers"])
             await self._wait_for_workers(n, timeout=settings["worker_timeout_seconds"], takes_fewer=True, on_wait=self._tell_joined)
@@ -209,6 +212,10 @@ class ProvisionedCluster(GroupCluster):
             let_in=partial(addresses_let_in, provisioned.workspace),
             seconds=seconds,
         )
+
+    def _scheduler_of(self, attachment: Attachment) -> rpc:
+        address = attachment.address(public=self._deployed.settings["use_scheduler_public_ip"])
+        return rpc(address, connection_args=self.security.get_connection_args("client"))
 
     @property
     def _boot(self) -> int:

@@ -65,8 +65,6 @@ UNBUILT: dict[str, tuple[tuple[Any, ...], str]] = {
     "container": ((None,), "use `software`, which gives hosts the versions that are installed here"),
     "cloud": ((None,), "leave it out: the AWS account is that of your credentials"),
     "account": ((None,), "leave it out: the AWS account is that of your credentials (AWS_PROFILE chooses them)"),
-    "credentials": ((None,), "leave it out: hosts use their instance role; network.data_buckets says where it may read"),
-    "credentials_duration_seconds": ((None,), "leave it out: hosts use their instance role"),
     "custom_widget": ((None,), "pass `progress`, a function that gets every event"),
     "configure_logging": ((None,), "configure the logger named 'terradask'"),
     "package_sync": ((None, False), "use `software`, which gives hosts the versions that are installed here"),
@@ -153,6 +151,23 @@ def under_either_name(name: str, value: Any, other: str, other_value: Any) -> An
             advice=f"leave `{other}` out",
         )
     return value if value is not None else other_value
+
+
+def check_credentials(credentials: Any) -> None:
+    """Refuse credentials other than ``"local"`` and None.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    if credentials not in (None, "local"):
+        # It may be the credentials themselves.
+        raise InvalidInput(
+            "There are no such credentials for a cluster.",
+            given=f"credentials, a {type(credentials).__name__}",
+            allowed="'local', for temporary ones of yours, or None, for the instance role",
+            advice="name a profile of yours by AWS_PROFILE, and pass credentials='local'",
+        )
 
 
 def unsupported(name: str, value: Any, instead: str) -> UnsupportedOption:

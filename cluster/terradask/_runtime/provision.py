@@ -10,8 +10,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from terradask._account.lent_credentials import lend
 from terradask._progress import Message, Progress, phase
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.deployment import Deployment
@@ -51,6 +52,9 @@ class Request:
     attach: bool | None = None
     #: Whether it ends when its `Cluster` object closes; None: where it was made or started by that.
     shutdown_on_close: bool | None = None
+    #: Whether it gets temporary credentials of the caller's, and for how long those of a user are.
+    credentials: Literal["local"] | None = None
+    credentials_duration_seconds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,9 @@ class Provisioner:
         workspace = Workspace.load(request.path, progress=self._progress, **self._overrides())
         deployment = Deployment(workspace.aws, workspace.bucket, request.name)
         self._workspace, self._deployment = workspace, deployment
+        if request.credentials == "local":
+            # Who has none to lend learns it before anything is made.
+            lend(workspace.aws, request.credentials_duration_seconds)
         found = first_look(deployment, workspace.baseline)
         if found.closing:
             if request.attach or request.create is False:

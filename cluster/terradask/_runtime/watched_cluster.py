@@ -40,6 +40,9 @@ class WatchedCluster(MirroredCluster):
         """Number of the scheduler that this object talks to, which counts up with each that comes up in a run; a subclass knows."""
         raise AttributeError("a subclass says which")
 
+    async def _hand_over(self, attachment: Attachment) -> None:
+        """Give a scheduler that is in the other's place what that had been given; a subclass knows of any."""
+
     def _check_usable(self) -> None:
         super()._check_usable()
         if self._unreachable is not None:
@@ -78,7 +81,8 @@ class WatchedCluster(MirroredCluster):
                 if comm is None or self.scheduler_info.get("id") != known:
                     if comm is not None:
                         await comm.close()
-                    return self._lose_for_good(_replaced(attachment))
+                    self._lose_for_good(_replaced(attachment))
+                    return await self._hand_over(attachment)
             except ClusterStopped as error:
                 return self._lose_for_good(error)
             except SchedulerUnreachable as error:

@@ -56,6 +56,7 @@
         │   └── ClusterEnded                 by itself: idle, without a client, too old
         ├── ClusterClosed                    this object has left its cluster
         ├── SchedulerReplaced
+        ├── WorkersUntold                    don't have what was sent to all
         ├── SchedulerUnreachable             also a ConnectionError
         ├── HostFailed
         ├── SchedulerMissing             7   also a TimeoutError
@@ -103,6 +104,7 @@ from terradask.errors._cluster import (
     SweepIncomplete,
     VersionMismatch,
     WorkersMissing,
+    WorkersUntold,
 )
 from terradask.errors._given import (
     NoIngress,
@@ -207,6 +209,7 @@ __all__ = [
     "UnsupportedPlatform",
     "VersionMismatch",
     "WorkersMissing",
+    "WorkersUntold",
 ]
 
 # Tracebacks and pickles name this package, not the file that a class stands in.

@@ -7,6 +7,9 @@ from typing import Any
 
 from terradask_modules.errors import TerradaskError
 
+#: So many names are shown of many.
+_SHOWN = 5
+
 
 class ClusterError(TerradaskError):
     """Something about one cluster.
@@ -100,6 +103,21 @@ class SweepIncomplete(TerradaskError):
 
 class SchedulerReplaced(ClusterError):
     """The scheduler's host was replaced: what the old scheduler knew is gone."""
+
+
+class WorkersUntold(ClusterError):
+    """Workers that don't answer their scheduler don't have what was sent to the cluster.
+
+    Parameters
+    ----------
+    workers
+        Their names.
+    """
+
+    def __init__(self, problem: str, *, cluster: str | None = None, workers: Sequence[str] = (), advice: str | None = None) -> None:
+        more = f" and {len(workers) - _SHOWN} others" if len(workers) > _SHOWN else ""
+        super().__init__(problem, cluster=cluster, given=", ".join(workers[:_SHOWN]) + more, advice=advice)
+        self.workers = list(workers)
 
 
 class HostFailed(ClusterError):

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any
 
+from terradask_host.preload.confided import Confidant
 from terradask_host.preload.downscaling import keep_extra_worker
 from terradask_host.preload.emptying import ask_to_empty, let_empty
 from terradask_host.preload.forward import Forward, server_context
@@ -111,6 +112,7 @@ async def serve_scheduler(tell: Tell, start: dict[str, Any], running: Callable[[
         allow_several(scheduler)
         keep_extra_worker(scheduler)
         let_empty(scheduler)
+        Confidant(scheduler)
         door = start["forward"]
         context = server_context(ca=door["ca"], cert=door["cert"], key=door["key"])
         forward = Forward(door["host"], door["port"], target_port=scheduler.http_server.port, context=context)
