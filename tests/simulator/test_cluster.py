@@ -303,6 +303,7 @@ def test_no_secret_is_found_anywhere_in_a_life_or_after_it(cluster, sim, secrets
     assert {path.stat().st_mode & 0o777 for path in memory} == {0o600}
 
     cluster.close()
+    eventually(lambda: not any(host.cluster == "shared" for host in sim.hosts()))
     assert search(secrets, sim, *folders) == []
 
     # The search can find: a copy in each kind of place, as others leave them.
