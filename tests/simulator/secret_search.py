@@ -122,7 +122,7 @@ def in_files(*folders: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def search(secrets: Secrets, simulator: Simulator, *folders: Path) -> list[Found]:
-    """Search all of it: the account, the processes, the simulator's folder with its hosts' disks and stacks, and more folders."""
+    """Search the account, the processes, and folders: the simulator's own has hosts' disks and the stacks with their plans."""
     clients = contextlib.ExitStack()
 
     def client(service: str) -> Any:
@@ -131,5 +131,5 @@ def search(secrets: Secrets, simulator: Simulator, *folders: Path) -> list[Found
         return made
 
     with clients:
-        places = (*in_account(client), *in_processes(), *in_files(simulator.state_dir, *folders))
+        places = (*in_account(client), *in_processes(), *in_files(*folders))
     return [found for place, content in places for found in secrets.find(place, content)]

@@ -290,7 +290,7 @@ def test_no_secret_is_found_anywhere_in_a_life_or_after_it(cluster, sim, secrets
     with cluster.get_client() as client:
         assert client.submit(sum, [1, 2]).result() == 3
     Workspace.load().plan_cluster("shared")
-    folders = (temporary, Path(platformdirs.user_cache_dir("terradask")), Path(platformdirs.user_data_dir("terradask")))
+    folders = (sim.state_dir, temporary, Path(platformdirs.user_cache_dir("terradask")), Path(platformdirs.user_data_dir("terradask")))
     value = sim.client("secretsmanager").get_secret_value(SecretId="terradask/default/shared")["SecretString"]
     keys = {role: json.loads(value)[role]["key"] for role in ("scheduler", "worker", "client")}
 
@@ -309,7 +309,7 @@ def test_no_secret_is_found_anywhere_in_a_life_or_after_it(cluster, sim, secrets
     # The search can find: a copy in each kind of place, as others leave them.
     (temporary / "left").write_bytes(gzip.compress(keys["client"].encode()))
     with plant_everywhere(sim, keys["worker"], PLANTED["dask-token"]):
-        found = {place for place, _ in search(secrets, sim, *folders)}
+        found = {place for place, _ in search(secrets, sim, temporary)}
     kinds = ("left, unpacked", "s3://planted/x", "log x", "tags", "launch template planted", "user data of planted", "environ", "cmdline")
     assert {kind for kind in kinds if not any(kind in place for place in found)} == set()
 
