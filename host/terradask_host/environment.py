@@ -98,7 +98,8 @@ def build_environment(
     deadline = time.monotonic() + deadline_seconds
     steps = [
         [uv, "venv", "--no-config", "--clear", "--python", python, str(folder)],
-        [uv, "pip", "install", "--no-config", "--python", str(interpreter), "--requirements", str(lock_file)],
+        # The lock has all that is needed: nothing comes in that it doesn't list.
+        [uv, "pip", "install", "--no-config", "--no-deps", "--python", str(interpreter), "--requirements", str(lock_file)],
     ]
     for step in steps:
         _try(step, environ=environ, deadline=deadline, mailbox=mailbox, log=log)

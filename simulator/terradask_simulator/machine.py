@@ -201,6 +201,8 @@ class Machine:
             process.wait()
             while not wait_gone([self.mark], 0.2):
                 signal_all(marked_processes([self.mark]), signal.SIGKILL)
+        # It is memory on an instance: what lies in it is gone with the machine.
+        shutil.rmtree(self.root / "run", ignore_errors=True)
         self.state = "off"
 
     def _make_directories(self) -> None:

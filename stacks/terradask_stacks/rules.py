@@ -26,6 +26,8 @@ MAX_USER_TAGS = 40
 _REGION = re.compile(r"^[a-z]{2,4}(-[a-z]+)+-[1-9][0-9]?$")
 _TAG_KEY = re.compile(r"^[A-Za-z0-9+\-=.,_:@]{1,128}$")
 _TAG_VALUE = re.compile(r"^[\w\s+\-=.,:/@]{0,256}$")
+#: EC2's names for owners of images.
+IMAGE_OWNERS = ("self", "amazon", "aws-marketplace")
 _IMAGE = re.compile(r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$")
 _BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.()/=-]+)?$")
 _DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
@@ -200,6 +202,16 @@ def check_image(image: str) -> str:
     if not _IMAGE.fullmatch(image):
         raise refuse(f"{image!r} is no image id", allowed="ami- and 8 or 17 hexadecimal digits")
     return image
+
+
+def check_image_owner(owner: str) -> str:
+    """Return whose images are taken: an account's id, or one of EC2's names for an owner.
+
+    https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeImages.html
+    """
+    if owner not in IMAGE_OWNERS and not re.fullmatch(r"\d{12}", owner):
+        raise refuse(f"{owner!r} owns no images", allowed=f"an account's id of 12 digits, or {', '.join(IMAGE_OWNERS)}")
+    return owner
 
 
 def check_bucket_path(path: str) -> str:

@@ -1,18 +1,26 @@
 """Cluster, end to end on the embedded AWS: real Terraform, real mutual TLS, real Dask on hosts that really boot."""
 
 import asyncio
+import base64
+import contextlib
+import gzip
 import json
 import os
 import signal
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
+import uuid
+from pathlib import Path
 
 import dask
+import platformdirs
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from distributed import Client, wait
 
 from terradask import Cluster, Deployment, Workspace
@@ -28,7 +36,12 @@ from terradask.errors import (
 )
 from terradask.policy import secrets_in_state
 
+from .secret_search import Secrets, search
+
 pytestmark = [pytest.mark.simulator]
+
+#: Put where they must not go on from; what the tests of other features plant is added here. Another run's are others.
+PLANTED = {name: f"{name}-{uuid.uuid4().hex}" for name in ("dask-token", "dask-password", "caller-secret-access-key")}
 
 
 def eventually(condition, timeout=20, message="the condition never held"):
@@ -48,9 +61,40 @@ def python(code, timeout=90, **kwargs):
 
 
 @pytest.fixture(scope="module")
-def cluster(sim_environ):
+def temporary(tmp_path_factory):
+    """Return the folder in which this process, and what it starts, keeps temporary files."""
+    folder = tmp_path_factory.mktemp("temporary")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(folder))
+        patch.setattr(tempfile, "tempdir", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def secrets():
+    """Return what nobody may find, with every private key that is made from now on."""
+    found = Secrets(PLANTED)
+    make = ec.generate_private_key
+    made = []
+
+    def remembered(curve):
+        key = make(curve)
+        made.append(key)
+        found.add_key(f"private key {len(made)}", key)
+        return key
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ec, "generate_private_key", remembered)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def cluster(sim_environ, secrets, temporary):
+    index = f"https://me:{PLANTED['dask-password']}@index.example.org"
+    planted = {"planted.api-token": PLANTED["dask-token"], "planted.index": index, "planted.mirrors": [index]}
     with (
-        dask.config.set({"distributed.worker.memory.spill": 0.61, "array.chunk-size": "7 MiB"}),
+        pytest.MonkeyPatch.context() as patch,
+        dask.config.set({"distributed.worker.memory.spill": 0.61, "array.chunk-size": "7 MiB", **planted}),
         Cluster(
             "shared",
             n_workers=2,
@@ -62,6 +106,8 @@ def cluster(sim_environ):
             worker_options={"resources": {"GPU": 1}},
         ) as cluster,
     ):
+        # boto3 took the caller's own; what is started from here on gets this one.
+        patch.setenv("AWS_SECRET_ACCESS_KEY", PLANTED["caller-secret-access-key"])
         yield cluster
 
 
@@ -242,6 +288,63 @@ def test_status_and_list_from_any_process(cluster, client):
     joined = {event.subject for event in told if event.state == "joined"}
     assert cluster.observed <= joined
     assert all(event.reason for event in told if event.state == "requested")
+
+
+def test_no_secret_is_found_anywhere_in_a_life_or_after_it(cluster, sim, secrets, temporary):
+    """Roles' keys are in the cluster's secret and in their hosts' memory-backed folders; the authority's is nowhere."""
+    with cluster.get_client() as client:
+        assert client.submit(sum, [1, 2]).result() == 3
+    Workspace.load().plan_cluster("shared")
+    folders = (sim.state_dir, temporary, Path(platformdirs.user_cache_dir("terradask")), Path(platformdirs.user_data_dir("terradask")))
+    value = sim.client("secretsmanager").get_secret_value(SecretId="terradask/default/shared")["SecretString"]
+    keys = {role: json.loads(value)[role]["key"] for role in ("scheduler", "worker", "client")}
+
+    # The secret has what was made, but for the authority's key, which came first.
+    assert {name for _, name in secrets.find("", "".join(keys.values()).encode())} == {f"private key {number}" for number in (2, 3, 4)}
+    living = search(secrets, sim, *folders)
+    memory = {file: host.role for host in sim.hosts() for file in (host.log_path.parent / "root/run/terradask").glob("*.key")}
+    assert {Path(place) for place, _ in living} == memory.keys()
+    assert {path.read_text() == keys[role] for path, role in memory.items()} == {True}
+    assert {path.stat().st_mode & 0o777 for path in memory} == {0o600}
+
+    cluster.close()
+    eventually(lambda: not any(host.cluster == "shared" for host in sim.hosts()))
+    assert search(secrets, sim, *folders) == []
+
+    # The search can find: a copy in each kind of place, as others leave them.
+    (temporary / "left").write_bytes(gzip.compress(keys["client"].encode()))
+    with plant_everywhere(sim, keys["worker"], PLANTED["dask-token"]):
+        found = {place for place, _ in search(secrets, sim, temporary)}
+    kinds = ("left, unpacked", "s3://planted/x", "log x", "tags", "launch template planted", "user data of planted", "environ", "cmdline")
+    assert {kind for kind in kinds if not any(kind in place for place in found)} == set()
+
+
+@contextlib.contextmanager
+def plant_everywhere(sim, key, text):
+    """Leave copies where a life must not leave them, for as long as the search runs."""
+    with contextlib.ExitStack() as stack:
+
+        def client(service):
+            return stack.enter_context(contextlib.closing(sim.client(service)))
+
+        s3, logs, ec2 = client("s3"), client("logs"), client("ec2")
+        s3.create_bucket(Bucket="planted")
+        stack.callback(s3.delete_bucket, Bucket="planted")
+        s3.put_object(Bucket="planted", Key="x", Body=json.dumps({"key": key}).encode())
+        stack.callback(s3.delete_object, Bucket="planted", Key="x")
+        which = {"logGroupName": "/planted", "logStreamName": "x"}
+        logs.create_log_group(logGroupName="/planted")
+        stack.callback(logs.delete_log_group, logGroupName="/planted")
+        logs.create_log_stream(**which)
+        logs.put_log_events(**which, logEvents=[{"timestamp": int(time.time() * 1000), "message": f"with {text}"}])
+        data = {"ImageId": "ami-12c6146b", "UserData": base64.b64encode(f"#!/bin/sh\n{key}".encode()).decode()}
+        data["TagSpecifications"] = [{"ResourceType": "instance", "Tags": [{"Key": "x", "Value": text}]}]
+        tags = [{"ResourceType": "launch-template", "Tags": [{"Key": "x", "Value": text}]}]
+        ec2.create_launch_template(LaunchTemplateName="planted", LaunchTemplateData=data, TagSpecifications=tags)
+        stack.callback(ec2.delete_launch_template, LaunchTemplateName="planted")
+        process = subprocess.Popen(["/bin/sh", "-c", "read x", text], env={"X": text}, stdin=subprocess.PIPE)
+        stack.callback(process.communicate)
+        yield
 
 
 def test_what_a_worker_says_when_it_fails(sim_environ):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import date
 from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -225,6 +226,13 @@ SEEDS: dict[str, dict[str, Plant]] = {
         "dask-cloudprovider's configuration": boots_with("export DASK_INTERNAL_INHERIT_CONFIG=abc"),
         "dask-cloudprovider's key": boots_with("distributed:\n  comm:\n    tls:\n      tls-key: x\n"),
         "one byte too many": boots_with("#" * 16_385),
+        "a private key in an instance's own": adds("aws_instance", user_data=f"#!/bin/sh\necho '{PEM}'"),
+        "a private key in a launch configuration": adds(
+            "aws_launch_configuration", user_data_base64=base64.b64encode(gzip.compress(PEM.encode())).decode()
+        ),
+        "an access key, compressed and encoded in a script": boots_with(
+            f"#!/bin/sh\necho {base64.b64encode(gzip.compress(ACCESS_KEY.encode())).decode()} | base64 -d | gunzip"
+        ),
         "damaged compression": boots_with(b"\x1f\x8b" + b"x" * 40),
     },
     "P2": {
@@ -272,6 +280,13 @@ SEEDS: dict[str, dict[str, Plant]] = {
         "a subnet's choice of address": lambda stack: template(stack)["network_interfaces"][0].pop("associate_public_ip_address"),
         "a stopped host that stays": lambda stack: template(stack).update(instance_initiated_shutdown_behavior="stop"),
         "a stopped host, by default": lambda stack: template(stack).pop("instance_initiated_shutdown_behavior"),
+        "metadata that doesn't count its hops": lambda stack: template(stack)["metadata_options"].pop("http_put_response_hop_limit"),
+        "a disk that only the apply will tell": lambda stack: template(stack)["block_device_mappings"][0]["ebs"].update(
+            encrypted="${data.http.x.body}"
+        ),
+        "a machine without a template": adds("aws_instance", ami="ami-12c6146b", instance_type="m6i.large"),
+        "a spot machine without a template": adds("aws_spot_instance_request", ami="ami-12c6146b"),
+        "a launch configuration": adds("aws_launch_configuration", image_id="ami-12c6146b"),
         "an instance without tags": lambda stack: template(stack)["tag_specifications"].pop(0),
         "a volume without tags": lambda stack: template(stack)["tag_specifications"].pop(1),
         "an interface without tags": lambda stack: template(stack)["tag_specifications"].pop(2),
@@ -344,6 +359,38 @@ SEEDS: dict[str, dict[str, Plant]] = {
         "tagging anybody's volumes as ours": grants(
             Action="ec2:CreateTags", Resource=VOLUMES, Condition={"StringEquals": {"aws:RequestTag/terradask:workspace": "default"}}
         ),
+        "tagging anybody's groups as ours": grants(
+            Action="autoscaling:CreateOrUpdateTags",
+            Resource=EVERY_GROUP,
+            Condition={"StringEquals": {"aws:RequestTag/terradask:workspace": "default"}},
+        ),
+        "tagging anything as ours": grants(
+            Action="tag:TagResources", Resource="*", Condition={"StringEquals": {"aws:RequestTag/terradask:workspace": "default"}}
+        ),
+        "tagging anybody's secrets as ours": grants(
+            Action="secretsmanager:TagResource",
+            Resource="arn:aws:secretsmanager:us-east-1:123456789012:secret:*",
+            Condition={"StringEquals": {"aws:RequestTag/terradask:workspace": "default"}},
+        ),
+        "taking anybody's tags": grants(Action="ec2:DeleteTags", Resource=VOLUMES),
+        "a tag that all values may have, or none": grants(
+            Action="autoscaling:SetDesiredCapacity", Resource=EVERY_GROUP, Condition={"ForAllValues:StringEquals": OURS}
+        ),
+        "every tag but ours": grants(Action="autoscaling:SetDesiredCapacity", Resource=EVERY_GROUP, Condition={"StringNotEquals": OURS}),
+        "no tag at all": grants(
+            Action="autoscaling:SetDesiredCapacity",
+            Resource=EVERY_GROUP,
+            Condition={"Null": {"aws:ResourceTag/terradask:workspace": "false"}},
+        ),
+        "PassRole to two services": grants(
+            Action="iam:PassRole",
+            Resource=ROLE,
+            Condition={"StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com", "lambda.amazonaws.com"]}},
+        ),
+        "PassRole to services by pattern": grants(
+            Action="iam:PassRole", Resource=ROLE, Condition={"StringLike": {"iam:PassedToService": "*.amazonaws.com"}}
+        ),
+        "other rights as a default": grants(Action="iam:SetDefaultPolicyVersion", Resource=BOUNDARY),
         "writing into any bucket": grants(Action="s3:PutObject", Resource="arn:aws:s3:::*/x"),
         "reading any secret": grants(Action="secretsmanager:GetSecretValue", Resource="*"),
         "reading any secret, by pattern": grants(Action="secretsmanager:Get*", Resource="*"),
@@ -407,8 +454,13 @@ def test_a_planted_defect_is_found(network: Document, check: str, defect: str, f
     assert not [finding for finding in told if any(secret in str(finding) for secret in (ACCESS_KEY, PEM, "correct-horse", "hunter2"))]
 
 
-def test_every_check_has_defects() -> None:
+def test_every_check_has_defects_and_the_documentation_counts_them() -> None:
     assert SEEDS.keys() == {check.id for check in CHECKS}
+    page = (Path(__file__).parents[2] / "docs/policy.md").read_text()
+    rows = re.findall(r"^\| (P\d) \| (\d+) \| (\d+) \|", page, re.MULTILINE)
+    told = {check: (int(planted), int(found)) for check, planted, found in rows}
+    # Each of them is planted, and found, in both forms: above.
+    assert told == {check: (len(FORMS) * len(defects),) * 2 for check, defects in SEEDS.items()}
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -741,3 +741,55 @@ def test_command_writes_terraform(nowhere: Path, capsys: pytest.CaptureFixture[s
 def test_rights_to_change_need_an_environment(nowhere: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["iam", "ongoing", "--account", ACCOUNT, *arguments]) == 2
     assert "--environment" in capsys.readouterr().err
+
+
+AUTOSCALING = f"arn:aws:autoscaling:eu-west-1:{ACCOUNT}:autoScalingGroup:0f-1:autoScalingGroupName/terradask-"
+LONGER = {"terradask:workspace": "team-b"}
+
+
+@pytest.mark.parametrize("given", [scope(), ISOLATED], ids=["shared", "isolated"])
+@pytest.mark.parametrize("caller", ["ongoing", "user"])
+def test_groups_and_machines_are_made_with_the_tag_and_changed_by_it(caller: Caller, given: CallerScope) -> None:
+    """Names of the workspace ``team-b`` begin like those of ``team``: the tag alone tells, from birth, and no right changes it."""
+    own, longer = f"{AUTOSCALING}team-etl-workers", f"{AUTOSCALING}team-b-etl-workers"
+    make = "autoscaling:CreateAutoScalingGroup"
+    assert may(caller, make, own, given, **gets(OF_WORKSPACE))
+    assert not may(caller, make, own, given)
+    assert not may(caller, make, own, given, **gets(LONGER))
+    assert not may(caller, make, own, given, **gets(OF_WORKSPACE), **{"autoscaling:LaunchConfigurationName": "anybodys"})
+    for action in ("SetDesiredCapacity", "DeleteAutoScalingGroup", "UpdateAutoScalingGroup", "TerminateInstanceInAutoScalingGroup"):
+        assert may(caller, f"autoscaling:{action}", own, given, **carries(OF_WORKSPACE))
+        assert not may(caller, f"autoscaling:{action}", own, given)
+        assert not may(caller, f"autoscaling:{action}", longer, given, **carries(LONGER))
+    for action in ("CreateOrUpdateTags", "DeleteTags"):
+        tagging = f"autoscaling:{action}"
+        assert may(caller, tagging, own, given, **carries(OF_WORKSPACE), **{"aws:TagKeys": ("terradask:run:id",)})
+        assert not may(caller, tagging, own, given, **carries(OF_WORKSPACE), **{"aws:TagKeys": ("team", "terradask:workspace")})
+        assert not may(caller, tagging, own, given, **carries(OF_WORKSPACE))
+        assert not may(caller, tagging, longer, given, **carries(LONGER), **{"aws:TagKeys": ("team",)})
+        assert not may(caller, tagging, longer, given, **{"aws:TagKeys": ("terradask:workspace",)})
+    for kind in ("instance", "volume", "network-interface"):
+        one = f"{EC2}{kind}/x-1"
+        delete = {"instance": "TerminateInstances", "volume": "DeleteVolume", "network-interface": "DeleteNetworkInterface"}[kind]
+        assert may(caller, f"ec2:{delete}", one, given, **carries(OF_WORKSPACE))
+        assert not may(caller, f"ec2:{delete}", one, given)
+        assert not may(caller, f"ec2:{delete}", one, given, **carries(LONGER))
+        # Tagged at birth alone: what exists can't be claimed, and then removed.
+        assert not may(caller, "ec2:CreateTags", one, given, **gets(OF_WORKSPACE))
+        assert may(caller, "ec2:CreateTags", one, given, **gets(OF_WORKSPACE), **{"ec2:CreateAction": "RunInstances"})
+        assert not may(caller, "ec2:CreateTags", one, given, **gets(LONGER), **{"ec2:CreateAction": "RunInstances"})
+
+
+@EVERY_CALLER
+def test_nobody_reaches_a_workspace_whose_name_begins_alike(caller: Caller) -> None:
+    bucket = f"arn:aws:s3:::terradask-team-b-{ACCOUNT}-eu-west-1"
+    secret = f"arn:aws:secretsmanager:eu-west-1:{ACCOUNT}:secret:terradask/team-b/etl-AbCdEf"
+    for action in ("GetSecretValue", "PutSecretValue", "DeleteSecret", "DescribeSecret"):
+        assert not may(caller, f"secretsmanager:{action}", secret, scope())
+    for action in ("GetObject", "PutObject", "DeleteObject", "DeleteObjectVersion"):
+        assert not may(caller, f"s3:{action}", f"{bucket}/clusters/etl/run.json", scope())
+    for action in ("ListBucket", "PutBucketPolicy", "DeleteBucket"):
+        assert not may(caller, f"s3:{action}", bucket, scope())
+    for role in (f"arn:aws:iam::{ACCOUNT}:role/terradask-team-b-worker", f"arn:aws:iam::{ACCOUNT}:role/admin"):
+        for action in ("PassRole", "PutRolePolicy", "DeleteRole", "UpdateAssumeRolePolicy", "AttachRolePolicy"):
+            assert not may(caller, f"iam:{action}", role, scope(), **{"iam:PassedToService": "ec2.amazonaws.com"})

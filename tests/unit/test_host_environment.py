@@ -40,6 +40,19 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     return Paths(tmp_path / "root")
 
 
+def test_nothing_is_installed_that_the_lock_does_not_list(offline: Paths) -> None:
+    """A package that names another as its need doesn't bring it."""
+    for name, needs in (("greedy", "Requires-Dist: more\n"), ("more", "")):
+        with zipfile.ZipFile(offline.root.parent / f"wheels/{name}-1.0-py3-none-any.whl", "w") as archive:
+            archive.writestr(f"{name}.py", "")
+            archive.writestr(f"{name}-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needs}")
+            archive.writestr(f"{name}-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            archive.writestr(f"{name}-1.0.dist-info/RECORD", "")
+    python = build_environment(offline, PYTHON, "greedy==1.0\n", mailbox=Mailbox(), log=[].append, deadline_seconds=100)
+    code = "import importlib.util as u; print(u.find_spec('greedy') is not None, u.find_spec('more') is not None)"
+    assert subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True).stdout == "True False\n"
+
+
 def test_the_lock_becomes_an_environment_once(offline: Paths) -> None:
     lines: list[str] = []
 

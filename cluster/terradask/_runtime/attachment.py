@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from terradask._runtime.delivery import check_scheduler_launches
-from terradask._runtime.documents import Descriptor, HostReport, Run, SchedulerAddress
+from terradask._runtime.documents import Descriptor, HostReport, Run, SchedulerAddress, read_host_reports
 from terradask._runtime.ended import over
 from terradask._runtime.groups import Groups
 from terradask._runtime.keys import KeySet
@@ -93,7 +93,7 @@ def read_scheduler(objects: ClusterObjects) -> SchedulerAddress | None:
 
 def read_reports(objects: ClusterObjects) -> list[HostReport]:
     """Read what each host says of itself."""
-    return [HostReport.read(document) for document in objects.hosts()]
+    return read_host_reports(objects.hosts())
 
 
 class _SchedulerHosts:
@@ -116,7 +116,7 @@ class _SchedulerHosts:
         members = () if group is None else group.members
         self._seen |= dict.fromkeys(member.instance_id for member in members)
         documents = [self._read(instance_id) for instance_id in self._seen]
-        reports = [HostReport.read(document) for document in documents if document is not None]
+        reports = read_host_reports(document for document in documents if document is not None)
         if not members:
             check_scheduler_launches(self._groups, self._looks, self._descriptor, self.run)
         return [report for report in reports if report.run_id == self.run_id]

@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from terradask._plans.malformed import UNREADABLE, unreadable_plan
 from terradask.policy.checks import CHECKS
 from terradask.policy.cost import cost_findings
 from terradask.policy.document import RoleRules, read
@@ -63,8 +64,7 @@ def evaluate(
     RegoMissing, RuleError
         If the team's rules can't be read or evaluated.
     """
-    plan = read(document, role_rules=role_rules)
-    found = [finding for check in CHECKS for finding in check.find(plan)]
+    found = _built_in(document, role_rules)
     if settings.rego_folder is not None:
         found += rego_findings(document, (root or Path()) / settings.rego_folder)
     if estimate is not None:
@@ -74,6 +74,14 @@ def evaluate(
         return ()
     scrubber = Scrubber(document)
     return tuple(sorted(dict.fromkeys(map(scrubber.finding, marked)), key=_rank))
+
+
+def _built_in(document: Mapping[str, Any], role_rules: RoleRules | None) -> list[PolicyFinding]:
+    try:
+        plan = read(document, role_rules=role_rules)
+        return [finding for check in CHECKS for finding in check.find(plan)]
+    except UNREADABLE as error:
+        raise unreadable_plan(error) from error
 
 
 def blocking(findings: tuple[PolicyFinding, ...]) -> tuple[PolicyFinding, ...]:

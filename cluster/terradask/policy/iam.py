@@ -29,7 +29,8 @@ _DATA_READS = (
 _STRICT = ("StringEquals", "StringLike", "ArnEquals", "ArnLike", "ForAnyValue:StringEquals", "ForAnyValue:StringLike")
 _EXISTING_TAG = re.compile(r"^(aws|ec2|autoscaling|secretsmanager|ssm):resourcetag/terradask:", re.IGNORECASE)
 _GIVEN_TAG = re.compile(r"^aws:requesttag/terradask:", re.IGNORECASE)
-_TAGGING = ("ec2:createtags", "ec2:deletetags", "autoscaling:createorupdatetags", "autoscaling:deletetags")
+#: Verbs of actions that give tags and take them away (service authorization reference, access level "Tagging").
+_TAGGING = re.compile(r"^[a-z0-9-]+:(createtags|deletetags|createorupdatetags|tag|untag|addtags|removetags|put\w*tagging)", re.IGNORECASE)
 _PASSED_TO = "ec2.amazonaws.com"
 _LENDING = "iam:passrole"
 #: Policies of AWS that hold everything (IAM User Guide, "AWS managed policies for job functions").
@@ -87,7 +88,7 @@ def _scoped(statement: Statement, action: str) -> bool:
     if any(_EXISTING_TAG.match(key) and ends for key, ends in values_end.items()):
         return True
     named = bool(statement.resources) and all(map(_named, statement.resources))
-    if action.lower() in _TAGGING:
+    if _TAGGING.match(action):
         # Who may put the workspace's tag on anything may then do to it what the tag allows.
         return named or "ec2:CreateAction" in keys
     return named or any(_GIVEN_TAG.match(key) and ends for key, ends in values_end.items())

@@ -14,6 +14,7 @@ from terradask_stacks.rules import (
     LOG_RETENTION_DAYS,
     check_bucket_path,
     check_image,
+    check_image_owner,
     check_network_cidr,
     check_type_for,
     refuse,
@@ -130,6 +131,12 @@ class NetworkSettings(Section):
     )
     arm64_image: Annotated[str, AfterValidator(check_image)] | None = Field(
         default=None, description="Image (AMI) of every ARM host. Unset: as image, for ARM."
+    )
+    image_owners: Annotated[list[Annotated[str, AfterValidator(check_image_owner)]], AfterValidator(unique)] = Field(
+        default=["self", "amazon"],
+        min_length=1,
+        description="Whose images image and arm64_image may be: accounts' ids, self, amazon, aws-marketplace. Anybody may publish an image "
+        "under any name.",
     )
     worker_disk_size_gib: DiskSize = Field(default=100, description="Size of a worker's encrypted gp3 volume, in GiB.")
     scheduler_disk_size_gib: DiskSize = Field(default=50, description="Size of a scheduler's encrypted gp3 volume, in GiB.")
