@@ -125,7 +125,7 @@ def cluster_answers(
     check_egress(network)
     check_reachable(network, settings.cluster)
     check_own_templates(settings.workspace, network, settings.cluster)
-    check_ingress(settings.workspace, [IngressRule(ports=rule.ports, cidr=rule.cidr) for rule in baseline.ingress], settings.cluster)
+    check_ingress(settings.workspace, network, settings.cluster)
     check_capacity(network, None, settings.cluster.most_hosts, zones=_zones_of_workers(settings.cluster, baseline.zones))
     earlier = _earlier(loaded, name, deployed)
     place = _deployed_place(loaded, baseline, aws)
@@ -146,7 +146,7 @@ def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: Ne
     check_egress(settings.network)
     check_reachable(settings.network, settings.cluster)
     check_own_templates(settings.workspace, settings.network, settings.cluster)
-    check_ingress(settings.workspace, settings.network.ingress, settings.cluster)
+    check_ingress(settings.workspace, settings.network, settings.cluster)
     if settings.network.vpc_id is None:
         check_capacity(settings.network, network, settings.cluster.most_hosts, zones=_zones_of_workers(settings.cluster, network.zones))
     place = Place(
@@ -253,6 +253,9 @@ def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None)
         "interface_endpoints": list(baseline.interface_endpoints),
         "public_workers": baseline.public_workers,
         "public_schedulers": baseline.public_schedulers,
+        "session_manager": baseline.session_manager,
+        "allow_ingress_from_anywhere": baseline.allow_ingress_from_anywhere,
+        "ingress": [IngressRule(ports=rule.ports, cidr=rule.cidr) for rule in baseline.ingress],
         "cluster_launch_templates": baseline.cluster_launch_templates,
         "vpc_id": baseline.vpc_id if "vpc" in baseline.given else None,
         "public_subnet_prefix_length": ip_network(subnets.public_cidr).prefixlen,

@@ -17,6 +17,7 @@
     ├── SetupError                       3   something on this machine is missing
     │   ├── RegoMissing                      rules are set, and what reads them isn't installed
     │   ├── TerraformMissing, TerraformTooOld
+    │   ├── SessionManagerPluginMissing      connect='ssm' takes AWS's plugin
     │   └── UnsupportedPlatform
     ├── AwsError                         3   AWS can't be used as things are
     │   ├── NoCredentials, ExpiredCredentials, InvalidCredentials
@@ -57,6 +58,7 @@
         ├── ClusterClosed                    this object has left its cluster
         ├── SchedulerReplaced
         ├── SchedulerUnreachable             also a ConnectionError
+        │   └── SessionFailed                    with Session Manager
         ├── HostFailed
         ├── SchedulerMissing             7   also a TimeoutError
         ├── WorkersMissing               7   also a TimeoutError
@@ -100,6 +102,7 @@ from terradask.errors._cluster import (
     SchedulerMissing,
     SchedulerReplaced,
     SchedulerUnreachable,
+    SessionFailed,
     SweepIncomplete,
     VersionMismatch,
     WorkersMissing,
@@ -113,6 +116,7 @@ from terradask.errors._given import (
 )
 from terradask.errors._hardware import NoMatchingType
 from terradask.errors._machine import (
+    SessionManagerPluginMissing,
     SetupError,
     TerraformMissing,
     TerraformTooOld,
@@ -186,6 +190,8 @@ __all__ = [
     "SchedulerReplaced",
     "SchedulerUnreachable",
     "ServiceRoleMissing",
+    "SessionFailed",
+    "SessionManagerPluginMissing",
     "SettingsError",
     "SetupError",
     "StalePlan",
