@@ -229,13 +229,10 @@ def session_statements(scope: PolicyScope) -> list[Statement]:
     """
     if not scope.session_manager:
         return []
-    # AWS knows no narrower resource of ssmmessages.
+    # AWS knows no narrower resource for them.
     here = {"StringEquals": {"aws:RequestedRegion": scope.region}}
     channels = [f"ssmmessages:{verb}{kind}Channel" for verb in ("Create", "Open") for kind in ("Control", "Data")]
-    return [
-        _allow("ServeSessions", channels, "*", here),
-        _allow("ReportToSessionManager", "ssm:UpdateInstanceInformation", scope.arn("ec2", "instance/*")),
-    ]
+    return [_allow("ServeSessions", ["ssm:UpdateInstanceInformation", *channels], "*", here)]
 
 
 def _one_or_many(values: list[str]) -> str | list[str]:

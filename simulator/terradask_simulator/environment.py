@@ -7,6 +7,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from .sessions import plugin_folder
+
 __all__ = ["ACCESS_KEY", "complete", "overlay", "without_aws"]
 
 #: Credentials of the person who uses the embedded AWS. They may do everything.
@@ -73,6 +75,7 @@ def overlay(
         TERRADASK_WORKSPACE__REGION=region,
         TERRADASK_NETWORK__CIDR=vpc_cidr,
         TERRADASK_NETWORK__INGRESS=json.dumps(ingress),
+        PATH=os.pathsep.join(dict.fromkeys([str(plugin_folder(state_dir)), *around.get("PATH", os.defpath).split(os.pathsep)])),
     )
     for name in ("NO_PROXY", "no_proxy"):
         others = [part for part in around.get(name, "").split(",") if part]

@@ -45,9 +45,9 @@ class Baseline:
         # The framework's own `try` loses a null.
         return f"${{try(jsondecode({BASELINE_BODY}).{name}, null)}}"
 
-    def list_or_none(self, name: str) -> str:
-        """Return the list under a name; an empty one where the network is of a version that doesn't know it."""
-        return f"${{try(jsondecode({BASELINE_BODY}).{name}, [])}}"
+    def list_or_none(self, *path: str) -> Any:
+        """Return the list at a path; an empty one where the network is of a version that doesn't know it."""
+        return Fn.try_([self.value(*path), []])
 
     def number(self, *path: str) -> Any:
         """Return the number at a path."""
@@ -111,7 +111,7 @@ class OwnTemplates:
             permissions_boundary=baseline.text("isolated", "permissions_boundary"),
         )
         shared = baseline.value("isolated", "access")
-        access = {"scheduler": Fn.concat([shared, baseline.list_or_none("isolated.scheduler_access")]), "worker": shared}
+        access = {"scheduler": Fn.concat([shared, baseline.list_or_none("isolated", "scheduler_access")]), "worker": shared}
         roles = Identity(scope, where=where, rules=rules, access=access, tags=self.tags).roles
         outside = {"scheduler": ("hosts",) if self.ingress is not None else ("hosts", "clients"), "worker": ("hosts",)}
         groups = {
