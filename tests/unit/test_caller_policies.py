@@ -107,6 +107,9 @@ UNSEEN: dict[str, str] = {
     "servicequotas:GetServiceQuota": "the same",
     "servicequotas:ListRequestedServiceQuotaChangeHistory": "terradask quotas",
     "servicequotas:RequestServiceQuotaIncrease": "terradask quotas --request",
+    "ssm:ResumeSession": "the plugin of connect='ssm', after its connection broke",
+    "ssm:StartSession": "connect='ssm'",
+    "ssm:TerminateSession": "the same, at its end",
 }
 
 #: S3 names its actions unlike its calls: https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
@@ -149,6 +152,7 @@ FULL = scope(
     interface_endpoints=True,
     flow_logs=True,
     dual_stack=True,
+    session_manager=True,
     network_state="states/workspaces/team/network.tfstate",
     state_key_arn=KEY.replace("key/", "alias/"),
 )
@@ -289,9 +293,11 @@ def test_what_changes_something_is_bound_to_the_workspace(caller: Caller, given:
         if writes and not named and not tagged:
             loose.append(statement["Sid"])
     # The address in the same request must be the workspace's; the template names the image; the hosted zone is AWS's; quotas and
-    # service-linked roles are the account's.
+    # service-linked roles are the account's. The document of sessions is AWS's, and sessions are named after who opened them.
     assert set(loose) <= {
         "AskForQuotas",
+        "ForwardPortsInSessions",
+        "KeepOwnSessions",
         "LaunchImageOfTemplate",
         "MakeServiceRoles",
         "NameInterfaceEndpoints",
@@ -741,3 +747,21 @@ def test_command_writes_terraform(nowhere: Path, capsys: pytest.CaptureFixture[s
 def test_rights_to_change_need_an_environment(nowhere: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["iam", "ongoing", "--account", ACCOUNT, *arguments]) == 2
     assert "--environment" in capsys.readouterr().err
+
+
+@EVERY_CALLER
+def test_sessions_are_for_users_and_lead_to_schedulers_ports_alone(caller: Caller) -> None:
+    assert not [action for action in allowed(caller_statements(scope(), caller)) if action.startswith("ssm:StartSession")]
+    started = [s for s in caller_statements(scope(session_manager=True), caller) if s["Action"] == "ssm:StartSession"]
+    if caller != "user":
+        assert started == []
+        return
+    named = {"BoolIfExists": {"ssm:SessionDocumentAccessCheck": "true"}}
+    hosts, document = started
+    assert hosts["Resource"] == [f"arn:aws:ec2:eu-west-1:{ACCOUNT}:instance/*"]
+    assert hosts["Condition"] == {
+        "StringEquals": {"ssm:resourceTag/terradask:workspace": "team", "ssm:resourceTag/terradask:role": "scheduler"},
+        **named,
+    }
+    assert document["Resource"] == "arn:aws:ssm:eu-west-1::document/AWS-StartPortForwardingSession"
+    assert document["Condition"] == named

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address, ip_address
+from urllib.error import HTTPError
 from urllib.request import build_opener
 
 from terradask.errors import EndpointUnreachable
@@ -33,6 +34,8 @@ def own_block(url: str) -> str:
         with build_opener().open(url, timeout=_SECONDS) as answer:
             text = answer.read(_MOST_BYTES).decode("ascii", "replace").strip()
     except (OSError, ValueError) as error:
+        if isinstance(error, HTTPError):
+            error.close()
         raise EndpointUnreachable(
             "Your own address can't be found: who was asked doesn't answer.",
             given=f"{url}: {getattr(error, 'reason', error)}",

@@ -146,6 +146,7 @@ class PortForwarding:
         finally:
             _let_go(process)
             process.wait()
+            process.stdout.close()
 
     def _parameters(self) -> dict[str, list[str]]:
         # The plugin takes a free port, and then has to keep it: what is connected to it knows no other.
@@ -191,7 +192,7 @@ class PortForwarding:
             raise self._failed(f"was refused: {said['Code']}: {said.get('Message', '')}") from error
 
     def _failed(self, what: str) -> SessionFailed:
-        lines = "; ".join(line for line in self._lines if line)
+        lines = "; ".join(line for line in list(self._lines) if line)
         return SessionFailed(
             f"The session to port {self._port} of instance {self._instance_id} {what}.",
             address=f"{self._instance_id}:{self._port}",

@@ -59,7 +59,21 @@ def check_network(loaded: LoadedSettings, aws: Aws) -> list[Finding]:
     from terradask._network.given_change import check_change
 
     check_change(loaded.settings, aws)
-    return check_given(loaded.settings, aws)
+    return [*check_given(loaded.settings, aws), *_open_to_anywhere(loaded.settings.network)]
+
+
+def _open_to_anywhere(network: NetworkSettings) -> list[Finding]:
+    return [
+        Finding(
+            where="network.ingress",
+            problem="schedulers are open to the whole internet: mutual TLS alone keeps strangers out",
+            given=rule.cidr,
+            allowed="the addresses that your clients come from, such as 203.0.113.7/32",
+            advice='name them, or use cluster.connect = "ssm", which takes no rule',
+        )
+        for rule in network.ingress
+        if rule.is_anywhere
+    ]
 
 
 def network_lock(loaded: LoadedSettings, aws: Aws, *, refresh: bool) -> NetworkLock:

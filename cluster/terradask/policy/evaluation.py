@@ -31,6 +31,7 @@ def evaluate(
     root: Path | None = None,
     estimate: CostEstimate | None = None,
     role_rules: RoleRules | None = None,
+    open_to_anywhere: bool = False,
 ) -> tuple[PolicyFinding, ...]:
     """Check a plan.
 
@@ -50,6 +51,8 @@ def evaluate(
         What the stack costs; without one, cost is not checked.
     role_rules
         What every role must carry, and how it is named: ``network.permissions_boundary`` and ``network.role_name_prefix``.
+    open_to_anywhere
+        Whether ``network.allow_ingress_from_anywhere`` is set: rules for the whole internet are then told, and stop nothing.
 
     Returns
     -------
@@ -63,7 +66,7 @@ def evaluate(
     RegoMissing, RuleError
         If the team's rules can't be read or evaluated.
     """
-    plan = read(document, role_rules=role_rules)
+    plan = read(document, role_rules=role_rules, open_to_anywhere=open_to_anywhere)
     found = [finding for check in CHECKS for finding in check.find(plan)]
     if settings.rego_folder is not None:
         found += rego_findings(document, (root or Path()) / settings.rego_folder)
