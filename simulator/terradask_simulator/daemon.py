@@ -35,8 +35,9 @@ from .hosts import Hosts
 from .iam.gate import Gate
 from .instances import running_ids
 from .network import LoopbackNetwork
+from .plugin_program import write_plugin
 from .reconcile import ReconcileLoop
-from .sessions import Sessions, write_plugin
+from .sessions import Sessions
 from .signatures import Signatures
 from .switchboard import Switchboard
 

@@ -11,32 +11,14 @@ import asyncio
 import contextlib
 import hmac
 import secrets
-import shlex
 import socket
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from . import session_plugin
 from .network import LoopbackNetwork, join
 
-__all__ = ["Session", "Sessions", "plugin_folder", "write_plugin"]
+__all__ = ["Session", "Sessions"]
 
 _LINE_SECONDS = 10.0
-
-
-def plugin_folder(state_dir: Path) -> Path:
-    """Return the folder that has to be in ``PATH`` for sessions with this embedded AWS."""
-    return state_dir / "bin"
-
-
-def write_plugin(state_dir: Path) -> None:
-    """Put this embedded AWS's ``session-manager-plugin`` where `plugin_folder` says."""
-    program = plugin_folder(state_dir) / "session-manager-plugin"
-    program.parent.mkdir(exist_ok=True)
-    words = [sys.executable, "-I", "-S", str(session_plugin.__file__)]
-    program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
-    program.chmod(0o755)
 
 
 @dataclass

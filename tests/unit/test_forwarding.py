@@ -25,7 +25,8 @@ from terradask._sessions.forwarding import PortForwarding
 from terradask._sessions.plugin import Plugin
 from terradask.errors import AccessDenied, SessionFailed
 from terradask_simulator.network import LoopbackNetwork
-from terradask_simulator.sessions import Sessions, plugin_folder, write_plugin
+from terradask_simulator.plugin_program import plugin_folder, write_plugin
+from terradask_simulator.sessions import Sessions
 
 
 class Account(Aws):
