@@ -21,7 +21,7 @@ from terradask._runtime.first_look import FirstLook, first_look
 from terradask._runtime.life import Life
 from terradask._runtime.options import check_same_structure, structure_given
 from terradask._runtime.race import wait_for_deployment, wait_for_start
-from terradask._runtime.reachable import check_way, names_me, run_settings, with_own_address
+from terradask._runtime.reachable import check_way, decided_here, names_me, with_own_address
 from terradask._runtime.sigterm import terminated_in_order
 from terradask._runtime.software import lock_software
 from terradask._runtime.undo import Origin, note_left_behind, note_taken_back, take_back
@@ -177,8 +177,8 @@ class Provisioner:
         if self._origin != "created":
             deployed = deployed_settings(deployment.descriptor)
             check_same_structure(request.name, *(structure_given(each, request.structure) for each in (asked, deployed)))
-        decided = run_settings(request.run)
-        settings = {**deployment.descriptor.settings, **{name: asked[name] for name in decided}}
+        here = {name: asked[name] for name in decided_here(request.run, asked)}
+        settings = {**deployment.descriptor.settings, **here}
         run = found.run
         if way != "attach":
             run = self._start(deployment, settings, workspace)

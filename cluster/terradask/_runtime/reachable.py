@@ -40,9 +40,17 @@ def with_own_address(structure: Mapping[str, Any], url: str) -> dict[str, Any]:
     return {**structure, **found}
 
 
-def run_settings(run: Mapping[str, Any]) -> set[str]:
-    """Return the names of settings that a caller's arguments decide, whatever a deployed cluster says."""
-    return {*run, *(WAY_SETTINGS if WAY_SETTINGS & run.keys() else ())}
+def decided_here(run: Mapping[str, Any], asked: Mapping[str, Any]) -> set[str]:
+    """Return the names of settings that count as they are here, whatever a deployed cluster has.
+
+    Parameters
+    ----------
+    run
+        The caller's arguments that describe a run or this client.
+    asked
+        The cluster's settings as they are here, with those arguments. The way to the scheduler is the client's, if it says any.
+    """
+    return {*run, *(WAY_SETTINGS if any(asked[name] is not None for name in WAY_SETTINGS) else ())}
 
 
 def check_way(workspace: Workspace, settings: Mapping[str, Any]) -> None:
