@@ -55,7 +55,7 @@ def test_addresses_are_the_schedulers_own() -> None:
 class Held:
     """A forwarding that opens at once, or fails."""
 
-    made: ClassVar[list[Held]]
+    made: ClassVar[list[Held]] = []
     fails = False
 
     def __init__(self, aws: Any, plugin: Any, *, instance_id: str, port: int) -> None:
