@@ -85,7 +85,7 @@ def opened(**said: Any) -> list[tuple[list[int | str], str]] | None:
 def test_sources_become_rules_of_the_clusters_own_ports() -> None:
     assert opened() is None
     assert opened(allow_ingress_from=[]) == []
-    assert opened(allow_ingress_from="203.0.113.7") == [([8786, 8787], HERE)]
+    assert opened(allow_ingress_from="203.0.113.7") == [(["8786-8787"], HERE)]
     both = opened(allow_ingress_from=["2001:db8::/56", HERE], scheduler_port=9000)
     assert both == [
         ([9000, 8787], "2001:db8::/56"),
@@ -95,7 +95,7 @@ def test_sources_become_rules_of_the_clusters_own_ports() -> None:
 
 
 def test_ssh_is_opened_where_it_is_asked_for_alone() -> None:
-    assert opened(allow_ingress_from=HERE, allow_ssh=True) == [([8786, 8787], HERE), ([22], HERE)]
+    assert opened(allow_ingress_from=HERE, allow_ssh=True) == [(["8786-8787"], HERE), ([22], HERE)]
     assert opened(allow_ingress_from=[], allow_ssh=True, allow_ssh_from=HERE) == [([22], HERE)]
     for said, problem in (
         ({"allow_ssh": True}, "nothing says from where"),
@@ -131,7 +131,7 @@ def test_the_whole_internet_takes_a_setting_that_says_so() -> None:
 def test_sources_are_held_against_the_network_under_their_own_name() -> None:
     cluster = ClusterSettings(allow_ingress_from=HERE)
     check_ingress(WorkspaceSettings(), NetworkSettings(ingress=[{"cidr": "203.0.113.0/24"}]), cluster)  # type: ignore[list-item]
-    with pytest.raises(SettingsError, match=r"8786 from 203\.0\.113\.7/32") as caught:
+    with pytest.raises(SettingsError, match=r"8786-8787 from 203\.0\.113\.7/32") as caught:
         check_ingress(WorkspaceSettings(), NetworkSettings(), cluster)
     assert caught.value.findings[0].where == "cluster.allow_ingress_from"
     assert "session_manager" in str(caught.value)

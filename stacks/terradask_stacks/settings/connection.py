@@ -76,7 +76,8 @@ class ConnectionSettings(Section):
         if self.allow_ingress_from is None:
             rules = None if self.ingress is None else list(self.ingress)
         else:
-            ports: list[int | str] = [self.scheduler_port, self.dashboard_port]
+            first, last = sorted((self.scheduler_port, self.dashboard_port))
+            ports: list[int | str] = [f"{first}-{last}"] if last == first + 1 else [first, last]
             rules = [IngressRule(ports=ports, cidr=cidr) for cidr in self.allow_ingress_from]
         if self.allow_ssh:
             ssh = self.allow_ssh_from or self.allow_ingress_from or []
