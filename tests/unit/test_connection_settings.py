@@ -88,8 +88,8 @@ def test_sources_become_rules_of_the_clusters_own_ports() -> None:
     assert opened(allow_ingress_from="203.0.113.7") == [(["8786-8787"], HERE)]
     both = opened(allow_ingress_from=["2001:db8::/56", HERE], scheduler_port=9000)
     assert both == [
-        ([9000, 8787], "2001:db8::/56"),
-        ([9000, 8787], HERE),
+        ([8787, 9000], "2001:db8::/56"),
+        ([8787, 9000], HERE),
     ]
     assert opened(ingress=[{"cidr": HERE, "ports": [22, "8000-9000"]}]) == [([22, "8000-9000"], HERE)]
 
