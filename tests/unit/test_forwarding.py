@@ -76,7 +76,9 @@ def echo() -> Iterator[int]:
 def sessions() -> Iterator[Sessions]:
     network = LoopbackNetwork(None)  # type: ignore[arg-type]  # nobody asks for credentials
     network.start()
-    yield Sessions(network)
+    held = Sessions(network)
+    yield held
+    eventually(lambda: not held._sessions)
     network.stop()
 
 
@@ -174,8 +176,7 @@ def test_what_is_closed_leaves_no_process_and_no_session(account: Account, plugi
     held.open()
     held.wait(20)
     held.close()
-    eventually(lambda: not command_lines(f"i-closed-{os.getpid()}"))
-    assert not sessions._sessions
+    eventually(lambda: not command_lines(f"i-closed-{os.getpid()}") and not sessions._sessions)
     assert not held._keeper.is_alive()
     held.close()
 

@@ -43,7 +43,7 @@ def test_the_address_becomes_a_block_of_its_own(asked: tuple[str, type[Answer]])
     url, answer = asked
     answer.text = b"203.0.113.7\n"
     assert own_block(url) == "203.0.113.7/32"
-    structure = {"max_workers": 3, "allow_ingress_from": "me", "allow_ssh_from": ["me", "198.51.100.0/24"]}
+    structure = {"max_workers": 3, "allow_ingress_from": "me", "allow_ssh_from": ["me", "198.51.100.0/24", "203.0.113.7/32"]}
     assert with_own_address(structure, url) == {
         "max_workers": 3,
         "allow_ingress_from": ["203.0.113.7/32"],

@@ -61,6 +61,14 @@ def test_it_is_also_looked_for_where_its_installers_put_it(tmp_path: Path, monke
     assert find_plugin({"PATH": "/nowhere"}).path == str(tmp_path / "session-manager-plugin")
 
 
+@pytest.mark.parametrize("path", ["", ":", "/nowhere:"])
+def test_none_is_taken_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    says(tmp_path, "echo 1.2.650.0")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SessionManagerPluginMissing):
+        find_plugin({"PATH": path})
+
+
 def test_the_command_line_is_the_aws_clis() -> None:
     request = {"Target": "i-1", "DocumentName": "AWS-StartPortForwardingSession", "Parameters": {"portNumber": ["8786"]}}
     found = plugin.Plugin("/x/session-manager-plugin", "1.2.650.0")

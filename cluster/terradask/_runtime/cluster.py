@@ -204,7 +204,8 @@ class Cluster(ProvisionedCluster):
     ``terradask:cluster``.
 
     Permissions needed: those of `Deployment`, and ``autoscaling:CreateAutoScalingGroup``, ``DeleteAutoScalingGroup``,
-    ``CreateOrUpdateTags``, ``secretsmanager:CreateSecret``, ``DeleteSecret``, ``TagResource`` for making a new one.
+    ``CreateOrUpdateTags``, ``secretsmanager:CreateSecret``, ``DeleteSecret``, ``TagResource`` for making a new one; for
+    ``connect="ssm"`` also ``ssm:StartSession``, ``ResumeSession`` and ``TerminateSession``.
 
     If it is interrupted: what was being made is taken back. Where even that is cut off, ``terradask destroy NAME`` finishes it.
 

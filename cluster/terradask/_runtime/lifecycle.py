@@ -317,14 +317,16 @@ class ProvisionedCluster(GroupCluster):
         return current is None or current.run_id == self._run_id
 
     async def _disconnect(self) -> None:
-        await self._stop_watching()
-        if self._dashboard is not None:
-            await self._dashboard.close()
-        if self.scheduler is not None:
-            await self.scheduler.close()
-        self.status = Status.closing
-        await DaskCluster._close(self)
-        await self._call(self._door.close)
+        try:
+            await self._stop_watching()
+            if self._dashboard is not None:
+                await self._dashboard.close()
+            if self.scheduler is not None:
+                await self.scheduler.close()
+            self.status = Status.closing
+            await DaskCluster._close(self)
+        finally:
+            await self._call(self._door.close)
 
     def _end_at_exit(self) -> None:
         """Bring a cluster of this process to zero in the seconds that are left; the next command finishes."""

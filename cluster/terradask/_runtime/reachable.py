@@ -37,7 +37,7 @@ def with_own_address(structure: Mapping[str, Any], url: str) -> dict[str, Any]:
     """
     block = own_block(url)
     found = {name: [block if each == ME else each for each in _listed(structure[name])] for name in _SOURCES if name in structure}
-    return {**structure, **found}
+    return {**structure, **{name: list(dict.fromkeys(blocks)) for name, blocks in found.items()}}
 
 
 def decided_here(run: Mapping[str, Any], asked: Mapping[str, Any]) -> set[str]:

@@ -99,10 +99,8 @@ class PortForwarding:
         if self._keeper.is_alive():
             self._keeper.join(_END_SECONDS)
         if self._session_id is not None:
-            # The plugin has ended it, unless it was killed.
-            with contextlib.suppress(Exception):
-                self._aws.client("ssm").terminate_session(SessionId=self._session_id)
-            self._session_id = None
+            # In order, the plugin has ended it. Nobody waits for an answer that a machine without a network won't get.
+            threading.Thread(target=self._end_session, name="terradask-session-end", daemon=True).start()
 
     def _keep(self) -> None:
         pause_seconds = _FIRST_PAUSE_SECONDS
@@ -163,6 +161,7 @@ class PortForwarding:
         with self._changing:
             self._session_id = str(answer["SessionId"])
             if self._closing.is_set():
+                self._end_session()
                 raise self._failed("is not wanted any more")
             # A session of its own: a Ctrl-C at the terminal is the client's to answer.
             process = self._process = subprocess.Popen(
@@ -175,9 +174,16 @@ class PortForwarding:
                 start_new_session=True,
             )
         assert process.stdin is not None
-        process.stdin.write(json.dumps({"command": command, "environ": {RESPONSE_VARIABLE: response}}) + "\n")
-        process.stdin.flush()
+        # Where the guard has ended already, its output says so.
+        with contextlib.suppress(OSError, ValueError):
+            process.stdin.write(json.dumps({"command": command, "environ": {RESPONSE_VARIABLE: response}}) + "\n")
+            process.stdin.flush()
         return process
+
+    def _end_session(self) -> None:
+        session_id, self._session_id = self._session_id, None
+        with contextlib.suppress(Exception):
+            self._aws.client("ssm").terminate_session(SessionId=session_id)
 
     def _ask(self, client: Any, request: dict[str, Any]) -> Any:
         from botocore.exceptions import ClientError

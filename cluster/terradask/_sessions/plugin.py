@@ -69,7 +69,9 @@ def find_plugin(environ: Mapping[str, str] | None = None) -> Plugin:
         When there is none, it doesn't say its version, or it takes the session's token as an argument alone.
     """
     path = (os.environ if environ is None else environ).get("PATH", "")
-    found = shutil.which(NAME, path=os.pathsep.join([path, *_USUAL_FOLDERS]))
+    # An empty folder would be the working one: no program is taken from there by accident.
+    folders = [folder for folder in (*path.split(os.pathsep), *_USUAL_FOLDERS) if folder]
+    found = shutil.which(NAME, path=os.pathsep.join(folders)) if folders else None
     if found is None:
         raise SessionManagerPluginMissing(
             f"connect='ssm' takes AWS's {NAME}, which isn't on this machine.",
