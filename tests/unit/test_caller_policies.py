@@ -765,3 +765,31 @@ def test_sessions_are_for_users_and_lead_to_schedulers_ports_alone(caller: Calle
     }
     assert document["Resource"] == "arn:aws:ssm:eu-west-1::document/AWS-StartPortForwardingSession"
     assert document["Condition"] == named
+
+
+@pytest.mark.parametrize(
+    ("resource", "tags", "allowed_so"),
+    [
+        ("ec2:eu-west-1:123456789012:instance/i-1", {"workspace": "team", "role": "scheduler"}, True),
+        ("ec2:eu-west-1:123456789012:instance/i-1", {"workspace": "team", "role": "worker"}, False),
+        ("ec2:eu-west-1:123456789012:instance/i-1", {"workspace": "team-b", "role": "scheduler"}, False),
+        ("ec2:eu-west-1:123456789012:instance/i-1", {}, False),
+        ("ec2:eu-central-1:123456789012:instance/i-1", {"workspace": "team", "role": "scheduler"}, False),
+        ("ssm:eu-west-1::document/AWS-StartPortForwardingSession", {}, True),
+        ("ssm:eu-west-1::document/AWS-StartPortForwardingSessionToRemoteHost", {}, False),
+        ("ssm:eu-west-1::document/AWS-StartSSHSession", {}, False),
+        ("ssm:eu-west-1:123456789012:document/SSM-SessionManagerRunShell", {}, False),
+    ],
+)
+def test_a_session_is_evaluated_so(resource: str, tags: dict[str, str], allowed_so: bool) -> None:
+    held = Policies(tuple(Policy.parse(document) for document in caller_policies(scope(session_manager=True), "user").values()))
+    context = {f"ssm:resourceTag/terradask:{name}": (value,) for name, value in tags.items()}
+    request = Request("ssm:StartSession", f"arn:aws:{resource}", {"ssm:SessionDocumentAccessCheck": ("true",), **context})
+    assert evaluate(request, held).allowed is allowed_so
+
+
+@pytest.mark.parametrize(("session", "allowed_so"), [("AROA1:me-0abc", True), ("AROA1:you-0abc", False), ("me-0abc", False)])
+def test_only_ones_own_session_is_ended(session: str, allowed_so: bool) -> None:
+    held = Policies(tuple(Policy.parse(document) for document in caller_policies(scope(session_manager=True), "user").values()))
+    request = Request("ssm:TerminateSession", f"arn:aws:ssm:eu-west-1:{ACCOUNT}:session/{session}", {"aws:userid": ("AROA1:me",)})
+    assert evaluate(request, held).allowed is allowed_so

@@ -184,6 +184,19 @@ def test_a_cluster_that_nobody_could_reach_is_refused(isolation, network, own, c
     if closed is None:
         check_way(workspace, settings)
         return
-    with pytest.raises(NoIngress, match=f"the {closed} lets no address in at port 8786"):
+    with pytest.raises(NoIngress, match=f"the {closed} lets no address in at port 8786") as caught:
         check_way(workspace, settings)
+    # Where clusters share their firewall, no cluster can let anybody in.
+    assert ("allow_ingress_from='me'" in str(caught.value)) is (isolation == "cluster")
     check_way(workspace, {**settings, "connect": "private"})
+
+
+def test_a_rule_for_another_port_lets_nobody_in():
+    workspace = a_workspace(ingress=[IngressRule(**RULE)])
+    check_way(workspace, ClusterSettings().model_dump(mode="json"))
+    with pytest.raises(NoIngress, match="at port 9000"):
+        check_way(workspace, ClusterSettings(scheduler_port=9000).model_dump(mode="json"))
+    isolated = a_workspace(isolation="cluster", session_manager=True)
+    check_way(isolated, ClusterSettings(scheduler_port=9000, allow_ingress_from="203.0.113.7").model_dump(mode="json"))
+    with pytest.raises(NoIngress, match="connect='ssm'"):
+        check_way(isolated, ClusterSettings(allow_ingress_from=[]).model_dump(mode="json"))
