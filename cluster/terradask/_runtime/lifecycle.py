@@ -174,7 +174,7 @@ class ProvisionedCluster(GroupCluster):
         attachment, comm = await self._reach(REACH_SECONDS)
         self._provisioned = replace(provisioned, attachment=attachment)
         connection = self.security.get_connection_args("client")
-        address = await self._call(self._door.scheduler, attachment)
+        address = comm.peer_address
         self.scheduler = RemoteScheduler(address)
         self.scheduler_comm = rpc(address, connection_args=connection)
         # The connection that was made to see whether it answers is the first of those that are kept.
