@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from terradask._network.baseline import Baseline
 
 
+_PORTS = ("scheduler_port", "dashboard_port")
+
+
 @dataclass(frozen=True)
 class ClusterAnswers:
     """All that a cluster's stack is made from.
@@ -185,7 +188,8 @@ def answers_to_destroy(loaded: LoadedSettings, baseline: Baseline, aws: Aws, des
     """
     try:
         document = descriptor or {}
-        cluster = ClusterSettings.model_validate(document["settings"])
+        # Ports of its own take an isolating workspace, which today's settings needn't say.
+        cluster = ClusterSettings.model_validate({name: value for name, value in document["settings"].items() if name not in _PORTS})
         lock = ClusterLock.model_validate(document["lock"])
     except (KeyError, ValueError):
         # Interrupted before its descriptor was written, or written by another version.
