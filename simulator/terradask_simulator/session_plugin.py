@@ -41,7 +41,8 @@ async def _forward(response: dict[str, str], local_port: int) -> int:
         try:
             far_reader, far_writer = await connect("data")
         except OSError:
-            writer.close()
+            # The session is over: as with AWS's, the connection ends with the program, a moment later.
+            await asyncio.Event().wait()
             return
         try:
             await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))

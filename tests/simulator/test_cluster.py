@@ -79,7 +79,7 @@ def client(cluster):
     eventually(lambda: len(cluster.observed) == 2 == len(cluster.plan), message=f"not two workers again: {cluster.plan}")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 def test_a_user_reaches_the_scheduler_through_sessions_without_any_rule(cluster, sim, policies, monkeypatch):
     def programs():
         return [f._process.pid for f in through._door._open.values()]

@@ -70,7 +70,7 @@ async def reach(
         address = attachment.scheduler.private_address
         try:
             address = await call(door.scheduler, attachment)
-            comm = await connect(address, timeout=min(_TRY_SECONDS, seconds), **connection)
+            comm = await _connect(address, timeout=min(_TRY_SECONDS, seconds), **connection)
         except OSError as error:
             if loop.time() >= deadline:
                 if isinstance(error, SessionFailed):
@@ -80,6 +80,15 @@ async def reach(
             return attachment, comm
         await asyncio.sleep(_PAUSE_SECONDS)
         attachment = await call(newest, attachment, deployment)
+
+
+async def _connect(address: str, **arguments: Any) -> Comm:
+    """Return a connection; raises ``OSError`` where there is none, whatever tornado makes of it."""
+    try:
+        return await connect(address, **arguments)
+    except ValueError as error:
+        # So tornado calls a connection that is closed the moment it is made, before TLS could begin on it.
+        raise ConnectionAbortedError(f"{address} ended the connection at once: {error}") from error
 
 
 def newest(attachment: Attachment, deployment: Deployment) -> Attachment:

@@ -54,6 +54,10 @@ class WatchedCluster(MirroredCluster):
             again = await self._while_running(self._subscribe_again())
             if again is None:
                 return
+            if self.status != Status.running:
+                # Closed in between: nobody else knows of this connection, and whoever closes waits for this to end.
+                await again.close()
+                return
             logger.info("cluster %s: connected to its scheduler again", self.name)
             comm = self._watch_worker_status_comm = again
 
