@@ -122,7 +122,7 @@ def test_a_connection_that_is_closed_the_moment_it_is_made_is_tried_again(silent
     async def connect(address, **_):
         tried.append(address)
         if len(tried) < 3:
-            # https://github.com/tornadoweb/tornado/blob/v6.5.2/tornado/iostream.py: start_tls of a stream that is closed.
+            # As tornado.iostream.IOStream.start_tls says of a stream that is closed.
             raise ValueError("IOStream is not idle; cannot convert to SSL")
         return "connected"
 
