@@ -61,7 +61,7 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         network.closers.append(self.close_of)
 
-    def open(self, instance_id: str, address: str, port: int) -> Session:
+    def open(self, instance_id: str, address: str, port: int, *, who: str = "simulated") -> Session:
         """Begin a session; doesn't wait, since whoever calls may hold what the event loop waits for.
 
         Parameters
@@ -70,11 +70,11 @@ class Sessions:
             Its target.
         address, port
             Where the host's agent connects to.
+        who
+            What the session is named after.
         """
         listener = socket.create_server(("127.0.0.1", 0))
-        session = Session(
-            f"simulated-{secrets.token_hex(9)}", secrets.token_urlsafe(48), instance_id, address, port, listener.getsockname()[1]
-        )
+        session = Session(f"{who}-{secrets.token_hex(9)}", secrets.token_urlsafe(48), instance_id, address, port, listener.getsockname()[1])
         self._sessions[session.session_id] = session
         self._network.soon(self._serve(session, listener))
         return session

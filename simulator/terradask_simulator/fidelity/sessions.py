@@ -12,6 +12,7 @@ from typing import Any
 
 from ..addresses import loopback_of
 from ..backend import STATE_LOCK
+from ..iam.principals import find_principal
 from ..instances import find_instance, role_of, view_of
 from ..sessions import Sessions
 
@@ -50,7 +51,7 @@ def install(sessions: Sessions) -> None:
             if instance is None or not instance.is_running() or not _agent_connected(instance):
                 raise _refusal("TargetNotConnected", f"{target} is not connected.")
             address = loopback_of(view_of(instance).private_address)
-        session = sessions.open(target, address, port)
+        session = sessions.open(target, address, port, who=_named_after(response.get_access_key()))
         url = f"tcp://127.0.0.1:{session.stream_port}"
         return ActionResult({"SessionId": session.session_id, "TokenValue": session.token, "StreamUrl": url})
 
@@ -71,6 +72,16 @@ def install(sessions: Sessions) -> None:
     # moto's answers are dispatched by method name.
     for answer in (start_session, resume_session, terminate_session):
         setattr(SimpleSystemManagerResponse, answer.__name__, answer)
+
+
+def _named_after(access_key: str) -> str:
+    """Return what a caller's sessions are named after, so that policies can tell one's own.
+
+    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-restrict-access-quickstart.html
+    """
+    with STATE_LOCK:
+        principal = find_principal(access_key)
+    return "simulated" if principal is None else principal.context["aws:userid"][0]
 
 
 def _agent_connected(instance: Any) -> bool:
