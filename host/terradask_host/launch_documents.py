@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from terradask_host.config import HostConfig
+from terradask_host.config import LOOPBACK, HostConfig
 from terradask_host.errors import ConfigInvalid
 from terradask_host.keys import KeyFiles
 from terradask_host.metadata import Identity
@@ -72,11 +72,18 @@ def security_arguments(role: str, keys: KeyFiles) -> dict[str, Any]:
 
 
 def scheduler_document(
-    identity: Identity, cluster: Mapping[str, Any], keys: KeyFiles, life: Mapping[str, Any], *, roll_call_seconds: float
+    identity: Identity,
+    cluster: Mapping[str, Any],
+    keys: KeyFiles,
+    life: Mapping[str, Any],
+    *,
+    roll_call_seconds: float,
+    loopback: str = LOOPBACK,
 ) -> dict[str, Any]:
     """Return how to start the scheduler: on the private address, its dashboard on loopback behind the forward.
 
-    `life` is what it goes by to find that the cluster is over; every `roll_call_seconds` it tells who is there.
+    `life` is what it goes by to find that the cluster is over; every `roll_call_seconds` it tells who is there. On `loopback` both ports
+    are there as well, for Session Manager.
     """
     wanted = cluster["scheduler"]
     _refuse_reserved("scheduler", wanted["options"])
@@ -98,6 +105,7 @@ def scheduler_document(
             "key": str(keys.key),
         },
         "shared_dashboard": _shared_dashboard(identity, wanted, keys),
+        "loopback": {"host": loopback, "ports": [wanted["port"], wanted["dashboard_port"]], "target": identity.private_address},
         "life": dict(life),
         "roll_call_seconds": roll_call_seconds,
     }

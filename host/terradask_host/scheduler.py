@@ -126,8 +126,15 @@ class SchedulerHost:
         """Run one Dask process to its end."""
         host = self._host
         host.reporter.enter(states.STARTING)
-        roll_call_seconds = self._timing.join_look_seconds
-        child.send(scheduler_document(host.identity, host.cluster, host.keys, self._life(), roll_call_seconds=roll_call_seconds))
+        document = scheduler_document(
+            host.identity,
+            host.cluster,
+            host.keys,
+            self._life(),
+            roll_call_seconds=self._timing.join_look_seconds,
+            loopback=host.config.loopback,
+        )
+        child.send(document)
         started = time.monotonic()
         self._switch.heard()
         self._previous = self._previous or self._read_previous()

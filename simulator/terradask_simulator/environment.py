@@ -7,7 +7,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["ACCESS_KEY", "complete", "overlay", "without_aws"]
+from .plugin_program import plugin_folder
+
+__all__ = ["ACCESS_KEY", "OWN_ADDRESS_PATH", "complete", "overlay", "without_aws"]
+
+#: Where the endpoint says from which address a client is seen, as plain text.
+OWN_ADDRESS_PATH = "/terradask-sim/address"
 
 #: Credentials of the person who uses the embedded AWS. They may do everything.
 ACCESS_KEY, _SECRET_KEY = "AKIATERRADASKSIMULATE", "terradask-simulator"
@@ -71,8 +76,10 @@ def overlay(
         AWS_SHARED_CREDENTIALS_FILE=str(empty),
         TERRADASK_STATE_DIR=str(state_dir),
         TERRADASK_WORKSPACE__REGION=region,
+        TERRADASK_WORKSPACE__OWN_ADDRESS_URL=endpoint_url + OWN_ADDRESS_PATH,
         TERRADASK_NETWORK__CIDR=vpc_cidr,
         TERRADASK_NETWORK__INGRESS=json.dumps(ingress),
+        PATH=os.pathsep.join(dict.fromkeys([str(plugin_folder(state_dir)), *around.get("PATH", os.defpath).split(os.pathsep)])),
     )
     for name in ("NO_PROXY", "no_proxy"):
         others = [part for part in around.get(name, "").split(",") if part]

@@ -14,7 +14,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from .addresses import METADATA_PORT
+from .addresses import METADATA_PORT, loopback_of
 from .cloud_config import parse_cloud_config, write_files
 from .host_faults import HostFaults
 from .host_wheel import WheelStore, read_host_json
@@ -228,6 +228,7 @@ class Machine:
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://{self.instance.private_address}:{METADATA_PORT}",
             MARK: self.mark,
             "TERRADASK_HOST_PYTHON": sys.executable,
+            "TERRADASK_HOST_LOOPBACK": loopback_of(self.instance.private_address),
             "TERRADASK_HOST_CPU_COUNT": str(cpu_count),
             "TERRADASK_HOST_MEMORY_BYTES": str(memory_bytes),
             **self._faults.environ(self.folder),

@@ -216,7 +216,8 @@ class ClusterStack(TerraformStack):
             baseline=baseline,
             disks=self._cluster.own_disks,
             tags=self._tags,
-            ingress=None if self._cluster.ingress is None else openings(self._cluster.ingress),
+            ingress=None if (ingress := self._cluster.own_ingress) is None else openings(ingress),
+            scheduler_ports=self._cluster.ports_for_workers,
         )
         made = own.isolated(self) if workspace.isolation == "cluster" else own.shared(self)
         mine = {name: (template.id, Token.as_string(template.latest_version)) for name, template in made.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from ipaddress import AddressValueError, IPv4Network, IPv6Network, NetmaskValueError, ip_network
+from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -146,24 +146,6 @@ def check_network_cidr(cidr: str) -> str:
             allowed="private addresses: in 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16",
         )
     return cidr
-
-
-def check_ingress_cidr(cidr: str) -> str:
-    """Return a block that may reach the scheduler; the whole internet may not."""
-    try:
-        network: IPv4Network | IPv6Network = ip_network(cidr)
-    except ValueError as error:
-        raise refuse(
-            f"{cidr!r} is no CIDR block: {error}",
-            allowed="a block such as 203.0.113.7/32 or 2001:db8::/56, without host bits",
-        ) from error
-    if network.prefixlen == 0:
-        raise refuse(
-            f"{cidr} is the whole internet",
-            allowed="the addresses that your clients come from, such as 203.0.113.7/32",
-            advice="name the address of your office, VPN or machine; Dask runs whatever code a client sends",
-        )
-    return str(network)
 
 
 def check_ports(value: Any) -> int | str:

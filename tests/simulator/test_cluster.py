@@ -17,6 +17,7 @@ import urllib.request
 import uuid
 from pathlib import Path
 
+import boto3
 import dask
 import platformdirs
 import pytest
@@ -24,7 +25,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from distributed import Client, wait
 
 from terradask import Cluster, Deployment, Workspace
+from terradask._runtime import reachable
 from terradask._runtime.software import SoftwareNotInstalled
+from terradask._sessions import plugin
 from terradask.errors import (
     ClusterEnded,
     ClusterNotFound,
@@ -32,6 +35,8 @@ from terradask.errors import (
     InvalidInput,
     NoBaseline,
     NoIngress,
+    SessionManagerPluginMissing,
+    SettingsError,
     WorkersMissing,
 )
 from terradask.policy import secrets_in_state
@@ -117,6 +122,54 @@ def client(cluster):
         yield client
     cluster.scale(2)
     eventually(lambda: len(cluster.observed) == 2 == len(cluster.plan), message=f"not two workers again: {cluster.plan}")
+
+
+@pytest.mark.timeout(180)
+def test_a_user_reaches_the_scheduler_through_sessions(cluster, sim, policies):
+    def programs():
+        return [f._process.pid for f in through._door._open.values()]
+
+    def dashboard_answers():
+        with contextlib.suppress(OSError), urllib.request.urlopen(through.dashboard_link, timeout=20) as page:
+            return page.status == 200
+
+    with sim.acting_as("user-of-sessions", *policies["user"]), Cluster("shared", connect="ssm", attach=True) as through:
+        host, _, port = through.scheduler_address.removeprefix("tls://").rpartition(":")
+        assert (host, through.origin) == ("127.0.0.1", "attached")
+        with through.get_client() as client:
+            assert client.submit(sum, [1, 2, 3]).result(timeout=30) == 6
+            assert dashboard_answers()
+            # The plugins die, and with them their sessions: others take over the same ports.
+            first = programs()
+            for guard in first:
+                for child in Path(f"/proc/{guard}/task/{guard}/children").read_text().split():
+                    os.kill(int(child), signal.SIGKILL)
+            eventually(lambda: not set(first) & set(programs()), message="the sessions were not opened again")
+            assert client.submit(sum, [4, 5], pure=False).result(timeout=30) == 9
+            assert through.scheduler_address.endswith(f":{port}")
+            eventually(dashboard_answers, message="the dashboard's session was not opened again")
+        last = programs()
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in last), message="the plugin outlived its client")
+
+
+def test_sessions_lead_nowhere_else(cluster, sim, policies):
+    environ = sim.environ_of("user-of-sessions", *policies["user"])
+    worker = next(host for host in sim.hosts() if host.role == "worker" and host.cluster == "shared")
+    scheduler = next(host for host in sim.hosts() if host.role == "scheduler" and host.cluster == "shared")
+    keys = {name.lower(): environ[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN") if name in environ}
+    ssm = boto3.client("ssm", region_name="us-east-1", endpoint_url=sim.endpoint_url, **keys)
+    forward = {"DocumentName": "AWS-StartPortForwardingSession", "Parameters": {"portNumber": ["8786"]}}
+    for target, more in (
+        (worker.instance_id, forward),
+        (scheduler.instance_id, {}),
+        (scheduler.instance_id, {**forward, "DocumentName": "AWS-StartPortForwardingSessionToRemoteHost"}),
+    ):
+        with pytest.raises(ssm.exceptions.ClientError, match="not authorized to perform: ssm:StartSession"):
+            ssm.start_session(Target=target, **more)
+    # A worker's host has no agent that is connected: its role has no such right.
+    with pytest.raises(ssm.exceptions.ClientError, match="is not connected"):
+        sim.client("ssm").start_session(Target=worker.instance_id, **forward)
+    ssm.close()
 
 
 def unique_results(client, cluster):
@@ -370,6 +423,22 @@ def test_a_cluster_that_nobody_could_reach_is_refused(sim_environ, monkeypatch):
     monkeypatch.setattr(Workspace, "baseline", lambda workspace: baseline)
     with pytest.raises(NoIngress, match=r"network\.ingress"):
         Cluster("closed", n_workers=1)
+
+
+def test_a_plugin_that_is_missing_is_told_before_anything_is_made(sim_environ, tmp_path, monkeypatch):
+    monkeypatch.setattr(plugin, "_USUAL_FOLDERS", ())
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path))
+        with pytest.raises(SessionManagerPluginMissing, match="isn't on this machine"):
+            Cluster("pluginless", n_workers=1, connect="ssm")
+    assert not Deployment(Workspace.load().aws, Workspace.load().bucket, "pluginless").objects.names()
+
+
+def test_my_own_address_has_to_lie_within_a_network_that_all_share(sim_environ, monkeypatch):
+    monkeypatch.setattr(reachable, "own_block", lambda url: "203.0.113.7/32")
+    with pytest.raises(SettingsError, match=r"8786-8787 from 203\.0\.113\.7/32"):
+        Cluster("mine", n_workers=1, allow_ingress_from="me")
+    assert not Deployment(Workspace.load().aws, Workspace.load().bucket, "mine").objects.names()
 
 
 def test_software_that_is_not_installed_here_is_refused_before_anything_is_made(sim_environ):

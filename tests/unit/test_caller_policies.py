@@ -107,6 +107,9 @@ UNSEEN: dict[str, str] = {
     "servicequotas:GetServiceQuota": "the same",
     "servicequotas:ListRequestedServiceQuotaChangeHistory": "terradask quotas",
     "servicequotas:RequestServiceQuotaIncrease": "terradask quotas --request",
+    "ssm:ResumeSession": "the plugin of connect='ssm', after its connection broke",
+    "ssm:StartSession": "connect='ssm'",
+    "ssm:TerminateSession": "the same, at its end",
 }
 
 #: S3 names its actions unlike its calls: https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
@@ -149,6 +152,7 @@ FULL = scope(
     interface_endpoints=True,
     flow_logs=True,
     dual_stack=True,
+    session_manager=True,
     network_state="states/workspaces/team/network.tfstate",
     state_key_arn=KEY.replace("key/", "alias/"),
 )
@@ -289,9 +293,11 @@ def test_what_changes_something_is_bound_to_the_workspace(caller: Caller, given:
         if writes and not named and not tagged:
             loose.append(statement["Sid"])
     # The address in the same request must be the workspace's; the template names the image; the hosted zone is AWS's; quotas and
-    # service-linked roles are the account's.
+    # service-linked roles are the account's. The document of sessions is AWS's, and sessions are named after who opened them.
     assert set(loose) <= {
         "AskForQuotas",
+        "ForwardPortsInSessions",
+        "KeepOwnSessions",
         "LaunchImageOfTemplate",
         "MakeServiceRoles",
         "NameInterfaceEndpoints",
@@ -793,3 +799,49 @@ def test_nobody_reaches_a_workspace_whose_name_begins_alike(caller: Caller) -> N
     for role in (f"arn:aws:iam::{ACCOUNT}:role/terradask-team-b-worker", f"arn:aws:iam::{ACCOUNT}:role/admin"):
         for action in ("PassRole", "PutRolePolicy", "DeleteRole", "UpdateAssumeRolePolicy", "AttachRolePolicy"):
             assert not may(caller, f"iam:{action}", role, scope(), **{"iam:PassedToService": "ec2.amazonaws.com"})
+
+
+@EVERY_CALLER
+def test_sessions_are_for_users_and_lead_to_schedulers_ports_alone(caller: Caller) -> None:
+    assert not [action for action in allowed(caller_statements(scope(), caller)) if action.startswith("ssm:StartSession")]
+    started = [s for s in caller_statements(scope(session_manager=True), caller) if s["Action"] == "ssm:StartSession"]
+    if caller != "user":
+        assert started == []
+        return
+    named = {"BoolIfExists": {"ssm:SessionDocumentAccessCheck": "true"}}
+    hosts, document = started
+    assert hosts["Resource"] == [f"arn:aws:ec2:eu-west-1:{ACCOUNT}:instance/*"]
+    assert hosts["Condition"] == {
+        "StringEquals": {"ssm:resourceTag/terradask:workspace": "team", "ssm:resourceTag/terradask:role": "scheduler"},
+        **named,
+    }
+    assert document["Resource"] == "arn:aws:ssm:eu-west-1::document/AWS-StartPortForwardingSession"
+    assert document["Condition"] == named
+
+
+@pytest.mark.parametrize(
+    ("resource", "tags", "allowed_so"),
+    [
+        ("ec2:eu-west-1:123456789012:instance/i-1", {"workspace": "team", "role": "scheduler"}, True),
+        ("ec2:eu-west-1:123456789012:instance/i-1", {"workspace": "team", "role": "worker"}, False),
+        ("ec2:eu-west-1:123456789012:instance/i-1", {"workspace": "team-b", "role": "scheduler"}, False),
+        ("ec2:eu-west-1:123456789012:instance/i-1", {}, False),
+        ("ec2:eu-central-1:123456789012:instance/i-1", {"workspace": "team", "role": "scheduler"}, False),
+        ("ssm:eu-west-1::document/AWS-StartPortForwardingSession", {}, True),
+        ("ssm:eu-west-1::document/AWS-StartPortForwardingSessionToRemoteHost", {}, False),
+        ("ssm:eu-west-1::document/AWS-StartSSHSession", {}, False),
+        ("ssm:eu-west-1:123456789012:document/SSM-SessionManagerRunShell", {}, False),
+    ],
+)
+def test_a_session_is_evaluated_so(resource: str, tags: dict[str, str], allowed_so: bool) -> None:
+    held = Policies(tuple(Policy.parse(document) for document in caller_policies(scope(session_manager=True), "user").values()))
+    context = {f"ssm:resourceTag/terradask:{name}": (value,) for name, value in tags.items()}
+    request = Request("ssm:StartSession", f"arn:aws:{resource}", {"ssm:SessionDocumentAccessCheck": ("true",), **context})
+    assert evaluate(request, held).allowed is allowed_so
+
+
+@pytest.mark.parametrize(("session", "allowed_so"), [("AROA1:me-0abc", True), ("AROA1:you-0abc", False), ("me-0abc", False)])
+def test_only_ones_own_session_is_ended(session: str, allowed_so: bool) -> None:
+    held = Policies(tuple(Policy.parse(document) for document in caller_policies(scope(session_manager=True), "user").values()))
+    request = Request("ssm:TerminateSession", f"arn:aws:ssm:eu-west-1:{ACCOUNT}:session/{session}", {"aws:userid": ("AROA1:me",)})
+    assert evaluate(request, held).allowed is allowed_so

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from terradask_stacks.errors import SettingsError
 from terradask_stacks.ingress import check_dashboard_https, check_ingress, openings, uncovered
-from terradask_stacks.settings import ClusterSettings, IngressRule, WorkspaceSettings
+from terradask_stacks.settings import ClusterSettings, IngressRule, NetworkSettings, WorkspaceSettings
 
 
 def _rules(*rules: tuple[str, str]) -> list[IngressRule]:
@@ -67,14 +67,14 @@ def test_nothing_is_missing_where_each_port_of_each_block_is_open(wanted: Any, a
 def test_clusters_that_share_their_groups_are_told_where_to_open() -> None:
     cluster = ClusterSettings(ingress=_rules(("8786", "203.0.113.7/32")))
     with pytest.raises(SettingsError) as caught:
-        check_ingress(WorkspaceSettings(), _rules(("22", "198.51.100.0/24")), cluster)
+        check_ingress(WorkspaceSettings(), NetworkSettings(ingress=_rules(("22", "198.51.100.0/24"))), cluster)
     text = str(caught.value)
     for part in ("8786 from 203.0.113.7/32", "allowed: 22 from 198.51.100.0/24", "network.ingress", "terradask apply network"):
         assert part in text
     assert 'workspace.isolation = "cluster"' in text
-    check_ingress(WorkspaceSettings(isolation="cluster"), [], cluster)
-    check_ingress(WorkspaceSettings(), [], ClusterSettings())
-    check_ingress(WorkspaceSettings(), cluster.ingress or [], cluster)
+    check_ingress(WorkspaceSettings(isolation="cluster"), NetworkSettings(), cluster)
+    check_ingress(WorkspaceSettings(), NetworkSettings(), ClusterSettings())
+    check_ingress(WorkspaceSettings(), NetworkSettings(ingress=cluster.ingress or []), cluster)
 
 
 @pytest.mark.parametrize(

@@ -199,9 +199,9 @@ def test_public_workers_share_the_public_subnet() -> None:
 
 
 def test_ports_that_the_network_does_not_open_are_named() -> None:
-    check_ports(ClusterSettings())
+    check_ports(WorkspaceSettings(), ClusterSettings())
     with pytest.raises(SettingsError) as error:
-        check_ports(ClusterSettings(scheduler_port=9000, dashboard_port=443))
+        check_ports(WorkspaceSettings(), ClusterSettings(scheduler_port=9000, dashboard_port=443))
     assert [finding.where for finding in error.value.findings] == ["cluster.scheduler_port", "cluster.dashboard_port"]
 
 

@@ -131,6 +131,11 @@ class Aws:
         return Aws(self.region, profile=self._profile, attempts=self._attempts)
 
     @property
+    def profile(self) -> str | None:
+        """Profile of the caller's AWS configuration; None: as boto3 finds credentials."""
+        return self._profile
+
+    @property
     def account_id(self) -> str:
         """The number of the caller's account. Needs no permission."""
         return self._caller()["Account"]

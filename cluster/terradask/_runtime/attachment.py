@@ -52,9 +52,9 @@ class Attachment:
         if self.scheduler.public_address is None:
             raise InvalidInput(
                 f"The scheduler of cluster {self.descriptor.cluster!r} has no public address.",
-                given="use_scheduler_public_ip=True",
-                allowed="use_scheduler_public_ip=False, from a network that reaches the VPC",
-                advice="pass use_scheduler_public_ip=False, or set it in [cluster]",
+                given="connect='public'",
+                allowed="connect='private' (use_scheduler_public_ip=False), from a network that reaches the VPC; or connect='ssm'",
+                advice="pass connect, or set it in [cluster]",
             )
         return self.scheduler.public_address
 

@@ -101,8 +101,17 @@ class Cluster(ProvisionedCluster):
         never for any other. This object counts as connected.
     max_lifetime
         After which it ends in any case, as above. By default 30 days, which is also the longest.
+    connect
+        How to reach the scheduler: ``"public"``, its public address (the default); ``"private"``, its private one, from inside the VPC or
+        over VPN or peering; ``"ssm"``, through Session Manager, which takes no inbound rule.
     use_scheduler_public_ip
-        Whether to dial the scheduler's public address (the default) or its private one, over VPN or peering.
+        The same in other words: True for ``"public"``, False for ``"private"``.
+    allow_ingress_from
+        Who may reach the scheduler and the dashboard from outside: a CIDR block, a list, or ``"me"`` for this machine's public address, as
+        ``workspace.own_address_url`` tells it. Where clusters share security groups, it has to lie within what the network lets in.
+    allow_ssh, allow_ssh_from
+        Whether port 22 of the scheduler's host is opened as well (it isn't by default), and to whom: as `allow_ingress_from`, which counts
+        where it is left out.
     use_dashboard_https
         Whether the dashboard is also served over HTTPS at the scheduler's host, for people without terradask: `shared_dashboard` has the
         link. By default it isn't; `dashboard_link` works either way. The network has to let browsers in to ``dashboard_https_port``.
@@ -167,7 +176,7 @@ class Cluster(ProvisionedCluster):
         Not built yet, as above.
     package_sync_ignore, package_sync_fail_on, private_to_creator
         Not built yet, as above.
-    allow_ingress_from, allow_ssh, jupyter
+    jupyter
         Not built yet, as above.
 
     Raises
@@ -176,6 +185,12 @@ class Cluster(ProvisionedCluster):
         When the workspace's network is not deployed; it is never made silently.
     NoIngress
         When the network lets no address in, and the scheduler's public one is to be dialled.
+    SessionManagerPluginMissing
+        When ``connect="ssm"`` finds no ``session-manager-plugin`` of AWS's on this machine, or an old one.
+    SchedulerUnreachable, SessionFailed
+        When the scheduler doesn't answer, or no session leads to its host.
+    EndpointUnreachable
+        When ``"me"`` can't be looked up.
     UnsupportedOption
         For an argument that is not built yet.
     InvalidInput
@@ -211,7 +226,8 @@ class Cluster(ProvisionedCluster):
     ``terradask:cluster``.
 
     Permissions needed: those of `Deployment`, and ``autoscaling:CreateAutoScalingGroup``, ``DeleteAutoScalingGroup``,
-    ``CreateOrUpdateTags``, ``secretsmanager:CreateSecret``, ``DeleteSecret``, ``TagResource`` for making a new one.
+    ``CreateOrUpdateTags``, ``secretsmanager:CreateSecret``, ``DeleteSecret``, ``TagResource`` for making a new one; for
+    ``connect="ssm"`` also ``ssm:StartSession``, ``ResumeSession`` and ``TerminateSession``.
 
     If it is interrupted: what was being made is taken back. Where even that is cut off, ``terradask destroy NAME`` finishes it.
 
@@ -255,6 +271,7 @@ class Cluster(ProvisionedCluster):
         idle_timeout: Duration | None = None,
         no_client_timeout: Duration | None = None,
         max_lifetime: Duration | None = None,
+        connect: Literal["public", "private", "ssm"] | None = None,
         use_scheduler_public_ip: bool | None = None,
         use_dashboard_https: bool | None = None,
         credentials: Literal["local"] | None = None,
@@ -279,8 +296,9 @@ class Cluster(ProvisionedCluster):
         extra_worker_on_scheduler: bool | None = None,
         _n_worker_specs_per_host: int | None = None,
         scheduler_port: int | None = None,
-        allow_ingress_from: str | None = None,
+        allow_ingress_from: str | Sequence[str] | None = None,
         allow_ssh: bool | None = None,
+        allow_ssh_from: str | Sequence[str] | None = None,
         jupyter: bool | None = None,
         region: str | None = None,
         arm: bool | None = None,
@@ -394,11 +412,9 @@ class Cluster(ProvisionedCluster):
 
     async def _shared_dashboard(self) -> SharedDashboard | None:
         self._check_usable()
-        settings = self._deployed.settings
-        if not settings.get("use_dashboard_https"):
+        if not self._deployed.settings.get("use_dashboard_https"):
             return None
-        attachment, public = self._deployed.attachment, settings["use_scheduler_public_ip"]
-        return await ask_for_shared_dashboard(self.scheduler_comm, attachment, public=public)
+        return await ask_for_shared_dashboard(self.scheduler_comm, self._deployed.attachment, public=self._door.way == "public")
 
     @property
     def region(self) -> str:

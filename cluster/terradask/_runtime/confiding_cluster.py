@@ -61,7 +61,7 @@ class ConfidingCluster(GroupCluster):
         self._confided = _Confided()
         super().__init__(*args, **kwargs)
 
-    def _scheduler_of(self, attachment: Attachment) -> rpc:
+    async def _scheduler_of(self, attachment: Attachment) -> rpc:
         """Return a new connection to a scheduler; a subclass knows how to dial."""
         raise AttributeError("a subclass does it")
 
@@ -255,7 +255,7 @@ class ConfidingCluster(GroupCluster):
 
     async def _handed_over(self, held: Mapping[str, Any], attachment: Attachment) -> bool:
         try:
-            async with self._scheduler_of(attachment) as scheduler:
+            async with await self._scheduler_of(attachment) as scheduler:
                 return bool(await scheduler.terradask_confide(sealed=_sealed(held)))
         except OSError:
             return False

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from terradask._runtime.attachment import Attachment, attach, read_reports, read_scheduler
 from terradask._runtime.documents import Descriptor, HostReport, Run
+from terradask._runtime.door import way_of
 from terradask._runtime.ended import over
 from terradask._runtime.groups import Groups
 from terradask._runtime.life import Life
@@ -280,7 +281,7 @@ class Deployment:
             closing = closing_.result()
         if scheduler is not None and (run is None or scheduler.run_id != run.run_id):
             scheduler = None
-        public = bool(descriptor.settings.get("use_scheduler_public_ip", True))
+        public = way_of(descriptor.settings) == "public"
         return DeploymentStatus(
             name=self.name,
             state=derive_state(groups, run, scheduler, hosts, closing=closing),

@@ -25,6 +25,7 @@ from terradask._runtime.dashboard import DashboardForward
 from terradask._runtime.deployment import Deployment
 from terradask._runtime.dial import REACH_SECONDS, newest, reach, unreachable
 from terradask._runtime.documents import Run
+from terradask._runtime.door import AddressDoor, Door, door_for, way_of
 from terradask._runtime.provision import Provisioned, Provisioner, Request, addresses_let_in
 from terradask._runtime.remote import RemoteScheduler, RemoteWorker
 from terradask._runtime.scaling import workers_to_wait_for
@@ -73,6 +74,7 @@ class ProvisionedCluster(ConfidingCluster):
         self._show: Progress = silent
         self._provisioned: Provisioned | None = None
         self._dashboard: DashboardForward | None = None
+        self._door: Door = AddressDoor("public")
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="terradask")
         self._provisioner = Provisioner(request, self._tell)
         self._ending: Callable[[Provisioned], None] = _end_as_it_began
@@ -169,11 +171,13 @@ class ProvisionedCluster(ConfidingCluster):
         if self._wants_shutdown_on_close is None:
             self.shutdown_on_close = provisioned.origin != "attached"
         self.security = provisioned.attachment.keys.client_security()
+        self._door = door_for(way_of(settings), provisioned.workspace.aws)
         attachment, comm = await self._reach(REACH_SECONDS)
         self._provisioned = replace(provisioned, attachment=attachment)
-        address = attachment.address(public=settings["use_scheduler_public_ip"])
+        connection = self.security.get_connection_args("client")
+        address = comm.peer_address
         self.scheduler = RemoteScheduler(address)
-        self.scheduler_comm = self._scheduler_of(attachment)
+        self.scheduler_comm = rpc(address, connection_args=connection)
         # The connection that was made to see whether it answers is the first of those that are kept.
         self.scheduler_comm.comms[comm] = True
         try:
@@ -182,11 +186,10 @@ class ProvisionedCluster(ConfidingCluster):
             # It answered a moment ago.
             await self._call(newest, attachment, provisioned.deployment)
             let_in = await self._call(addresses_let_in, provisioned.workspace)
-            raise unreachable(attachment, address, public=settings["use_scheduler_public_ip"], let_in=let_in) from error
+            raise unreachable(attachment, address, way=self._door.way, let_in=let_in) from error
         self._open.add(self)
-        connection = self.security.get_connection_args("client")
-        host = address.partition("://")[2].rpartition(":")[0]
-        self._dashboard = DashboardForward(host, attachment.scheduler.dashboard_port, connection["ssl_context"])
+        host, port = await self._call(self._door.dashboard, attachment)
+        self._dashboard = DashboardForward(host, port, connection["ssl_context"])
         await self._dashboard.start()
         await self._start_watching()
         if self._request.credentials == "local":
@@ -208,13 +211,13 @@ class ProvisionedCluster(ConfidingCluster):
             provisioned.deployment,
             self.security,
             self._call,
-            public=provisioned.settings["use_scheduler_public_ip"],
+            door=self._door,
             let_in=partial(addresses_let_in, provisioned.workspace),
             seconds=seconds,
         )
 
-    def _scheduler_of(self, attachment: Attachment) -> rpc:
-        address = attachment.address(public=self._deployed.settings["use_scheduler_public_ip"])
+    async def _scheduler_of(self, attachment: Attachment) -> rpc:
+        address = await self._call(self._door.scheduler, attachment)
         return rpc(address, connection_args=self.security.get_connection_args("client"))
 
     @property
@@ -321,13 +324,16 @@ class ProvisionedCluster(ConfidingCluster):
         return current is None or current.run_id == self._run_id
 
     async def _disconnect(self) -> None:
-        await self._stop_watching()
-        if self._dashboard is not None:
-            await self._dashboard.close()
-        if self.scheduler is not None:
-            await self.scheduler.close()
-        self.status = Status.closing
-        await DaskCluster._close(self)
+        try:
+            await self._stop_watching()
+            if self._dashboard is not None:
+                await self._dashboard.close()
+            if self.scheduler is not None:
+                await self.scheduler.close()
+            self.status = Status.closing
+            await DaskCluster._close(self)
+        finally:
+            await self._call(self._door.close)
 
     def _end_at_exit(self) -> None:
         """Bring a cluster of this process to zero in the seconds that are left; the next command finishes."""

@@ -36,6 +36,9 @@ STRUCTURE = {
     "placement_group": "placement_group",
     "scheduler_port": "scheduler_port",
     "use_dashboard_https": "use_dashboard_https",
+    "allow_ingress_from": "allow_ingress_from",
+    "allow_ssh": "allow_ssh",
+    "allow_ssh_from": "allow_ssh_from",
     "scheduler_class": "scheduler_class",
     "scheduler_options": "scheduler_options",
     "extra_worker_on_scheduler": "extra_worker_on_scheduler",
@@ -54,6 +57,7 @@ RUN = {
     "send_dask_config": "send_dask_config",
     "wait_for_workers": "wait_for_workers",
     "timeout": "create_timeout_seconds",
+    "connect": "connect",
     "use_scheduler_public_ip": "use_scheduler_public_ip",
     "idle_timeout": "idle_timeout_seconds",
     "no_client_timeout": "no_client_timeout_seconds",
@@ -72,8 +76,6 @@ UNBUILT: dict[str, tuple[tuple[Any, ...], str]] = {
     "package_sync_ignore": ((None,), "use `software`: it holds only what you name"),
     "package_sync_fail_on": ((None, "critical-only"), "use `software`: a missing package is an error"),
     "private_to_creator": ((None, False), "leave it out: who may read the cluster's secret may connect"),
-    "allow_ingress_from": ((None,), "set network.ingress and run: terradask apply network"),
-    "allow_ssh": ((None, False), "leave it out: hosts have no SSH; their logs are in CloudWatch"),
     "jupyter": ((None, False), "leave it out"),
 }
 

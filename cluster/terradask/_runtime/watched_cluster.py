@@ -57,6 +57,10 @@ class WatchedCluster(MirroredCluster):
             again = await self._while_running(self._subscribe_again())
             if again is None:
                 return
+            if self.status != Status.running:
+                # Closed in between: nobody else knows of this connection, and whoever closes waits for this to end.
+                await again.close()
+                return
             logger.info("cluster %s: connected to its scheduler again", self.name)
             comm = self._watch_worker_status_comm = again
 
@@ -71,8 +75,9 @@ class WatchedCluster(MirroredCluster):
         return None
 
     async def _subscribe_again(self) -> Any:
-        """Return a new connection to the same scheduler; None where that one is gone for good."""
-        while True:
+        """Return a new connection to the same scheduler; None where that one is gone for good, or the cluster is closed."""
+        # A cancellation may get lost in a connection that fails at the same moment: whoever closes waits for this to end.
+        while self.status == Status.running:
             try:
                 attachment = await self._reach_again(LOST_SECONDS)
                 known = self.scheduler_info.get("id")
@@ -96,6 +101,7 @@ class WatchedCluster(MirroredCluster):
                 self._unreachable = None
                 return comm
             await asyncio.sleep(_PAUSE_SECONDS)
+        return None
 
     async def _subscribe(self) -> Any:
         comm = await self.scheduler_comm.live_comm()

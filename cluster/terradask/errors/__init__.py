@@ -17,6 +17,7 @@
     ├── SetupError                       3   something on this machine is missing
     │   ├── RegoMissing                      rules are set, and what reads them isn't installed
     │   ├── TerraformMissing, TerraformTooOld
+    │   ├── SessionManagerPluginMissing      connect='ssm' takes AWS's plugin
     │   └── UnsupportedPlatform
     ├── AwsError                         3   AWS can't be used as things are
     │   ├── NoCredentials, ExpiredCredentials, InvalidCredentials
@@ -58,6 +59,7 @@
         ├── SchedulerReplaced
         ├── WorkersUntold                    don't have what was sent to all
         ├── SchedulerUnreachable             also a ConnectionError
+        │   └── SessionFailed                    with Session Manager
         ├── HostFailed
         ├── SchedulerMissing             7   also a TimeoutError
         ├── WorkersMissing               7   also a TimeoutError
@@ -101,6 +103,7 @@ from terradask.errors._cluster import (
     SchedulerMissing,
     SchedulerReplaced,
     SchedulerUnreachable,
+    SessionFailed,
     SweepIncomplete,
     VersionMismatch,
     WorkersMissing,
@@ -115,6 +118,7 @@ from terradask.errors._given import (
 )
 from terradask.errors._hardware import NoMatchingType
 from terradask.errors._machine import (
+    SessionManagerPluginMissing,
     SetupError,
     TerraformMissing,
     TerraformTooOld,
@@ -188,6 +192,8 @@ __all__ = [
     "SchedulerReplaced",
     "SchedulerUnreachable",
     "ServiceRoleMissing",
+    "SessionFailed",
+    "SessionManagerPluginMissing",
     "SettingsError",
     "SetupError",
     "StalePlan",

@@ -182,6 +182,10 @@ class SchedulerUnreachable(ClusterError, ConnectionError):
         self.address = address
 
 
+class SessionFailed(SchedulerUnreachable):
+    """No session with Session Manager leads to the scheduler's host."""
+
+
 class WorkersMissing(ClusterError, TimeoutError):
     """Fewer workers than wanted have come in time.
 

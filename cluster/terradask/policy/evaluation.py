@@ -32,6 +32,7 @@ def evaluate(
     root: Path | None = None,
     estimate: CostEstimate | None = None,
     role_rules: RoleRules | None = None,
+    open_to_anywhere: bool = False,
 ) -> tuple[PolicyFinding, ...]:
     """Check a plan.
 
@@ -51,6 +52,8 @@ def evaluate(
         What the stack costs; without one, cost is not checked.
     role_rules
         What every role must carry, and how it is named: ``network.permissions_boundary`` and ``network.role_name_prefix``.
+    open_to_anywhere
+        Whether ``network.allow_ingress_from_anywhere`` is set: rules for the whole internet are then told, and stop nothing.
 
     Returns
     -------
@@ -64,7 +67,7 @@ def evaluate(
     RegoMissing, RuleError
         If the team's rules can't be read or evaluated.
     """
-    found = _built_in(document, role_rules)
+    found = _built_in(document, role_rules, open_to_anywhere=open_to_anywhere)
     if settings.rego_folder is not None:
         found += rego_findings(document, (root or Path()) / settings.rego_folder)
     if estimate is not None:
@@ -76,9 +79,9 @@ def evaluate(
     return tuple(sorted(dict.fromkeys(map(scrubber.finding, marked)), key=_rank))
 
 
-def _built_in(document: Mapping[str, Any], role_rules: RoleRules | None) -> list[PolicyFinding]:
+def _built_in(document: Mapping[str, Any], role_rules: RoleRules | None, *, open_to_anywhere: bool) -> list[PolicyFinding]:
     try:
-        plan = read(document, role_rules=role_rules)
+        plan = read(document, role_rules=role_rules, open_to_anywhere=open_to_anywhere)
         return [finding for check in CHECKS for finding in check.find(plan)]
     except UNREADABLE as error:
         raise unreadable_plan(error) from error

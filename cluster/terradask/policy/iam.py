@@ -25,6 +25,12 @@ _DATA_READS = (
     "ec2:getpassworddata",
     "sts:getfederationtoken",
 )
+#: What Session Manager's agent says of its own host: AWS's list for it knows no narrower resource
+#: (https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html).
+_OF_ITSELF = frozenset({
+    "ssm:updateinstanceinformation", "ssmmessages:createcontrolchannel", "ssmmessages:createdatachannel",
+    "ssmmessages:opencontrolchannel", "ssmmessages:opendatachannel",
+})  # fmt: skip
 #: Operators that don't hold where the key is absent; ``…IfExists`` and ``ForAllValues:…`` do, and so scope nothing.
 _STRICT = ("StringEquals", "StringLike", "ArnEquals", "ArnLike", "ForAnyValue:StringEquals", "ForAnyValue:StringLike")
 _EXISTING_TAG = re.compile(r"^(aws|ec2|autoscaling|secretsmanager|ssm):resourcetag/terradask:", re.IGNORECASE)
@@ -62,6 +68,8 @@ def _rights(statement: Statement) -> Iterator[PolicyFinding]:
             yield from _pass_role(statement, action)
         elif action.lower().startswith("iam:") and not _reads(action):
             yield _error(statement, f"allows {action}, by which rights can be widened", "leave it to whoever deploys")
+        elif action.lower() in _OF_ITSELF and _in_region(statement):
+            continue
         elif not _reads(action) and not _scoped(statement, action):
             yield _error(statement, f"allows {action} beyond the workspace", _SCOPE)
         elif _reads(action) and "*" in statement.resources and not _in_region(statement):

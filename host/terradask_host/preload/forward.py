@@ -1,6 +1,8 @@
-"""The door in front of the dashboard: mutual TLS outside, plain bytes to loopback inside.
+"""Doors of a scheduler's host: in front of the dashboard, mutual TLS outside and plain bytes to loopback inside; and on loopback.
 
-Dask's dashboard has no authentication, even where Dask's comms have TLS.
+Dask's dashboard has no authentication, even where Dask's comms have TLS. What comes through Session Manager arrives on the host's
+loopback, where its agent connects to (https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-sessions-start.html),
+and is passed on as it is to the ports that demand a certificate.
 """
 
 from __future__ import annotations
@@ -31,21 +33,24 @@ def server_context(*, ca: str, cert: str, key: str) -> ssl.SSLContext:
 
 
 class Forward:
-    """Takes TLS connections at an address and joins each to a port on loopback.
+    """Takes connections at an address and joins each to another.
 
     Parameters
     ----------
     host, port
         Where to listen.
     target_port
-        On 127.0.0.1.
+        Of `target_host`.
     context
-        As from :func:`server_context`.
+        As from :func:`server_context`. None: bytes are passed on as they come.
+    target_host
+        Where to connect to; loopback by default.
     """
 
-    def __init__(self, host: str, port: int, *, target_port: int, context: ssl.SSLContext) -> None:
+    def __init__(self, host: str, port: int, *, target_port: int, context: ssl.SSLContext | None, target_host: str = "127.0.0.1") -> None:
         self._host = host
         self._port = port
+        self._target_host = target_host
         self._target_port = target_port
         self._context = context
         self._server: asyncio.Server | None = None
@@ -68,7 +73,7 @@ class Forward:
         assert task is not None
         self._tasks.add(task)
         try:
-            inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
+            inner_reader, inner_writer = await asyncio.open_connection(self._target_host, self._target_port)
             try:
                 await asyncio.gather(_pump(reader, inner_writer), _pump(inner_reader, writer))
             finally:

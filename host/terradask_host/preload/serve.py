@@ -119,6 +119,7 @@ async def serve_scheduler(tell: Tell, start: dict[str, Any], running: Callable[[
         await forward.start()
         shared = SharedDashboard(scheduler, start["shared_dashboard"])
         await shared.start()
+        inner = await _on_loopback(start["loopback"])
         watching = [
             asyncio.create_task(LifeWatch(scheduler, start["life"], tell).run()),
             asyncio.create_task(call_roll(scheduler, start["roll_call_seconds"], tell)),
@@ -132,8 +133,23 @@ async def serve_scheduler(tell: Tell, start: dict[str, Any], running: Callable[[
             for each in watching:
                 each.cancel()
             await shared.close()
-            await forward.close()
+            for each_door in (forward, *inner):
+                await each_door.close()
         return _text(scheduler.close_reason)
+
+
+async def _on_loopback(loopback: dict[str, Any]) -> list[Forward]:
+    """Listen on loopback for what Session Manager brings, as far as the ports are free there."""
+    doors = []
+    for port in loopback["ports"]:
+        door = Forward(loopback["host"], port, target_port=port, context=None, target_host=loopback["target"])
+        try:
+            await door.start()
+        except OSError as error:
+            print(f"port {port} of {loopback['host']} is taken, so that Session Manager can't be used: {error}", file=sys.stderr)
+        else:
+            doors.append(door)
+    return doors
 
 
 async def serve_worker(tell: Tell, start: dict[str, Any], running: Callable[[], None], leave: Leave) -> str | None:

@@ -18,12 +18,11 @@ from terradask_stacks.rules import (
     check_worker_options,
     refuse,
 )
-from terradask_stacks.settings.base import Port, Tags
+from terradask_stacks.settings.base import Tags
 from terradask_stacks.settings.capacity import CapacitySettings
-from terradask_stacks.settings.dashboard import DashboardSettings
+from terradask_stacks.settings.connection import ConnectionSettings
 from terradask_stacks.settings.disks import Disk, DiskSettings
 from terradask_stacks.settings.hardware import HardwareSettings
-from terradask_stacks.settings.ingress import Ingress
 from terradask_stacks.settings.life import LifeSettings
 from terradask_stacks.settings.worker_groups import MOST_GROUPS, GroupName, WorkerGroupSettings
 
@@ -45,7 +44,7 @@ def _wait_for_workers(value: Any) -> bool | int | float:
     return number
 
 
-class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySettings, DashboardSettings):
+class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySettings, ConnectionSettings):
     """Section ``[cluster]``: defaults of every cluster; arguments of ``Cluster`` override them."""
 
     max_workers: int = Field(
@@ -79,17 +78,11 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
         description="Workers are launched in all of the network's zones that offer their types, the scheduler in one. There is more to be "
         "had then, and AWS charges for traffic between zones, in both directions.",
     )
-    ingress: Ingress | None = Field(
-        default=None,
-        description="Who may reach the scheduler from outside instead of those of network.ingress, where workspace.isolation is 'cluster'; "
-        "else clusters share their security groups: then this has to lie within network.ingress. Unset: as network.ingress says.",
-    )
     placement_group: bool = Field(
         default=False,
         description="All hosts in a cluster placement group of the cluster's own: close to each other in their one zone, for a faster "
         "network between them, and harder for AWS to find. Types that can't be placed so are left out.",
     )
-    scheduler_port: Port = Field(default=8786, description="Port of the Dask scheduler.")
     worker_class: Annotated[str, AfterValidator(check_dotted)] = Field(
         default="distributed.Nanny", description="Class of the workers, as a dotted path."
     )
@@ -129,10 +122,6 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
     )
     worker_timeout_seconds: float = Field(
         default=600, gt=0, description="Longest time to wait for the workers of wait_for_workers, in seconds."
-    )
-    use_scheduler_public_ip: bool = Field(
-        default=True,
-        description="Clients reach the scheduler at its public address; false: at its private one.",
     )
 
     @property
@@ -188,15 +177,5 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
                 "cluster.placement_group and cluster.allow_cross_zone are both true",
                 allowed="one of them: a cluster placement group lies in one zone",
                 advice="leave allow_cross_zone out for hosts close to each other, placement_group for more that can be had",
-            )
-        if self.scheduler_port == self.dashboard_port:
-            raise refuse(
-                f"cluster.scheduler_port and cluster.dashboard_port are both {self.scheduler_port}",
-                allowed="two ports",
-            )
-        if self.use_dashboard_https and self.dashboard_https_port in (self.scheduler_port, self.dashboard_port):
-            raise refuse(
-                f"cluster.dashboard_https_port is {self.dashboard_https_port}, which is cluster.scheduler_port or cluster.dashboard_port",
-                allowed="a port of its own",
             )
         return self
