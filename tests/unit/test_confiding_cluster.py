@@ -183,7 +183,12 @@ async def test_a_scheduler_in_anothers_place_is_handed_what_that_had(lends, monk
             await second.close()
             monkeypatch.setattr(confiding_cluster, "_HAND_OVER_SECONDS", 0.3)
             await cluster._hand_over(SimpleNamespace(address=second.address))
-        assert "send them again" in caplog.text
+        assert caplog.text.count("send them again") == 1
+        async with scheduler(None) as third:
+            # One whose answer is an error.
+            with caplog.at_level(logging.WARNING, logger="terradask"):
+                await cluster._hand_over(SimpleNamespace(address=third.address))
+        assert caplog.text.count("send them again") == 2
         assert VALUE not in caplog.text
 
 

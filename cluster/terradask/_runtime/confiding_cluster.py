@@ -246,7 +246,8 @@ class ConfidingCluster(GroupCluster):
             async with asyncio.timeout(_HAND_OVER_SECONDS):
                 while not await self._handed_over(held, attachment):
                     await asyncio.sleep(_HAND_OVER_PAUSE_SECONDS)
-        except TimeoutError:
+        except Exception:
+            logger.debug("cluster %s: its new scheduler doesn't take what the old one had", self.name, exc_info=True)
             logger.warning(
                 "cluster %s: its new scheduler could not be sent the private variables and credentials that the old one had; attach to it, "
                 "and send them again",
