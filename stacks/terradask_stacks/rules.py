@@ -34,7 +34,7 @@ _PORTS = re.compile(r"^([0-9]{1,5})(?:-([0-9]{1,5}))?$")
 _NETWORK_PREFIXES = (16, 24)
 
 #: Options that hosts set themselves; the host program refuses them too.
-SCHEDULER_RESERVED = frozenset({"security", "protocol", "host", "port", "interface", "dashboard_address"})
+SCHEDULER_RESERVED = frozenset({"security", "protocol", "host", "port", "interface", "dashboard_address", "jupyter"})
 WORKER_RESERVED = frozenset(
     {
         "security",

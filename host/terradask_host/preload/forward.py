@@ -8,8 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import sys
+from collections.abc import Mapping
+from typing import Any
 
 CHUNK_BYTES = 65_536
+
+#: Whose certificate opens the door. Those of hosts come from the same authority, and are for Dask's own connections.
+CLIENT_ROLE = "client"
 
 
 def server_context(*, ca: str, cert: str, key: str) -> ssl.SSLContext:
@@ -30,8 +36,14 @@ def server_context(*, ca: str, cert: str, key: str) -> ssl.SSLContext:
     return context
 
 
+def roles_of(certificate: Mapping[str, Any] | None) -> list[str]:
+    """Return the roles that a certificate is for: the organizational units of its subject, as ``SSLSocket.getpeercert`` gives it."""
+    subject = (certificate or {}).get("subject", ())
+    return [value for relative in subject for name, value in relative if name == "organizationalUnitName"]
+
+
 class Forward:
-    """Takes TLS connections at an address and joins each to a port on loopback.
+    """Takes TLS connections of the cluster's clients at an address and joins each to a port on loopback.
 
     Parameters
     ----------
@@ -50,6 +62,7 @@ class Forward:
         self._context = context
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._refused: set[str] = set()
 
     async def start(self) -> None:
         """Listen; raises ``OSError`` where the port is taken."""
@@ -68,6 +81,8 @@ class Forward:
         assert task is not None
         self._tasks.add(task)
         try:
+            if not self._lets_in(writer):
+                return
             inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
             try:
                 await asyncio.gather(_pump(reader, inner_writer), _pump(inner_reader, writer))
@@ -79,6 +94,16 @@ class Forward:
         finally:
             await _close(writer)
             self._tasks.discard(task)
+
+    def _lets_in(self, writer: asyncio.StreamWriter) -> bool:
+        roles = roles_of(writer.get_extra_info("peercert"))
+        if roles == [CLIENT_ROLE]:
+            return True
+        told = f"{', '.join(roles) or 'nobody'} from {(writer.get_extra_info('peername') or ('?',))[0]}"
+        if told not in self._refused:
+            self._refused.add(told)
+            print(f"the dashboard was refused to a certificate for {told}: it is for clients", file=sys.stderr)
+        return False
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
