@@ -99,7 +99,7 @@ def worker(scheduler, name):
 
 
 async def test_a_stranger_is_told_so_and_never_gets_a_task():
-    async with scheduler_with(Rules(), lambda: []) as (scheduler, _, asked, refused):
+    async with scheduler_with(Rules(), list) as (scheduler, _, asked, refused):
         async with Client(scheduler.address, asynchronous=True) as client:
             waiting = client.submit(lambda: "worked")
             with pytest.raises(Exception, match="failed to start") as caught:
@@ -130,19 +130,22 @@ async def test_a_name_that_aws_never_shows_is_refused_at_its_limit():
 
 async def test_a_worker_whose_instance_is_no_longer_the_clusters_is_removed():
     rules = Rules(patience_seconds=0.05)
-    async with scheduler_with(rules, lambda: ["i-1", "i-2"]) as (scheduler, entrance, _, refused):
-        async with worker(scheduler, "i-1") as first, worker(scheduler, "i-2"):
-            entrance.told(["i-2"])
-            await asyncio.sleep(0.1)
-            assert len(scheduler.workers) == 2
-            entrance.told(["i-2"])
-            await asyncio.wait_for(first.finished(), 5)
-            assert [state.name for state in scheduler.workers.values()] == ["i-2"]
-            assert refused == ["'i-1'"]
+    async with (
+        scheduler_with(rules, lambda: ["i-1", "i-2"]) as (scheduler, entrance, _, refused),
+        worker(scheduler, "i-1") as first,
+        worker(scheduler, "i-2"),
+    ):
+        entrance.told(["i-2"])
+        await asyncio.sleep(0.1)
+        assert len(scheduler.workers) == 2
+        entrance.told(["i-2"])
+        await asyncio.wait_for(first.finished(), 5)
+        assert [state.name for state in scheduler.workers.values()] == ["i-2"]
+        assert refused == ["'i-1'"]
 
 
 async def test_what_strangers_call_themselves_is_told_short_and_not_for_ever():
-    async with scheduler_with(Rules(), lambda: []) as (_, entrance, _, refused):
+    async with scheduler_with(Rules(), list) as (_, entrance, _, refused):
         for number in range(2 * MOST_TOLD):
             entrance._say_refused(f"{number}\n" + "x" * 1000, "tls://10.0.0.1:1")
     assert len(refused) == MOST_TOLD

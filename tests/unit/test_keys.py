@@ -6,6 +6,7 @@ import socket
 import ssl
 import threading
 
+import dask
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
@@ -114,9 +115,19 @@ def test_a_document_comes_back_whole_and_a_repr_shows_nothing(keys):
 
 
 def test_the_clients_security_demands_encryption_and_tls_1_3(keys):
-    security = keys.client_security()
+    with dask.config.set({"distributed.comm.tls.max-version": 1.2, "distributed.comm.require-encryption": False}):
+        security = keys.client_security()
     assert security.require_encryption
-    assert security.get_connection_args("client")["ssl_context"].minimum_version == ssl.TLSVersion.TLSv1_3
+    context = security.get_connection_args("client")["ssl_context"]
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_3
+    assert context.maximum_version == ssl.TLSVersion.MAXIMUM_SUPPORTED
+
+
+def test_certificates_live_as_long_as_the_run_and_no_longer():
+    keys = make_keys("etl", "run", lifetime_days=1 / 24)
+    for pem in (keys.ca, keys.scheduler.cert, keys.worker.cert, keys.client.cert):
+        left = _certificate(pem).not_valid_after_utc - datetime.datetime.now(datetime.UTC)
+        assert datetime.timedelta(minutes=59) < left <= datetime.timedelta(hours=1)
 
 
 def test_a_long_name_still_gets_certificates():
