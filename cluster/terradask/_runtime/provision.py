@@ -20,6 +20,7 @@ from terradask._runtime.first_look import FirstLook, first_look
 from terradask._runtime.life import Life
 from terradask._runtime.options import check_same_structure, structure_given
 from terradask._runtime.race import wait_for_deployment, wait_for_start
+from terradask._runtime.readers import check_readable
 from terradask._runtime.sigterm import terminated_in_order
 from terradask._runtime.software import lock_software
 from terradask._runtime.undo import Origin, note_left_behind, note_taken_back, take_back
@@ -232,6 +233,7 @@ class Provisioner:
         self._check_cancelled()
         self._check_ingress(workspace, settings.get("ingress"))
         if self._origin != "created":
+            check_readable(workspace.aws, deployment.descriptor)
             self._origin = "started"
         with phase(self._progress, "start", deployment.name):
             run = deployment.start(
