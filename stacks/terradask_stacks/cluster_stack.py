@@ -209,9 +209,9 @@ class ClusterStack(TerraformStack):
             return None
         if creator is None:
             raise LockError(
-                f"cluster {self._name} is private to its creator, and its locked answers name none",
-                allowed="answers that were found since cluster.private_to_creator is set",
-                advice=f"terradask plan {self._name}",
+                "a cluster is private to its creator, and its locked answers name none",
+                allowed="answers that were found since private_to_creator is set",
+                advice="plan the cluster once: terradask plan NAME writes down whose it is",
             )
         host_roles = [self._host_role(role, baseline) for role in ROLES]
         principals = [creator, *self._cluster.secret_principals]

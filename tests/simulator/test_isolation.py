@@ -135,7 +135,8 @@ def both(walled: Walled) -> Iterator[dict[str, Cluster]]:
         # Its only worker is in a group with a name, which roles and policies have to know. Its clients are let in by a rule of its own.
         groups = {"gpu": {"vm_types": ["m6i.large"], "n_workers": 1, "max_workers": 2, "resources": {"GPU": 1}}}
         firewall = {"ports": [8786, 8787], "cidr": "127.0.0.0/8"}
-        two = clusters.enter_context(Cluster("two", n_workers=0, worker_groups=groups, backend_options={"firewall": firewall}))
+        mine = {"private_to_creator": True, "backend_options": {"firewall": firewall}}
+        two = clusters.enter_context(Cluster("two", n_workers=0, worker_groups=groups, **mine))
         declared.result()
         one = clusters.enter_context(Cluster("one"))
         assert (walled.denied("ongoing"), walled.denied("user")) == ([], [])

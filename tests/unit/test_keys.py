@@ -13,6 +13,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from terradask._runtime.authority import make_keys
 from terradask._runtime.keys import KeySet
+from terradask._utc import utc_text
+from terradask_host.life import Limits, why_too_old
 
 
 @pytest.fixture(scope="module")
@@ -132,3 +134,12 @@ def test_certificates_live_as_long_as_the_run_and_no_longer():
 
 def test_a_long_name_still_gets_certificates():
     assert _certificate(make_keys("c" * 80, "run").ca)
+
+
+def test_a_run_is_over_before_its_certificates_are():
+    started = datetime.datetime.now(datetime.UTC)
+    limits = Limits.of_run({"started_at": utc_text(started), "life": {"max_lifetime_seconds": 5400}})
+    keys = make_keys("etl", "run", lifetime_days=5400 / 86_400)
+    for pem in (keys.ca, keys.scheduler.cert, keys.worker.cert, keys.client.cert):
+        assert limits.ends_at <= _certificate(pem).not_valid_after_utc
+    assert why_too_old(limits, _certificate(keys.ca).not_valid_after_utc) is not None

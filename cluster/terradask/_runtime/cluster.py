@@ -98,6 +98,9 @@ class Cluster(ProvisionedCluster):
         Longest wait for the scheduler, in seconds. By default 20 minutes.
     environ
         Environment variables for the scheduler and the workers. They lie in the workspace bucket: no place for secrets.
+    private_to_creator
+        Whether the cluster's keys, without which nobody connects, are for this caller's IAM user or role, the cluster's hosts and
+        ``cluster.secret_principals`` alone, whatever IAM allows others. By default whoever may read the workspace's secrets connects.
     tags
         Tags for the cluster's resources, besides the workspace's.
     send_dask_config
@@ -145,7 +148,7 @@ class Cluster(ProvisionedCluster):
         Not built yet: anything but their default raises `UnsupportedOption`.
     credentials, credentials_duration_seconds, custom_widget, configure_logging, package_sync, package_sync_strict
         Not built yet, as above.
-    package_sync_ignore, package_sync_fail_on, private_to_creator
+    package_sync_ignore, package_sync_fail_on
         Not built yet, as above.
     allow_ingress_from, allow_ssh, jupyter
         Not built yet, as above.
@@ -156,6 +159,8 @@ class Cluster(ProvisionedCluster):
         When the workspace's network is not deployed; it is never made silently.
     NoIngress
         When the network lets no address in, and the scheduler's public one is to be dialled.
+    ClusterPrivate
+        When the cluster is private to its creator, and this caller is nobody whom its settings name.
     UnsupportedOption
         For an argument that is not built yet.
     InvalidInput

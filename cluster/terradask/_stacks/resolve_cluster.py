@@ -100,7 +100,7 @@ def resolve_cluster(
     asks = cluster.hardware_asks()
     creator = _creator(cluster, existing_lock, aws)
     if existing_lock is not None and not refresh and still_holds(existing_lock, cluster, place):
-        return existing_lock.model_copy(update={"creator": creator})
+        return existing_lock if existing_lock.creator == creator else existing_lock.model_copy(update={"creator": creator})
     zones = zones_for(cluster, place)
     preferred = existing_lock.zone if existing_lock is not None and not refresh else None
     found = find_hardware(cluster, zones, aws, progress=progress, preferred=preferred, workspace=place.workspace)

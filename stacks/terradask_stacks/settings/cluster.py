@@ -121,7 +121,8 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
     private_to_creator: bool = Field(
         default=False,
         description="The cluster's keys are readable by its hosts, whoever planned it first, and cluster.secret_principals alone, whatever "
-        "IAM allows others. Those may still stop it and destroy it.",
+        "IAM allows others. Those may still stop it and destroy it. Hosts of other clusters with the same roles (workspace.isolation) can "
+        "read them too.",
     )
     secret_principals: Annotated[list[str], AfterValidator(check_principals)] = Field(
         default=[],
