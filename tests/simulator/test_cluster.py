@@ -142,7 +142,7 @@ async def test_a_workers_certificate_alone_makes_no_worker(cluster, sim):
         return [event for event in cluster.events() if "stranger" in (event.reason or "")]
 
     await asyncio.to_thread(eventually, told, message="nobody was told of the stranger")
-    assert [(event.subject, event.state) for event in told()] == [("workers", "refused")]
+    assert [(event.subject, event.state, event.step) for event in told()] == [("workers", "failed", "refused")]
 
 
 def test_what_was_asked_for_reaches_the_hosts(cluster, client):

@@ -76,7 +76,7 @@ UNBUILT: dict[str, tuple[tuple[Any, ...], str]] = {
     "package_sync_fail_on": ((None, "critical-only"), "use `software`: a missing package is an error"),
     "allow_ingress_from": ((None,), "set network.ingress and run: terradask apply network"),
     "allow_ssh": ((None, False), "leave it out: hosts have no SSH; their logs are in CloudWatch"),
-    "jupyter": ((None, False), "leave it out"),
+    "jupyter": ((None, False), "leave it out: a notebook server on the scheduler would run code for whoever reaches its dashboard"),
 }
 
 
