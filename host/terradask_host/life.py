@@ -179,7 +179,7 @@ def duration(seconds: float) -> str:
 def _ends_at(started_at: str | None, lifetime_seconds: float) -> datetime.datetime | None:
     if started_at is None:
         return None
-    return datetime.datetime.fromisoformat(started_at) + datetime.timedelta(seconds=lifetime_seconds)
+    return datetime.datetime.fromisoformat(started_at) + datetime.timedelta(seconds=min(lifetime_seconds, MOST_LIFETIME_SECONDS))
 
 
 def _counted(number: float, unit: str) -> str:

@@ -136,10 +136,11 @@ def test_a_long_name_still_gets_certificates():
     assert _certificate(make_keys("c" * 80, "run").ca)
 
 
-def test_a_run_is_over_before_its_certificates_are():
+@pytest.mark.parametrize("lifetime_seconds", [5400, 60 * 86_400])
+def test_a_run_is_over_before_its_certificates_are_and_after_thirty_days_at_most(lifetime_seconds):
     started = datetime.datetime.now(datetime.UTC)
-    limits = Limits.of_run({"started_at": utc_text(started), "life": {"max_lifetime_seconds": 5400}})
-    keys = make_keys("etl", "run", lifetime_days=5400 / 86_400)
+    limits = Limits.of_run({"started_at": utc_text(started), "life": {"max_lifetime_seconds": lifetime_seconds}})
+    keys = make_keys("etl", "run", lifetime_days=lifetime_seconds / 86_400)
     for pem in (keys.ca, keys.scheduler.cert, keys.worker.cert, keys.client.cert):
-        assert limits.ends_at <= _certificate(pem).not_valid_after_utc
+        assert limits.ends_at <= _certificate(pem).not_valid_after_utc <= started + datetime.timedelta(days=30, minutes=1)
     assert why_too_old(limits, _certificate(keys.ca).not_valid_after_utc) is not None
