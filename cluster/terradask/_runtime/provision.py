@@ -233,7 +233,8 @@ class Provisioner:
         self._check_cancelled()
         self._check_ingress(workspace, settings.get("ingress"))
         if self._origin != "created":
-            check_readable(workspace.aws, deployment.descriptor)
+            if settings.get("private_to_creator"):
+                check_readable(workspace.aws, deployment.descriptor)
             self._origin = "started"
         with phase(self._progress, "start", deployment.name):
             run = deployment.start(

@@ -44,12 +44,10 @@ def check_readable(aws: Aws, descriptor: Descriptor) -> None:
 
     Notes
     -----
-    Permission needed, where the cluster is private: ``secretsmanager:GetSecretValue`` on its secret.
+    Permission needed: ``secretsmanager:GetSecretValue`` on its secret.
     """
     from botocore.exceptions import ClientError
 
-    if not descriptor.settings.get("private_to_creator"):
-        return
     with reading_keys(aws, descriptor):
         try:
             aws.client("secretsmanager").get_secret_value(SecretId=descriptor.secret_id)
