@@ -20,6 +20,7 @@ from terradask_host.host import Host
 from terradask_host.keys import write_keys
 from terradask_host.logs import LogBook, LogShipper
 from terradask_host.mailbox import Mailbox, Stop, StopRequested
+from terradask_host.memory_files import check_in_memory
 from terradask_host.metadata import Identity, InstanceMetadata, describe
 from terradask_host.objects import ClusterObjects, OwnReport, wait_for
 from terradask_host.policy import Run, judge_run
@@ -151,6 +152,7 @@ class Agent:
         reporter.run_id = run["run_id"]
         reporter.enter(states.ENVIRONMENT)
         python = self._config.python or self._build(objects, run)
+        check_in_memory(self._config.paths.keys)
         secret = self._wait_secret(objects, cluster["secret_id"], run)
         return Host(
             config=self._config.of_run(run),

@@ -19,6 +19,7 @@ from .cloud_config import parse_cloud_config, write_files
 from .host_faults import HostFaults
 from .host_wheel import WheelStore, read_host_json
 from .instances import InstanceView
+from .memory import forget_run, make_run
 from .processes import MARK, marked_processes, signal_all, wait_gone
 from .systemd_unit import Unit, parse_unit
 
@@ -113,8 +114,9 @@ class Machine:
             One of the steps failed.
         """
         self.root.mkdir(parents=True, exist_ok=True)
-        for folder in ("etc", "run", "opt", "var/log", "tmp"):
+        for folder in ("etc", "opt", "var/log", "tmp"):
             (self.root / folder).mkdir(parents=True, exist_ok=True)
+        make_run(self.root)
         self._write_power_commands()
         write_files(parse_cloud_config(self.instance.user_data), self.root)
         host = read_host_json(self.root)
@@ -201,8 +203,7 @@ class Machine:
             process.wait()
             while not wait_gone([self.mark], 0.2):
                 signal_all(marked_processes([self.mark]), signal.SIGKILL)
-        # It is memory on an instance: what lies in it is gone with the machine.
-        shutil.rmtree(self.root / "run", ignore_errors=True)
+        forget_run(self.root)
         self.state = "off"
 
     def _make_directories(self) -> None:

@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import CLUSTER_PATTERN, NETWORK_STACK, WORKSPACE_PATTERN
+from terradask_modules.secret_policy import PRINCIPAL_PATTERN
 from terradask_stacks.hardware.architecture import Architecture, is_arm_name
 from terradask_stacks.hardware.ask import MAX_TYPES, TYPE_NAME
 from terradask_stacks.numbers import NWorkers
@@ -36,7 +37,7 @@ _PORTS = re.compile(r"^([0-9]{1,5})(?:-([0-9]{1,5}))?$")
 _NETWORK_PREFIXES = (16, 24)
 
 #: Options that hosts set themselves; the host program refuses them too.
-SCHEDULER_RESERVED = frozenset({"security", "protocol", "host", "port", "interface", "dashboard_address"})
+SCHEDULER_RESERVED = frozenset({"security", "protocol", "host", "port", "interface", "dashboard_address", "jupyter"})
 WORKER_RESERVED = frozenset(
     {
         "security",
@@ -280,6 +281,18 @@ def _check_options(options: dict[str, Any], role: str, reserved: frozenset[str])
             f"the options can't travel to the hosts: {error}", allowed="text, numbers, booleans, lists and tables of these"
         ) from error
     return options
+
+
+def check_principals(arns: list[str]) -> list[str]:
+    """Return ARNs, each once and in order, if they are of IAM users and roles."""
+    for arn in arns:
+        if not re.fullmatch(PRINCIPAL_PATTERN, arn):
+            raise refuse(
+                f"{arn!r} is no ARN of an IAM user or role",
+                allowed="such as arn:aws:iam::123456789012:role/data-science or arn:aws:iam::123456789012:user/ada, without wildcards",
+                advice="of a role's session name the role: arn:aws:iam::<account>:role/<name>",
+            )
+    return sorted(unique(arns))
 
 
 def unique(values: Sequence[str]) -> list[str]:

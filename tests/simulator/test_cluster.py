@@ -21,16 +21,21 @@ import boto3
 import dask
 import platformdirs
 import pytest
+from botocore.exceptions import ClientError
 from cryptography.hazmat.primitives.asymmetric import ec
-from distributed import Client, wait
+from distributed import Client, Worker, wait
+from distributed.security import Security
 
 from terradask import Cluster, Deployment, Workspace
 from terradask._runtime import reachable
+from terradask._runtime.keys import KeySet
+from terradask._runtime.objects import read_secret
 from terradask._runtime.software import SoftwareNotInstalled
 from terradask._sessions import plugin
 from terradask.errors import (
     ClusterEnded,
     ClusterNotFound,
+    ClusterPrivate,
     ClusterStopped,
     InvalidInput,
     NoBaseline,
@@ -105,6 +110,7 @@ def cluster(sim_environ, secrets, temporary):
             n_workers=2,
             wait_for_workers=True,
             max_workers=8,
+            private_to_creator=True,
             tags={"cost-centre": "4711"},
             environ={"SEEN_BY_ALL": "yes"},
             scheduler_options={"idle_timeout": "2 hours"},
@@ -197,6 +203,46 @@ def test_no_private_key_of_a_running_cluster_is_in_a_state(cluster, sim):
     assert b"aws_secretsmanager_secret" in state
     assert secrets_in_state(state, keys) == ()
     assert len(secrets_in_state(state.replace(b"shared", json.dumps(keys[0].decode()).encode(), 1), keys)) == 1
+
+
+def test_a_private_cluster_is_its_creators_and_nobody_elses(cluster, sim, policies):
+    creator = sim.client("sts").get_caller_identity()["Arn"]
+    with sim.acting_as("colleague", *policies["user"]):
+        with pytest.raises(ClusterPrivate, match="private to its creator") as caught:
+            Cluster.from_name("shared")
+        assert caught.value.principals == (creator,)
+        assert ":assumed-role/colleague/" in caught.value.caller
+        # Nor do they let themselves in.
+        workspace = Workspace.load()
+        with pytest.raises(ClientError, match="explicit deny in a resource-based policy"):
+            workspace.aws.client("secretsmanager").delete_resource_policy(SecretId="terradask/default/shared")
+        # They still see that it runs, and could stop it.
+        assert Deployment(workspace.aws, workspace.bucket, "shared").status().state == "running"
+
+
+async def test_a_workers_certificate_alone_makes_no_worker(cluster, sim):
+    secret = json.loads(sim.client("secretsmanager").get_secret_value(SecretId="terradask/default/shared")["SecretString"])
+    stolen = {f"tls_worker_{part}": text for part, text in secret["worker"].items()}
+    security = Security(require_encryption=True, tls_ca_file=secret["ca"], **stolen)
+    with pytest.raises(RuntimeError, match="failed to start") as caught:
+        await Worker(
+            cluster.scheduler_address,
+            name="stranger",
+            security=security,
+            protocol="tls",
+            host="127.0.0.1",
+            nthreads=1,
+            dashboard=False,
+            dashboard_address=":0",
+        )
+    assert "no instance of this cluster" in str(caught.value.__cause__)
+    assert "stranger" not in cluster.worker_names()
+
+    def told():
+        return [event for event in cluster.events() if "stranger" in (event.reason or "")]
+
+    await asyncio.to_thread(eventually, told, message="nobody was told of the stranger")
+    assert [(event.subject, event.state, event.step) for event in told()] == [("workers", "failed", "refused")]
 
 
 def test_what_was_asked_for_reaches_the_hosts(cluster, client):
@@ -486,8 +532,11 @@ with Cluster("resting", n_workers=1, wait_for_workers=True) as cluster, cluster.
     deployment.objects.write("run.json", {**deployment.run().to_document(), "started_at": "2026-01-01T00:00:00Z"})
     with pytest.raises(ClusterEnded, match="dead man's switch"):
         Cluster.from_name("resting")
+    old = KeySet.from_document(read_secret(workspace.aws, "terradask/default/resting", version_id=deployment.run().secret_version_id))
     with Cluster("resting", n_workers=0, idle_timeout="8s") as cluster:
         assert cluster.origin == "started"
+        with pytest.raises(OSError, match=r"Timed out|certificate|SSL"):
+            Client(cluster.scheduler_address, security=old.client_security(), timeout="2s")
         cluster.set_keepalive("5m")
         # It ends under this client, which nothing tells but the scheduler's silence and the groups.
         with pytest.raises(ClusterEnded) as caught:

@@ -140,7 +140,8 @@ def both(walled: Walled) -> Iterator[dict[str, Cluster]]:
         declared = pool.submit(walled.run, "ongoing", "apply", "one", "--yes")
         # Its only worker is in a group with a name, which roles and policies have to know. Its clients are let in by a rule of its own.
         groups = {"gpu": {"vm_types": ["m6i.large"], "n_workers": 1, "max_workers": 2, "resources": {"GPU": 1}}}
-        two = clusters.enter_context(Cluster("two", n_workers=0, worker_groups=groups, allow_ingress_from="me"))
+        mine = {"private_to_creator": True, "allow_ingress_from": "me"}
+        two = clusters.enter_context(Cluster("two", n_workers=0, worker_groups=groups, **mine))
         declared.result()
         one = clusters.enter_context(Cluster("one", connect="ssm"))
         assert (walled.denied("ongoing"), walled.denied("user")) == ([], [])

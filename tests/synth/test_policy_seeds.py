@@ -447,6 +447,12 @@ SEEDS: dict[str, dict[str, Plant]] = {
         ),
         "a bucket for everybody": opens_bucket(Principal="*", Action="s3:GetObject", Resource="arn:aws:s3:::x/*"),
         "a bucket for everybody but": opens_bucket(NotPrincipal={"AWS": ROLE}, Action="s3:GetObject", Resource="arn:aws:s3:::x/*"),
+        "a secret for everybody": adds(
+            "aws_secretsmanager_secret",
+            policy=json.dumps(
+                {"Statement": {"Effect": "Allow", "Principal": "*", "Action": "secretsmanager:GetSecretValue", "Resource": "*"}}
+            ),
+        ),
         "a role without the others' boundary": lambda stack: stack["resource"]["aws_iam_role"]["worker"].update(
             permissions_boundary=BOUNDARY
         ),
@@ -528,3 +534,8 @@ def test_roles_carry_the_boundary_and_the_name_that_the_settings_demand(network:
     assert found(FORMS[form](bounded), role_rules=ours) == []
     assert [finding.check for finding in found(FORMS[form](network), role_rules=ours)] == ["P6", "P6"]
     assert [finding.check for finding in found(FORMS[form](bounded), role_rules=RoleRules(name_prefix="acme-"))] == ["P6", "P6"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_policy_that_keeps_others_from_a_secret_opens_nothing(synth: Callable[..., Document], form: str) -> None:
+    assert found(FORMS[form](synth("etl", cluster={"private_to_creator": True}))) == []

@@ -82,6 +82,8 @@ UNSEEN: dict[str, str] = {
     "ec2:DescribeLaunchTemplateVersions": "a cluster's cost: its template names the disks",
     "ec2:DescribeSpotPriceHistory": "a cluster's cost",
     "pricing:GetProducts": "what a plan costs",
+    "secretsmanager:PutResourcePolicy": "a cluster with private_to_creator",
+    "secretsmanager:DeleteResourcePolicy": "the same, when that is taken back",
     "ec2:RunInstances": "AWS tries it when a group on a launch template is made or changed",
     "ec2:CreateTags": "the same, for what the template tags",
     "iam:PassRole": "the same, for the template's instance profile; and to put a role into a profile",
@@ -718,7 +720,7 @@ def test_command_follows_the_isolation_of_clusters(nowhere: Path, capsys: pytest
     assert run(["iam", "user", "--account", ACCOUNT]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed == caller_policies(ISOLATED, "user")
-    assert list(printed) == ["terradask-team-user-1", "terradask-team-user-2"]
+    assert list(printed) == ["terradask-team-user-1", "terradask-team-user-2", "terradask-team-user-3"]
 
 
 def test_command_without_account_needs_credentials(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:

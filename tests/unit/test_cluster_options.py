@@ -25,7 +25,6 @@ ASKING = {
     "package_sync": True,
     "package_sync_strict": True,
     "package_sync_fail_on": "all",
-    "private_to_creator": True,
     "allow_ssh": True,
     "jupyter": True,
 }

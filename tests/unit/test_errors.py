@@ -69,6 +69,7 @@ EXAMPLES: list[TerradaskError] = [
     errors.BaselineInUse(["etl", "ml"]),
     errors.ClusterError("a", cluster="etl"),
     errors.ClusterNotFound("a", cluster="etl"),
+    errors.ClusterPrivate("etl", caller="arn:aws:iam::123456789012:user/bob", principals=["arn:aws:iam::123456789012:user/ada"]),
     errors.ClusterStopped("a", cluster="etl"),
     errors.ClusterExists("a", cluster="etl"),
     errors.ClusterClosed("a", cluster="etl"),

@@ -14,6 +14,7 @@ from terradask._runtime.groups import Groups
 from terradask._runtime.keys import KeySet
 from terradask._runtime.looks import Looks
 from terradask._runtime.objects import HOSTS, SCHEDULER, ClusterObjects, read_secret
+from terradask._runtime.readers import reading_keys
 from terradask.errors import HostFailed, InvalidInput, SchedulerMissing
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -75,7 +76,7 @@ def attach(
 
     Raises
     ------
-    ClusterEnded, HostFailed, NoCapacity, SchedulerMissing, InterruptedError
+    ClusterEnded, ClusterPrivate, HostFailed, NoCapacity, SchedulerMissing, InterruptedError
         As `Deployment.attach` tells.
     """
     # Read before the wait, so that who may not read them learns it at once.
@@ -194,7 +195,8 @@ def _scheduler_missing(cluster: str, reports: Iterable[HostReport], timeout_seco
 
 
 def _read_keys(aws: Aws, descriptor: Descriptor, run: Run) -> KeySet:
-    return KeySet.from_document(read_secret(aws, descriptor.secret_id, version_id=run.secret_version_id))
+    with reading_keys(aws, descriptor):
+        return KeySet.from_document(read_secret(aws, descriptor.secret_id, version_id=run.secret_version_id))
 
 
 def _read_keys_if_written(aws: Aws, descriptor: Descriptor, run: Run) -> KeySet | None:

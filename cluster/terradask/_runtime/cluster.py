@@ -127,6 +127,9 @@ class Cluster(ProvisionedCluster):
     environ
         Environment variables for the scheduler and the workers. They lie in the workspace bucket: no place for secrets, which
         `send_private_envs` sends.
+    private_to_creator
+        Whether the cluster's keys, without which nobody connects, are for this caller's IAM user or role, the cluster's hosts and
+        ``cluster.secret_principals`` alone, whatever IAM allows others. By default whoever may read the workspace's secrets connects.
     tags
         Tags for the cluster's resources, besides the workspace's.
     send_dask_config
@@ -174,7 +177,7 @@ class Cluster(ProvisionedCluster):
         Not built yet: anything but their default raises `UnsupportedOption`.
     custom_widget, configure_logging, package_sync, package_sync_strict
         Not built yet, as above.
-    package_sync_ignore, package_sync_fail_on, private_to_creator
+    package_sync_ignore, package_sync_fail_on
         Not built yet, as above.
     jupyter
         Not built yet, as above.
@@ -191,6 +194,8 @@ class Cluster(ProvisionedCluster):
         When the scheduler doesn't answer, or no session leads to its host.
     EndpointUnreachable
         When ``"me"`` can't be looked up.
+    ClusterPrivate
+        When the cluster is private to its creator, and this caller is nobody whom its settings name.
     UnsupportedOption
         For an argument that is not built yet.
     InvalidInput

@@ -1,7 +1,7 @@
 """The dashboard on the client's own loopback, forwarded over mutual TLS.
 
-Dask's dashboard has no authentication of its own. On the scheduler's host it listens on loopback alone, behind a forward that demands a
-certificate of the cluster's authority; this is the other end. Other users of this machine reach its loopback too, and so do the pages of
+Dask's dashboard has no authentication of its own. On the scheduler's host it listens on loopback alone, behind a forward that demands
+the client's certificate; this is the other end. Other users of this machine reach its loopback too, and so do the pages of
 any site in a browser: the door here asks for a token, which is in the link.
 """
 

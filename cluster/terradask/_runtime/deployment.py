@@ -347,6 +347,8 @@ class Deployment:
         ------
         ClusterStopped, ClusterEnded
             When nobody has started the cluster, or it has ended by itself.
+        ClusterPrivate
+            When it is private to its creator, and the caller is nobody whom its settings name.
         HostFailed
             When the scheduler's host reports a failure, with its reason and the tail of its log.
         NoCapacity

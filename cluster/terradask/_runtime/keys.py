@@ -72,6 +72,9 @@ class KeySet:
             tls_client_cert=self.client.cert,
             tls_client_key=self.client.key,
             tls_min_version=ssl.TLSVersion.TLSv1_3,
+            # Whatever the caller's Dask configuration says of other clusters.
+            tls_max_version=None,
+            tls_ciphers=None,
         )
 
 

@@ -46,6 +46,7 @@ STRUCTURE = {
     "worker_options": "worker_options",
     "_n_worker_specs_per_host": "workers_per_host",
     "workers_per_host": "workers_per_host",
+    "private_to_creator": "private_to_creator",
     "tags": "tags",
 }
 
@@ -75,8 +76,7 @@ UNBUILT: dict[str, tuple[tuple[Any, ...], str]] = {
     "package_sync_strict": ((None, False), "use `software`: its versions are exact"),
     "package_sync_ignore": ((None,), "use `software`: it holds only what you name"),
     "package_sync_fail_on": ((None, "critical-only"), "use `software`: a missing package is an error"),
-    "private_to_creator": ((None, False), "leave it out: who may read the cluster's secret may connect"),
-    "jupyter": ((None, False), "leave it out"),
+    "jupyter": ((None, False), "leave it out: a notebook server on the scheduler would run code for whoever reaches its dashboard"),
 }
 
 

@@ -23,6 +23,7 @@ from terradask._runtime.life import Life
 from terradask._runtime.options import check_same_structure, structure_given
 from terradask._runtime.race import wait_for_deployment, wait_for_start
 from terradask._runtime.reachable import check_way, decided_here, names_me, with_own_address
+from terradask._runtime.readers import check_readable
 from terradask._runtime.sigterm import terminated_in_order
 from terradask._runtime.software import lock_software
 from terradask._runtime.undo import Origin, note_left_behind, note_taken_back, take_back
@@ -248,6 +249,8 @@ class Provisioner:
         self._check_cancelled()
         check_way(workspace, settings)
         if self._origin != "created":
+            if settings.get("private_to_creator"):
+                check_readable(workspace.aws, deployment.descriptor)
             self._origin = "started"
         with phase(self._progress, "start", deployment.name):
             run = deployment.start(

@@ -12,8 +12,9 @@ from packaging.utils import canonicalize_name
 
 from terradask_modules.errors import InvalidInput
 
-#: What every host needs: Dask itself, and cloudpickle in the client's version, since functions travel in its format.
-BASE = ("dask", "distributed", "cloudpickle", "bokeh")
+#: What every host needs: Dask itself, of distributed no version with known holes (https://github.com/advisories/GHSA-c336-7962-wfj2),
+#: and cloudpickle in the client's version, since functions travel in its format.
+BASE = ("dask", "distributed>=2026.1.1", "cloudpickle", "bokeh")
 
 #: Of the base, what a client may lack: without Bokeh the dashboard is a hint on how to install it.
 OPTIONAL = frozenset({"bokeh"})

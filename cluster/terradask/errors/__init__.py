@@ -53,6 +53,7 @@
     └── ClusterError                     1
         ├── ClusterNotFound              6
         ├── ClusterExists                6   a name that must be new, or must not run
+        ├── ClusterPrivate               3   its keys are for its creator, and those whom settings name
         ├── ClusterStopped               6
         │   └── ClusterEnded                 by itself: idle, without a client, too old
         ├── ClusterClosed                    this object has left its cluster
@@ -97,6 +98,7 @@ from terradask.errors._cluster import (
     ClusterError,
     ClusterExists,
     ClusterNotFound,
+    ClusterPrivate,
     ClusterStopped,
     HostFailed,
     NoCapacity,
@@ -164,6 +166,7 @@ __all__ = [
     "ClusterError",
     "ClusterExists",
     "ClusterNotFound",
+    "ClusterPrivate",
     "ClusterStopped",
     "EndpointUnreachable",
     "ExpiredCredentials",

@@ -51,6 +51,32 @@ class ClusterClosed(ClusterError):
     """The object has left its cluster, which may run on."""
 
 
+class ClusterPrivate(ClusterError):
+    """The cluster is private to its creator, and this caller may not read its keys.
+
+    Parameters
+    ----------
+    caller
+        ARN of the caller.
+    principals
+        ARNs of those who may: its creator first.
+    """
+
+    exit_code = 3
+
+    def __init__(self, cluster: str, *, caller: str, principals: Sequence[str]) -> None:
+        super().__init__(
+            f"Cluster {cluster!r} is private to its creator: AWS doesn't let you read its keys.",
+            cluster=cluster,
+            given=caller,
+            allowed=", ".join(principals),
+            advice="connect as one of these; or its creator names you in cluster.secret_principals, then: terradask apply "
+            f"{cluster}. They also need the right to secretsmanager:GetSecretValue",
+        )
+        self.caller = caller
+        self.principals = tuple(principals)
+
+
 class ClusterStopped(ClusterError):
     """The cluster is deployed, and stopped."""
 

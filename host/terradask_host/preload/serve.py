@@ -11,9 +11,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any
 
+from terradask_host.membership import Rules
 from terradask_host.preload.confided import Confidant
 from terradask_host.preload.downscaling import keep_extra_worker
 from terradask_host.preload.emptying import ask_to_empty, let_empty
+from terradask_host.preload.entrance import Entrance
 from terradask_host.preload.forward import Forward, server_context
 from terradask_host.preload.life_watch import LifeWatch
 from terradask_host.preload.roll_call import call_roll
@@ -29,12 +31,16 @@ ALIVE_SECONDS = 60.0
 
 
 class Leave:
-    """The host program's words: to get empty, and to close, with how long that may take."""
+    """The host program's words: to get empty, and to close, with how long that may take.
+
+    `others` are those who take what it says besides, by what each is to do; a server adds its own.
+    """
 
     def __init__(self) -> None:
         self.empty = asyncio.Event()
         self._said = asyncio.Event()
         self.seconds = 0.0
+        self.others: dict[str, Callable[[dict[str, Any]], None]] = {"empty": lambda _: self.empty.set()}
 
     def say(self, seconds: float) -> None:
         """Give the word."""
@@ -108,7 +114,12 @@ async def serve_scheduler(tell: Tell, start: dict[str, Any], running: Callable[[
     from distributed.utils import import_term
 
     cls = remember_reason(import_term(start["class"]))
-    async with cls(security=Security(**start["security"]), **start["arguments"]) as scheduler:
+    scheduler = cls(security=Security(**start["security"]), **start["arguments"])
+    if getattr(scheduler, "jupyter", False):
+        raise RuntimeError(f"{start['class']} runs a notebook server, which runs code for whoever reaches the dashboard")
+    entrance = Entrance(scheduler, Rules.read(start["members"]), tell)
+    leave.others["members"] = lambda word: entrance.told(word["instance_ids"])
+    async with scheduler:
         allow_several(scheduler)
         keep_extra_worker(scheduler)
         let_empty(scheduler)
@@ -209,8 +220,9 @@ async def _until_closed(serve: Serve, start: dict[str, Any], read: Read, tell: T
     def listen() -> None:
         # The second read waits for the host program's end.
         while (word := read()).get("do") != "leave":
-            if word.get("do") == "empty":
-                loop.call_soon_threadsafe(leave.empty.set)
+            take = leave.others.get(str(word.get("do")))
+            if take is not None:
+                loop.call_soon_threadsafe(take, word)
         loop.call_soon_threadsafe(leave.say, word["seconds"])
         read()
 

@@ -13,6 +13,7 @@ from terradask_stacks.rules import (
     check_dotted,
     check_environ,
     check_n_workers,
+    check_principals,
     check_requirements,
     check_scheduler_options,
     check_worker_options,
@@ -109,6 +110,17 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
     environ: Annotated[dict[str, str], AfterValidator(check_environ)] = Field(
         default={},
         description="Environment variables of scheduler and workers. Not for secrets: they lie in the workspace's bucket.",
+    )
+    private_to_creator: bool = Field(
+        default=False,
+        description="The cluster's keys are readable by its hosts, whoever planned it first, and cluster.secret_principals alone, whatever "
+        "IAM allows others. Those may still stop it and destroy it. Hosts of other clusters with the same roles (workspace.isolation) can "
+        "read them too.",
+    )
+    secret_principals: Annotated[list[str], AfterValidator(check_principals)] = Field(
+        default=[],
+        description="IAM users and roles, by ARN, who may read the cluster's keys, and so connect, beside its creator, where "
+        "private_to_creator is true.",
     )
     tags: Tags = Field(default={}, description="Tags on the cluster's resources and instances, beside the workspace's.")
     send_dask_config: bool = Field(default=True, description="Send a frozen copy of the caller's Dask configuration to the hosts.")

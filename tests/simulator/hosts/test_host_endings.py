@@ -111,6 +111,21 @@ def test_a_python_that_is_not_there_is_named(lonely: Callable[..., Cluster]) -> 
     assert "/nowhere/python" in host.report()["reason"]
 
 
+def test_an_environment_with_an_old_distributed_never_listens(lonely: Callable[..., Cluster], tmp_path: Path) -> None:
+    package = tmp_path / "old/distributed/__init__.py"
+    package.parent.mkdir(parents=True)
+    package.write_text('__version__ = "2025.12.0"\n')
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec env PYTHONPATH={package.parent.parent} {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    cluster = lonely()
+    for host in (cluster.scheduler(python=str(python)), cluster.worker(0, python=str(python))):
+        assert host.wait_exit() == 1
+        assert "distributed 2025.12.0" in host.report()["reason"]
+        assert "distributed 2026.1.1 or later" in host.report()["reason"]
+    assert cluster.get("scheduler.json") is None
+
+
 def test_a_host_without_a_name_says_what_it_lacks(lonely: Callable[..., Cluster]) -> None:
     cluster = lonely()
     host = cluster.worker(0, timing={"metadata_deadline_seconds": 2.0})
