@@ -44,7 +44,7 @@ class Confiding(ConfidingCluster):
     async def _find_whether_over(self):
         self._over = ClusterStopped("it is stopped", cluster="etl")
 
-    def _scheduler_of(self, attachment):
+    async def _scheduler_of(self, attachment):
         return rpc(attachment.address)
 
     async def _close(self):

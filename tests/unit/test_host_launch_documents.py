@@ -90,9 +90,9 @@ def test_the_machine_is_divided_between_the_workers_of_a_host(tmp_path: Path, co
 def test_the_dashboard_is_served_to_browsers_where_the_cluster_says_so(tmp_path: Path) -> None:
     keys = write_keys(SECRET, "scheduler", tmp_path / "keys")
     descriptor = cluster()
-    assert scheduler_document(IDENTITY, descriptor, keys, {}, roll_call_seconds=60)["shared_dashboard"] is None
+    assert scheduler_document(IDENTITY, descriptor, keys, {}, Timing())["shared_dashboard"] is None
     descriptor["scheduler"]["dashboard_https_port"] = 8788
-    wanted = scheduler_document(IDENTITY, descriptor, keys, {}, roll_call_seconds=60)["shared_dashboard"]
+    wanted = scheduler_document(IDENTITY, descriptor, keys, {}, Timing())["shared_dashboard"]
     assert wanted == {"host": IDENTITY.private_address, "port": 8788, "cert": str(keys.cert), "key": str(keys.key)}
 
 
