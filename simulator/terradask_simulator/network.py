@@ -56,6 +56,11 @@ class LoopbackNetwork:
         async def close() -> None:
             for instance_id in [*self._metadata, *{key[0] for key in self._forwards}]:
                 self._close(instance_id)
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            # What they closed is let go a turn later.
             await asyncio.sleep(0)
 
         self._do(close())

@@ -50,6 +50,8 @@ from .secret_search import Secrets, search
 
 pytestmark = [pytest.mark.simulator]
 
+ACCOUNT = "123456789012"
+
 #: Put where they must not go on from; what the tests of other features plant is added here. Another run's are others.
 PLANTED = {name: f"{name}-{uuid.uuid4().hex}" for name in ("dask-token", "dask-password", "caller-secret-access-key")}
 
@@ -98,12 +100,20 @@ def secrets():
         yield found
 
 
+@contextlib.contextmanager
+def named_besides(patch, role):
+    """Let a role read the keys of a private cluster, as its settings name it."""
+    patch.setenv("TERRADASK_CLUSTER__SECRET_PRINCIPALS", json.dumps([f"arn:aws:iam::{ACCOUNT}:role/{role}"]))
+    yield
+
+
 @pytest.fixture(scope="module")
 def cluster(sim_environ, secrets, temporary):
     index = f"https://me:{PLANTED['dask-password']}@index.example.org"
     planted = {"planted.api-token": PLANTED["dask-token"], "planted.index": index, "planted.mirrors": [index]}
     with (
         pytest.MonkeyPatch.context() as patch,
+        named_besides(patch, "user-of-sessions"),
         dask.config.set({"distributed.worker.memory.spill": 0.61, "array.chunk-size": "7 MiB", **planted}),
         Cluster(
             "shared",
@@ -210,7 +220,7 @@ def test_a_private_cluster_is_its_creators_and_nobody_elses(cluster, sim, polici
     with sim.acting_as("colleague", *policies["user"]):
         with pytest.raises(ClusterPrivate, match="private to its creator") as caught:
             Cluster.from_name("shared")
-        assert caught.value.principals == (creator,)
+        assert caught.value.principals == (creator, f"arn:aws:iam::{ACCOUNT}:role/user-of-sessions")
         assert ":assumed-role/colleague/" in caught.value.caller
         # Nor do they let themselves in.
         workspace = Workspace.load()
@@ -394,14 +404,17 @@ def test_no_secret_is_found_anywhere_in_a_life_or_after_it(cluster, sim, secrets
     with cluster.get_client() as client:
         assert client.submit(sum, [1, 2]).result() == 3
     Workspace.load().plan_cluster("shared")
-    folders = (sim.state_dir, temporary, Path(platformdirs.user_cache_dir("terradask")), Path(platformdirs.user_data_dir("terradask")))
+    # Hosts' memory is elsewhere than their disks.
+    run = [(host.log_path.parent / "root/run").resolve() for host in sim.hosts()]
+    own = [Path(platformdirs.user_cache_dir("terradask")), Path(platformdirs.user_data_dir("terradask"))]
+    folders = (sim.state_dir, temporary, *run, *own)
     value = sim.client("secretsmanager").get_secret_value(SecretId="terradask/default/shared")["SecretString"]
     keys = {role: json.loads(value)[role]["key"] for role in ("scheduler", "worker", "client")}
 
     # The secret has what was made, but for the authority's key, which came first.
     assert {name for _, name in secrets.find("", "".join(keys.values()).encode())} == {f"private key {number}" for number in (2, 3, 4)}
     living = search(secrets, sim, *folders)
-    memory = {file: host.role for host in sim.hosts() for file in (host.log_path.parent / "root/run/terradask").glob("*.key")}
+    memory = {file.resolve(): host.role for host in sim.hosts() for file in (host.log_path.parent / "root/run/terradask").glob("*.key")}
     assert {Path(place) for place, _ in living} == memory.keys()
     assert {path.read_text() == keys[role] for path, role in memory.items()} == {True}
     assert {path.stat().st_mode & 0o777 for path in memory} == {0o600}
