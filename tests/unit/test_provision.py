@@ -73,7 +73,7 @@ def test_a_run_that_somebody_else_started_meanwhile_is_not_ours_to_stop():
     deployment = SimpleNamespace(
         name="etl", started_run_id=None, current_run=lambda: None, start=lambda **_: SimpleNamespace(run_id="theirs")
     )
-    workspace = SimpleNamespace(settings=Settings())
+    workspace = SimpleNamespace(root=None, settings=Settings())
     settings = {"environ": {}, "software": [], "send_dask_config": True, "use_scheduler_public_ip": False}
     provisioner._start(deployment, settings, workspace)
     assert provisioner._origin == "attached"
@@ -99,13 +99,27 @@ def test_what_only_a_start_heeds_is_told_when_the_cluster_runs(structure, run, i
     assert told == ([f"cluster etl runs already: {ignored} would count at its start; cluster.scale changes numbers now"] if ignored else [])
 
 
+@pytest.mark.parametrize(("software_lock", "hashed", "warned"), [(None, False, False), ("uv.lock", True, False), ("uv.lock", False, True)])
+def test_hosts_without_hashes_are_told_to_whom_asked_for_them(software_lock, hashed, warned, caplog):
+    run = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2, hashed=hashed)
+    Provisioner(Request("etl"), silent)._warn_without_hashes(run, {"software_lock": software_lock})
+    assert ("started without software_lock" in caplog.text) is warned
+
+
+def test_a_run_of_an_older_terradask_has_no_hashes():
+    document = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2, hashed=True).to_document()
+    assert Run.read(document).hashed
+    del document["hashed"]
+    assert not Run.read(document).hashed
+
+
 @pytest.mark.parametrize(("error", "origin"), [(StateLocked, "attached"), (StalePlan, "attached"), (TerraformError, "created")])
 def test_a_cluster_that_somebody_else_is_making_is_not_ours_to_destroy(error, origin):
     def apply(_plan):
         raise error("refused")
 
     settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
-    workspace = SimpleNamespace(settings=settings, plan_launch=lambda name: None, apply=apply)
+    workspace = SimpleNamespace(root=None, settings=settings, plan_launch=lambda name: None, apply=apply)
     nothing = SimpleNamespace(name="etl", exists=False, objects=SimpleNamespace(names=lambda under: []))
     provisioner = Provisioner(Request("etl"), silent)
     with pytest.raises(error):
@@ -141,7 +155,7 @@ def test_a_cluster_that_somebody_else_has_made_meanwhile_is_used(looks, monkeypa
 
     monkeypatch.setattr(race, "_POLL_SECONDS", 0.001)
     settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
-    workspace = SimpleNamespace(settings=settings, plan_launch=lambda name: "plan", apply=apply)
+    workspace = SimpleNamespace(root=None, settings=settings, plan_launch=lambda name: "plan", apply=apply)
     provisioner = Provisioner(Request("etl"), silent)
     assert provisioner._deploy(workspace, DeployedMeanwhile(looks=looks), wait_seconds=10) is False
     assert provisioner._origin == "attached"
