@@ -15,7 +15,7 @@ from terradask._runtime.software import lock_software
 from terradask.errors import SoftwareLockInvalid, SoftwareNotLocked
 from terradask_host.environment import check_lock, find_uv, has_hashes
 
-from .package_index import publish, serving
+from ..package_index import publish, serving
 
 ROOT = Path(__file__).parents[2]
 ONE, TWO, THREE = (str(digit) * 64 for digit in (1, 2, 3))

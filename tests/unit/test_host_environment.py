@@ -20,7 +20,7 @@ from terradask_host.environment import build_environment, check_lock, environmen
 from terradask_host.errors import ConfigInvalid, EnvironmentFailed
 from terradask_host.mailbox import Mailbox, Stop, StopRequested
 
-from .package_index import list_archive, publish, serving
+from ..package_index import list_archive, publish, serving
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 

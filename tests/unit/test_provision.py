@@ -16,7 +16,7 @@ from terradask._runtime.provision import Provisioner, Request
 from terradask._runtime.reachable import check_way
 from terradask._runtime.software import python_version
 from terradask._runtime.versions import check_versions
-from terradask.errors import InvalidInput, NoIngress, StalePlan, StateLocked, TerraformError, VersionMismatch
+from terradask.errors import InvalidInput, NoIngress, SoftwareLockInvalid, StalePlan, StateLocked, TerraformError, VersionMismatch
 from terradask_stacks.settings import ClusterSettings, IngressRule, Settings
 
 HERE = {name: importlib.metadata.version(name) for name in ("dask", "distributed")}
@@ -104,6 +104,26 @@ def test_hosts_without_hashes_are_told_to_whom_asked_for_them(software_lock, has
     run = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2, hashed=hashed)
     Provisioner(Request("etl"), silent)._warn_without_hashes(run, {"software_lock": software_lock})
     assert ("started without software_lock" in caplog.text) is warned
+
+
+def test_a_lock_file_that_is_not_there_is_refused_before_anything_is_planned(tmp_path):
+    workspace = SimpleNamespace(root=tmp_path, settings=Settings(cluster=ClusterSettings(software_lock="uv.lock")), plan_launch=None)
+    provisioner = Provisioner(Request("etl"), silent)
+    with pytest.raises(SoftwareLockInvalid) as refused:
+        provisioner._deploy(workspace, SimpleNamespace(name="etl"), wait_seconds=0)
+    assert refused.value.path == str(tmp_path / "uv.lock")
+    assert provisioner._origin == "attached"
+
+
+def test_a_start_takes_the_lock_file_of_the_settings_in_force(tmp_path):
+    started = []
+    deployment = SimpleNamespace(
+        name="etl", started_run_id="r1", start=lambda **given: started.append(given) or SimpleNamespace(run_id="r1")
+    )
+    settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
+    deployed = {"environ": {}, "software": [], "send_dask_config": True, "software_lock": "uv.lock"}
+    Provisioner(Request("etl"), silent)._start(deployment, deployed, SimpleNamespace(root=tmp_path, settings=settings))
+    assert started[0]["software_lock"] == tmp_path / "uv.lock"
 
 
 def test_a_run_of_an_older_terradask_has_no_hashes():
