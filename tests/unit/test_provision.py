@@ -120,9 +120,8 @@ def test_a_start_takes_the_lock_file_of_the_settings_in_force(tmp_path):
     deployment = SimpleNamespace(
         name="etl", started_run_id="r1", start=lambda **given: started.append(given) or SimpleNamespace(run_id="r1")
     )
-    settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
-    deployed = {"environ": {}, "software": [], "send_dask_config": True, "software_lock": "uv.lock"}
-    Provisioner(Request("etl"), silent)._start(deployment, deployed, SimpleNamespace(root=tmp_path, settings=settings))
+    deployed = ClusterSettings(use_scheduler_public_ip=False, software_lock="uv.lock").model_dump(mode="json")
+    Provisioner(Request("etl"), silent)._start(deployment, deployed, SimpleNamespace(root=tmp_path, settings=Settings()))
     assert started[0]["software_lock"] == tmp_path / "uv.lock"
 
 

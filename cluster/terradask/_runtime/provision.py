@@ -196,8 +196,7 @@ class Provisioner:
                 check_way(workspace, settings)
             if run is not None:
                 self._warn_of_ignored(run)
-        if run is not None:
-            self._warn_without_hashes(run, asked)
+        self._warn_without_hashes(run, asked)
         attachment = self._attach(deployment, settings, run)
         if self._origin == "created" and request.name in workspace.settings.clusters:
             # Whoever declares a cluster keeps it: closing stops it.
@@ -301,9 +300,9 @@ class Provisioner:
                 " and ".join(ignored),
             )
 
-    def _warn_without_hashes(self, run: Run, asked: Mapping[str, Any]) -> None:
+    def _warn_without_hashes(self, run: Run | None, asked: Mapping[str, Any]) -> None:
         """Warn of a cluster that installs its packages by version alone, where the settings in force want hashes."""
-        if asked["software_lock"] is not None and not run.hashed:
+        if run is not None and asked["software_lock"] is not None and not run.hashed:
             logger.warning(
                 "cluster %s was started without software_lock: its hosts install packages by version, not by hash. "
                 "Stop it, and start it with the argument; a setting of terradask.toml counts from its next apply",
