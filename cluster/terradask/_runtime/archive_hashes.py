@@ -174,7 +174,7 @@ def _read_pylock(document: Mapping[str, Any], path: Path) -> Locked:
     try:
         packages = Pylock.from_dict(document).packages
     except PylockValidationError as error:
-        raise SoftwareLockInvalid("is no valid pylock.toml", path=str(path), given=str(error)) from error
+        raise SoftwareLockInvalid("is no valid pylock.toml", path=str(path), given=error.context) from error
     locked: Locked = {}
     for package in packages:
         archives = [*(package.wheels or ()), *(each for each in (package.sdist, package.archive) if each is not None)]
