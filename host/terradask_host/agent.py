@@ -151,7 +151,7 @@ class Agent:
         run = self._wait_run(objects)
         reporter.run_id = run["run_id"]
         reporter.enter(states.ENVIRONMENT)
-        python = self._config.python or self._build(objects, run)
+        python = self._config.python or self._build(objects, cluster, run)
         check_in_memory(self._config.paths.keys)
         secret = self._wait_secret(objects, cluster["secret_id"], run)
         return Host(
@@ -217,7 +217,7 @@ class Agent:
             mailbox=self._mailbox,
         )
 
-    def _build(self, objects: ClusterObjects, run: dict[str, Any]) -> Path:
+    def _build(self, objects: ClusterObjects, cluster: dict[str, Any], run: dict[str, Any]) -> Path:
         lock = wait_for(
             lambda _: objects.read("software.lock"),
             what="software.lock",
@@ -232,4 +232,6 @@ class Agent:
             mailbox=self._mailbox,
             log=self._book.say,
             deadline_seconds=self._timing.environment_deadline_seconds,
+            # Whoever starts the cluster with a terradask that doesn't know the setting sends no hashes.
+            require_hashes=(cluster.get("settings") or {}).get("software_lock") is not None,
         )

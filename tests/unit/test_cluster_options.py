@@ -2,10 +2,12 @@
 
 import inspect
 import pickle
+from pathlib import Path
 
 import pytest
 
 from terradask import Cluster
+from terradask._runtime.lifecycle import ProvisionedCluster
 from terradask._runtime.options import RUN, STRUCTURE, UNBUILT, check_same_structure, given, refuse_unbuilt, where_given
 from terradask.errors import ArgumentCombination, InvalidInput, UnsupportedOption
 
@@ -87,6 +89,14 @@ def test_what_is_said_twice_has_to_be_the_same(arguments):
         Cluster(**arguments)
     again = pickle.loads(pickle.dumps(caught.value))
     assert again.options == caught.value.options
+
+
+def test_a_lock_file_given_here_counts_from_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    requests = []
+    monkeypatch.setattr(ProvisionedCluster, "__init__", lambda self, request, **_: requests.append(request))
+    Cluster("etl", software_lock=Path("locks/uv.lock"))
+    assert requests[0].run == {"software_lock": str(tmp_path / "locks/uv.lock")}
 
 
 def test_backend_options_are_settings():

@@ -23,6 +23,8 @@ EXAMPLES: list[TerradaskError] = [
     errors.UnknownInstanceType("a"),
     errors.UnknownImage("a"),
     errors.NoIngress("a"),
+    errors.SoftwareLockInvalid("isn't there", path="requirements.txt"),
+    errors.SoftwareNotLocked("uv.lock", installed={"dask": "1"}, missing=["dask"], other_versions={}, unhashed=[]),
     errors.InvalidHardware("worker_cpu", "is no number of cores", given="'x'"),
     errors.ArgumentCombination(["worker_cpu", "worker_vm_types"], "a"),
     errors.NoMatchingType(

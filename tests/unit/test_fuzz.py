@@ -24,6 +24,7 @@ from terradask._events.gather import events_in
 from terradask._network.baseline import BASELINE_FORMAT, parse_baseline
 from terradask._plans.basis import PlanArchive
 from terradask._plans.summary import summarise
+from terradask._runtime.archive_hashes import read_lock_file
 from terradask._runtime.documents import Descriptor, HostReport, Run, SchedulerAddress, read_host_reports
 from terradask._runtime.keys import KeySet
 from terradask._runtime.life import parse_duration
@@ -163,6 +164,13 @@ EVENT = {
     "@message": "m",
     "hook": {"resource": {"addr": "a.b"}, "action": "create", "elapsed_seconds": 2},
     "diagnostic": {"severity": "error", "summary": "s", "detail": "d", "range": {"filename": "f", "start": {"line": 1}}},
+}
+ARCHIVE = {"url": "https://host.example/probe-1.0-py3-none-any.whl"}
+UV_LOCK = {"version": 1, "package": [{"name": "probe", "version": "1.0", "sdist": ARCHIVE, "wheels": [ARCHIVE | {"hash": "sha256:00"}]}]}
+PYLOCK = {
+    "lock-version": "1.0",
+    "created-by": "me",
+    "packages": [{"name": "probe", "version": "1.0", "wheels": [ARCHIVE | {"hashes": {"sha256": "00"}}]}],
 }
 TOML = {
     "workspace": {"name": "default", "region": "us-east-1", "isolation": "workspace", "tags": {"team": "a"}},
@@ -335,6 +343,7 @@ INPUTS: dict[str, Input] = {
         texts_of({"join_seconds": 5}), lambda text: Timing.from_environ({"TERRADASK_HOST_TIMING": text}), (HostError,)
     ),
     "versions": Input(TEXTS, check_lock, (HostError,)),
+    "a lock file": Input(TEXTS | toml_of(UV_LOCK).map(tomlkit.dumps) | toml_of(PYLOCK).map(tomlkit.dumps), in_file(read_lock_file)),
     "keys on a host": Input(mapping_of(KEYS), keys_of, (HostError,)),
     "metadata and tags": Input(
         st.dictionaries(TAGS, TEXTS | st.just("worker")) | st.just({"instance-action": "x"}), metadata, (HostError,)

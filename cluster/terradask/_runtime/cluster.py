@@ -5,6 +5,7 @@ How it starts and ends is in `_lifecycle`; how it scales, in `_group_cluster`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -51,6 +52,9 @@ class Cluster(ProvisionedCluster):
         The cluster's name; made up where left out.
     software
         Packages for the hosts besides Dask, as requirements (``["pandas==3.1.1", "s3fs"]``); they get the versions that are installed here.
+    software_lock
+        Lock file of this environment with hashes, relative to the working directory: a requirements file with ``--hash``, ``uv.lock`` or
+        ``pylock.toml``. Hosts then install only archives that it has. By default packages come by exact version.
     n_workers
         Number of workers; or ``[minimum, maximum]``: the cluster starts with the minimum and scales itself between them, as by `adapt`.
         Where left out, it starts with 4 and scales itself between 4 and 20.
@@ -202,6 +206,8 @@ class Cluster(ProvisionedCluster):
         For a value that can't be used, such as a backend option that there isn't.
     ClusterExists, ClusterNotFound, ClusterStopped
         When `create` or `attach` rules out what would have to be done.
+    SoftwareLockInvalid, SoftwareNotLocked
+        When `software_lock` can't be read, or lacks a package, its version that is installed here, or its hashes; before anything is made.
     ArgumentCombination
         When a region or a zone is named twice, and not the same, or ``firewall`` stands beside ``ingress``.
     RegionUnknown, UnknownZone
@@ -249,6 +255,7 @@ class Cluster(ProvisionedCluster):
         name: str | None = None,
         *,
         software: list[str] | None = None,
+        software_lock: str | os.PathLike[str] | None = None,
         container: str | None = None,
         n_workers: int | Sequence[int] | None = None,
         worker_class: str | type | None = None,
@@ -328,6 +335,9 @@ class Cluster(ProvisionedCluster):
         arguments["workers_per_host"] = under_either_name(
             "workers_per_host", workers_per_host, "_n_worker_specs_per_host", _n_worker_specs_per_host
         )
+        if software_lock is not None:
+            # As a setting it would be relative to terradask.toml.
+            arguments["software_lock"] = str(Path(software_lock).expanduser().absolute())
         for limit in ("idle_timeout", "no_client_timeout", "max_lifetime"):
             arguments[limit] = parse_duration(limit, arguments[limit])
         super().__init__(

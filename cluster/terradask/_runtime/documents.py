@@ -190,6 +190,8 @@ class Run:
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     dask_config: Mapping[str, Any] = field(default_factory=dict, repr=False)
     life: Life | None = None
+    #: Whether hosts install archives by hash. An older terradask says nothing of it, and had none.
+    hashed: bool = False
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Run:

@@ -55,6 +55,7 @@ RUN = {
     "n_workers": "n_workers",
     "environ": "environ",
     "software": "software",
+    "software_lock": "software_lock",
     "send_dask_config": "send_dask_config",
     "wait_for_workers": "wait_for_workers",
     "timeout": "create_timeout_seconds",

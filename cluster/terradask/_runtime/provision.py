@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from terradask._account.lent_credentials import lend
 from terradask._progress import Message, Progress, phase
+from terradask._runtime.archive_hashes import lock_file_of
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.deployment import Deployment
 from terradask._runtime.documents import Descriptor, HostReport, Run
@@ -195,6 +196,7 @@ class Provisioner:
                 check_way(workspace, settings)
             if run is not None:
                 self._warn_of_ignored(run)
+        self._warn_without_hashes(run, asked)
         attachment = self._attach(deployment, settings, run)
         if self._origin == "created" and request.name in workspace.settings.clusters:
             # Whoever declares a cluster keeps it: closing stops it.
@@ -224,7 +226,11 @@ class Provisioner:
         """Deploy the cluster, or wait for somebody else who does; tell whether it was deployed here."""
         # What start would refuse is refused before anything is made.
         cluster = workspace.settings.cluster_named(self._request.name)
-        lock_software(cluster.software, architecture="arm64" if cluster.expects_arm else "x86_64")
+        lock_software(
+            cluster.software,
+            architecture="arm64" if cluster.expects_arm else "x86_64",
+            lock_file=lock_file_of({"software_lock": cluster.software_lock}, workspace.root),
+        )
         check_way(workspace, cluster.model_dump(mode="json"))
         try:
             plan = workspace.plan_launch(self._request.name)
@@ -257,6 +263,7 @@ class Provisioner:
                 n_workers=first_of(settings.get("n_workers")),
                 environ=settings["environ"],
                 software=settings["software"],
+                software_lock=lock_file_of(settings, workspace.root),
                 send_dask_config=settings["send_dask_config"],
                 group_workers={
                     name: group["n_workers"]
@@ -291,6 +298,15 @@ class Provisioner:
                 "cluster %s runs already: %s would count at its start; cluster.scale changes numbers now",
                 self._request.name,
                 " and ".join(ignored),
+            )
+
+    def _warn_without_hashes(self, run: Run | None, asked: Mapping[str, Any]) -> None:
+        """Warn of a cluster that installs its packages by version alone, where the settings in force want hashes."""
+        if run is not None and asked["software_lock"] is not None and not run.hashed:
+            logger.warning(
+                "cluster %s was started without software_lock: its hosts install packages by version, not by hash. "
+                "Stop it, and start it with the argument; a setting of terradask.toml counts from its next apply",
+                self._request.name,
             )
 
     def _attach(self, deployment: Deployment, settings: Mapping[str, Any], run: Run | None) -> Attachment:

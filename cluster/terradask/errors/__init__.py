@@ -13,6 +13,8 @@
     │   ├── InvalidHardware                  a number of cores, a size of memory, … that can't be read
     │   ├── ArgumentCombination              parameters that exclude each other
     │   ├── NoMatchingType                   no instance type is as asked for; names the nearest
+    │   ├── SoftwareLockInvalid              the file that software_lock names can't be used
+    │   ├── SoftwareNotLocked                it lacks a package, its version, or its hashes
     │   └── NoIngress                        a cluster that nobody could reach
     ├── SetupError                       3   something on this machine is missing
     │   ├── RegoMissing                      rules are set, and what reads them isn't installed
@@ -113,6 +115,8 @@ from terradask.errors._cluster import (
 )
 from terradask.errors._given import (
     NoIngress,
+    SoftwareLockInvalid,
+    SoftwareNotLocked,
     UnknownImage,
     UnknownInstanceType,
     UnknownZone,
@@ -199,6 +203,8 @@ __all__ = [
     "SessionManagerPluginMissing",
     "SettingsError",
     "SetupError",
+    "SoftwareLockInvalid",
+    "SoftwareNotLocked",
     "StalePlan",
     "StateConflict",
     "StateLocked",

@@ -107,6 +107,12 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
         default=[],
         description="Packages that the hosts need beside Dask, as PEP 508 requirements, such as 'pandas==3.0.1'.",
     )
+    software_lock: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Lock file of the environment where the cluster is started, with hashes, relative to terradask.toml: hosts install "
+        "only archives that it has. A requirements file with --hash, uv.lock or pylock.toml. Unset: packages come by exact version.",
+    )
     environ: Annotated[dict[str, str], AfterValidator(check_environ)] = Field(
         default={},
         description="Environment variables of scheduler and workers. Not for secrets: they lie in the workspace's bucket.",
