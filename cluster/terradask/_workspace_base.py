@@ -93,7 +93,7 @@ class WorkspaceBase(WorkspaceCore):
         from terradask._runtime.deployment import Deployment
         from terradask_stacks.settings import validate_cluster_name
 
-        return Deployment(self.aws, self.bucket, validate_cluster_name(name))
+        return Deployment(self.aws, self.bucket, validate_cluster_name(name), root=self.root)
 
     def quotas(self) -> list[QuotaCheck]:
         """Compare AWS's quotas with what the settings can reach: every declared cluster at ``max_workers``, and the network.

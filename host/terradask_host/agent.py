@@ -20,6 +20,7 @@ from terradask_host.host import Host
 from terradask_host.keys import write_keys
 from terradask_host.logs import LogBook, LogShipper
 from terradask_host.mailbox import Mailbox, Stop, StopRequested
+from terradask_host.memory_files import check_in_memory
 from terradask_host.metadata import Identity, InstanceMetadata, describe
 from terradask_host.objects import ClusterObjects, OwnReport, wait_for
 from terradask_host.policy import Run, judge_run
@@ -150,7 +151,8 @@ class Agent:
         run = self._wait_run(objects)
         reporter.run_id = run["run_id"]
         reporter.enter(states.ENVIRONMENT)
-        python = self._config.python or self._build(objects, run)
+        python = self._config.python or self._build(objects, cluster, run)
+        check_in_memory(self._config.paths.keys)
         secret = self._wait_secret(objects, cluster["secret_id"], run)
         return Host(
             config=self._config.of_run(run),
@@ -215,7 +217,7 @@ class Agent:
             mailbox=self._mailbox,
         )
 
-    def _build(self, objects: ClusterObjects, run: dict[str, Any]) -> Path:
+    def _build(self, objects: ClusterObjects, cluster: dict[str, Any], run: dict[str, Any]) -> Path:
         lock = wait_for(
             lambda _: objects.read("software.lock"),
             what="software.lock",
@@ -230,4 +232,6 @@ class Agent:
             mailbox=self._mailbox,
             log=self._book.say,
             deadline_seconds=self._timing.environment_deadline_seconds,
+            # Whoever starts the cluster with a terradask that doesn't know the setting sends no hashes.
+            require_hashes=(cluster.get("settings") or {}).get("software_lock") is not None,
         )

@@ -19,6 +19,10 @@ ROOT_VARIABLE = "TERRADASK_HOST_ROOT"
 PYTHON_VARIABLE = "TERRADASK_HOST_PYTHON"
 CPU_VARIABLE = "TERRADASK_HOST_CPU_COUNT"
 MEMORY_VARIABLE = "TERRADASK_HOST_MEMORY_BYTES"
+LOOPBACK_VARIABLE = "TERRADASK_HOST_LOOPBACK"
+
+#: A machine's own loopback.
+LOOPBACK = "127.0.0.1"
 METADATA_VARIABLE = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
 
 
@@ -35,7 +39,7 @@ class Paths:
 
     @property
     def keys(self) -> Path:
-        """``/run/terradask``: memory-backed on an instance."""
+        """``/run/terradask``: in memory, which `terradask_host.memory_files` sees to."""
         return self.root / "run" / "terradask"
 
     @property
@@ -74,6 +78,8 @@ class HostConfig:
         Processors that the machine gives to this process.
     memory_bytes
         Memory that it gives.
+    loopback
+        The machine's loopback address. Another than usual where several machines share one.
     """
 
     workspace: str
@@ -86,6 +92,7 @@ class HostConfig:
     metadata_endpoint: str
     cpu_count: int
     memory_bytes: int
+    loopback: str = LOOPBACK
 
     def of_run(self, run: Mapping[str, Any]) -> HostConfig:
         """Return the configuration with the time constants that ``life`` of ``run.json`` sets."""
@@ -115,6 +122,7 @@ def load_config(environ: Mapping[str, str]) -> HostConfig:
         metadata_endpoint=environ.get(METADATA_VARIABLE) or "http://169.254.169.254",
         cpu_count=_positive(environ, CPU_VARIABLE) or machine.cpu_count(),
         memory_bytes=_positive(environ, MEMORY_VARIABLE) or machine.memory_bytes(),
+        loopback=environ.get(LOOPBACK_VARIABLE) or LOOPBACK,
     )
 
 

@@ -7,6 +7,8 @@ HostError
 ├── RunMissing             no run.json (or secret) of this instance's run appeared in time
 ├── EnvironmentFailed      the software environment could not be built
 ├── VersionsDiffer         Python, dask or distributed differ between worker and scheduler
+├── DistributedTooOld      distributed has holes that a later version closed
+├── KeysOnDisk             the folder for keys is not in memory
 └── DaskFailed             the Dask process could not start, or died too often
 ```
 """
@@ -68,6 +70,14 @@ class EnvironmentFailed(HostError):
 
 class VersionsDiffer(HostError):
     """Python, dask or distributed differ between this worker and its scheduler."""
+
+
+class DistributedTooOld(HostError):
+    """The environment's distributed has holes that a later version closed."""
+
+
+class KeysOnDisk(HostError):
+    """The folder for keys is not in memory: what is written there may outlive the host."""
 
 
 class DaskFailed(HostError):

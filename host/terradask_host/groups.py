@@ -68,19 +68,17 @@ class ClusterGroups:
         return True
 
     def worker_members(self) -> list[Members]:
-        """Read the groups of workers in one call: how many instances each wants, and those that it has and doesn't end.
+        """Read the groups of workers in one call: how many instances each wants, those that it has, and those that it ends.
 
         Permission: ``autoscaling:DescribeAutoScalingGroups``, of a scheduler's host alone.
         """
         response = self._aws.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=sorted(self._workers))
-        return [
-            Members(
-                self._workers[group["AutoScalingGroupName"]],
-                group["DesiredCapacity"],
-                frozenset(each["InstanceId"] for each in group["Instances"] if not each["LifecycleState"].startswith("Terminat")),
-            )
-            for group in response["AutoScalingGroups"]
-        ]
+        return [self._members(group) for group in response["AutoScalingGroups"]]
+
+    def _members(self, group: Mapping[str, Any]) -> Members:
+        listed = {each["InstanceId"]: each["LifecycleState"] for each in group["Instances"]}
+        ending = frozenset(each for each, state in listed.items() if state.startswith("Terminat"))
+        return Members(self._workers[group["AutoScalingGroupName"]], group["DesiredCapacity"], frozenset(listed) - ending, ending)
 
     def end(self, instance_id: str, *, replaced: bool) -> None:
         """End another instance of the cluster, and have its group launch another, or not."""

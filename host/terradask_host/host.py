@@ -10,7 +10,7 @@ from typing import Any
 
 from terradask_host.child import DaskChild, child_environ
 from terradask_host.config import HostConfig
-from terradask_host.errors import DaskFailed
+from terradask_host.errors import DaskFailed, DistributedTooOld
 from terradask_host.groups import ClusterGroups
 from terradask_host.keys import KeyFiles
 from terradask_host.launch_documents import prepare_document
@@ -18,7 +18,7 @@ from terradask_host.logs import LogBook
 from terradask_host.mailbox import ChildEnded, ChildSaid, Mailbox, Recommended, Stop
 from terradask_host.metadata import Identity
 from terradask_host.objects import ClusterObjects
-from terradask_host.policy import Exit
+from terradask_host.policy import LEAST_DISTRIBUTED, Exit, is_too_old
 from terradask_host.report import Reporter
 
 
@@ -93,6 +93,28 @@ class Host:
             raise DaskFailed(f"The environment's Python can't be run: {error}.", given=str(self.python)) from error
         child.send(prepare_document(role or self.identity.role, self.run, self.keys, self.config.paths.scratch))
         return child
+
+
+def check_distributed(imported: Mapping[str, Any]) -> None:
+    """Refuse an environment whose distributed is too old.
+
+    Parameters
+    ----------
+    imported
+        ``packages`` of the Dask process, as it tells them.
+
+    Raises
+    ------
+    DistributedTooOld
+    """
+    version = (imported.get("packages") or {}).get("distributed")
+    if is_too_old(version):
+        raise DistributedTooOld(
+            "The environment's distributed has security holes that a later version closed.",
+            given=f"distributed {version}",
+            allowed=f"distributed {LEAST_DISTRIBUTED} or later",
+            advice=f"pip install 'distributed>={LEAST_DISTRIBUTED}' where the cluster is started, then stop and start it.",
+        )
 
 
 @dataclass(frozen=True)

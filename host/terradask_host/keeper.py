@@ -34,11 +34,12 @@ class Seen:
 
 @dataclass(frozen=True)
 class Members:
-    """A group as AWS shows it: its name, its desired capacity, and the instances that count."""
+    """A group as AWS shows it: its name, its desired capacity, the instances that count, and those that are being ended."""
 
     name: str
     desired: int
     instance_ids: frozenset[str]
+    ending_ids: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

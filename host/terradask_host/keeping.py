@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from terradask_host import keeper
 from terradask_host.aws import error_code
 from terradask_host.host import Host
-from terradask_host.keeper import Action, GiveUp, GroupMemory
+from terradask_host.keeper import Action, GiveUp, GroupMemory, Members
 
 
 class Keeper:
@@ -27,21 +27,45 @@ class Keeper:
         self._joined: set[str] = set()
         self._trouble: str | None = None
 
-    def called(self, worker_names: Iterable[str]) -> None:
-        """Take who was at the scheduler since the last call: look, decide, act. What AWS refuses is tried again at the next call."""
+    def called(self, worker_names: Iterable[str]) -> frozenset[str] | None:
+        """Take who was at the scheduler since the last call: look, decide, act. What AWS refuses is tried again at the next call.
+
+        Returns
+        -------
+        frozenset of str or None
+            The instances that the groups of workers have, as in :meth:`instance_ids`.
+        """
         self._joined |= {keeper.instance_of(name) for name in worker_names}
+        members = self._look()
+        if members is None:
+            return None
+        self._memory, actions = keeper.look(self._memory, members, self._joined, time.monotonic(), self._host.config.timing)
+        self._joined = set()
         try:
-            members = self._host.groups.worker_members()
-            self._memory, actions = keeper.look(self._memory, members, self._joined, time.monotonic(), self._host.config.timing)
-            self._joined = set()
             for action in actions:
                 self._act(action)
             self._trouble = None
         except Exception as error:  # noqa: BLE001 - a scheduler goes on without it
-            trouble = f"can't look after hosts that don't join: {error_code(error)}: {error}"
-            if trouble != self._trouble:
-                self._host.book.say(trouble)
-            self._trouble = trouble
+            self._complain(error)
+        return _all_of(members)
+
+    def instance_ids(self) -> frozenset[str] | None:
+        """Return the instances that the groups of workers have, those that end included; None where AWS doesn't answer."""
+        members = self._look()
+        return None if members is None else _all_of(members)
+
+    def _look(self) -> list[Members] | None:
+        try:
+            return self._host.groups.worker_members()
+        except Exception as error:  # noqa: BLE001 - a scheduler goes on without it
+            self._complain(error)
+            return None
+
+    def _complain(self, error: Exception) -> None:
+        trouble = f"can't look after the hosts of workers: {error_code(error)}: {error}"
+        if trouble != self._trouble:
+            self._host.book.say(trouble)
+        self._trouble = trouble
 
     def _act(self, action: Action) -> None:
         groups, tell = self._host.groups, self._host.reporter.note
@@ -55,3 +79,7 @@ class Keeper:
             text = f"{action.instance_id} had not joined after {action.waited_seconds:.0f} s: it is ended, and replaced"
         self._host.book.say(f"{action.group}: {text}")
         tell(action.group, "given up" if isinstance(action, GiveUp) else "removed", text)
+
+
+def _all_of(members: Iterable[Members]) -> frozenset[str]:
+    return frozenset().union(*(group.instance_ids | group.ending_ids for group in members))

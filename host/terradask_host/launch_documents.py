@@ -6,19 +6,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from terradask_host.config import HostConfig
+from terradask_host.config import LOOPBACK, HostConfig
 from terradask_host.errors import ConfigInvalid
 from terradask_host.keys import KeyFiles
 from terradask_host.metadata import Identity
 from terradask_host.policy import worker_memory_limit_bytes
 from terradask_host.preload.downscaling import EXTRA_WORKER_PREFIX
+from terradask_host.timing import Timing
 
 #: TLS versions below this are refused, though Dask would take 1.2.
 TLS_MIN_VERSION = 1.3
 
-#: Options that the host sets: they decide where Dask listens and whom it trusts, or carry the host's name.
+#: Options that the host sets: they decide where Dask listens and whom it trusts, or carry the host's name. A notebook server beside the
+#: dashboard would run code for whoever reaches that: https://github.com/dask/distributed/pull/6737
 RESERVED_OPTIONS = {
-    "scheduler": frozenset({"security", "protocol", "host", "port", "interface", "dashboard_address"}),
+    "scheduler": frozenset({"security", "protocol", "host", "port", "interface", "dashboard_address", "jupyter"}),
     "worker": frozenset(
         {
             "security",
@@ -72,11 +74,18 @@ def security_arguments(role: str, keys: KeyFiles) -> dict[str, Any]:
 
 
 def scheduler_document(
-    identity: Identity, cluster: Mapping[str, Any], keys: KeyFiles, life: Mapping[str, Any], *, roll_call_seconds: float
+    identity: Identity,
+    cluster: Mapping[str, Any],
+    keys: KeyFiles,
+    life: Mapping[str, Any],
+    timing: Timing,
+    *,
+    loopback: str = LOOPBACK,
 ) -> dict[str, Any]:
     """Return how to start the scheduler: on the private address, its dashboard on loopback behind the forward.
 
-    `life` is what it goes by to find that the cluster is over; every `roll_call_seconds` it tells who is there.
+    `life` is what it goes by to find that the cluster is over, ``members`` whom it takes for a worker. On `loopback` both ports
+    are there as well, for Session Manager.
     """
     wanted = cluster["scheduler"]
     _refuse_reserved("scheduler", wanted["options"])
@@ -97,9 +106,23 @@ def scheduler_document(
             "cert": str(keys.cert),
             "key": str(keys.key),
         },
+        "shared_dashboard": _shared_dashboard(identity, wanted, keys),
+        "loopback": {"host": loopback, "ports": [wanted["port"], wanted["dashboard_port"]], "target": identity.private_address},
         "life": dict(life),
-        "roll_call_seconds": roll_call_seconds,
+        "roll_call_seconds": timing.join_look_seconds,
+        "members": {
+            "workers_per_host": cluster["worker"].get("workers_per_host", 1),
+            "extra_worker": extra_worker_name(identity) if wanted.get("extra_worker") else None,
+            "patience_seconds": timing.member_patience_seconds,
+            "ask_seconds": timing.member_ask_seconds,
+        },
     }
+
+
+def _shared_dashboard(identity: Identity, wanted: Mapping[str, Any], keys: KeyFiles) -> dict[str, Any] | None:
+    """Return where browsers find the dashboard over HTTPS; None where the cluster wants none."""
+    port = wanted.get("dashboard_https_port")
+    return port and {"host": identity.private_address, "port": port, "cert": str(keys.cert), "key": str(keys.key)}
 
 
 def worker_document(
@@ -140,7 +163,12 @@ def extra_worker_document(
         "memory_limit": worker_memory_limit_bytes(config.memory_bytes) // 2,
     }
     arguments = _worker_arguments(config, identity) | wanted["options"] | size
-    return _workers(wanted, scheduler, keys, [{"name": f"{EXTRA_WORKER_PREFIX}{identity.instance_id}", **arguments}])
+    return _workers(wanted, scheduler, keys, [{"name": extra_worker_name(identity), **arguments}])
+
+
+def extra_worker_name(identity: Identity) -> str:
+    """Return the name of the worker beside the scheduler on this host."""
+    return f"{EXTRA_WORKER_PREFIX}{identity.instance_id}"
 
 
 def _worker_arguments(config: HostConfig, identity: Identity) -> dict[str, Any]:

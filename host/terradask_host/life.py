@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+#: No cluster lives longer than its certificates can, whoever wrote its run.
+MOST_LIFETIME_SECONDS = 30 * 86_400.0
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -41,7 +44,7 @@ class Limits:
             idle_yields=life.get("idle_timeout_yields", cls.idle_yields),
             no_client_seconds=life.get("no_client_timeout_seconds", cls.no_client_seconds),
             first_client_seconds=life.get("first_client_seconds", cls.first_client_seconds),
-            ends_at=_ends_at(run.get("started_at"), life.get("max_lifetime_seconds")),
+            ends_at=_ends_at(run.get("started_at"), life.get("max_lifetime_seconds") or MOST_LIFETIME_SECONDS),
         )
 
     def beside(self, dask_idle_seconds: float | None) -> Self:
@@ -173,10 +176,10 @@ def duration(seconds: float) -> str:
     return _counted(seconds, "second")
 
 
-def _ends_at(started_at: str | None, lifetime_seconds: float | None) -> datetime.datetime | None:
-    if started_at is None or lifetime_seconds is None:
+def _ends_at(started_at: str | None, lifetime_seconds: float) -> datetime.datetime | None:
+    if started_at is None:
         return None
-    return datetime.datetime.fromisoformat(started_at) + datetime.timedelta(seconds=lifetime_seconds)
+    return datetime.datetime.fromisoformat(started_at) + datetime.timedelta(seconds=min(lifetime_seconds, MOST_LIFETIME_SECONDS))
 
 
 def _counted(number: float, unit: str) -> str:

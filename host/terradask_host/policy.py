@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,9 @@ from typing import Any
 from terradask_host.timing import Timing
 
 MIB = 2**20
+
+#: The first version of distributed without https://github.com/advisories/GHSA-c336-7962-wfj2, as pyproject.toml has it for clients.
+LEAST_DISTRIBUTED = "2026.1.1"
 
 #: Why a Dask worker says it closed when it was the connection that went, not the worker that was asked to go.
 LOST_REASONS = frozenset(
@@ -219,3 +223,13 @@ def worker_memory_limit_bytes(machine_bytes: int) -> int:
 
 def _minor(version: Any) -> str | None:
     return ".".join(version.split(".")[:2]) if isinstance(version, str) else None
+
+
+def is_too_old(version: str | None) -> bool:
+    """Say whether a version of distributed is below `LEAST_DISTRIBUTED`; one that can't be read is."""
+    return _release(version or "") < _release(LEAST_DISTRIBUTED)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    match = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, match[0].split("."))) if match else ()

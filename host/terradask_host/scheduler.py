@@ -13,7 +13,7 @@ from terradask_host.config import FORMAT
 from terradask_host.dead_man import DeadManSwitch
 from terradask_host.endings import Crashes, close_in_order, leave_on_stop
 from terradask_host.extra_worker import ExtraWorker
-from terradask_host.host import Host, hear
+from terradask_host.host import Host, check_distributed, hear
 from terradask_host.keeping import Keeper
 from terradask_host.launch_documents import scheduler_document
 from terradask_host.life import Limits, why_too_old
@@ -24,6 +24,9 @@ from terradask_host.policy import Exit, Next
 from terradask_host.report import now_text
 
 T = TypeVar("T")
+
+#: What strangers' workers are told under, in the host's report: they have no group.
+WORKERS = "workers"
 
 #: Pauses after each try to bring the groups to zero; what then still stands, the dead man's switch ends.
 _ZERO_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 0.0)
@@ -102,6 +105,8 @@ class SchedulerHost:
         ------
         DaskFailed
             When the Dask process died too often.
+        DistributedTooOld
+            When the environment's distributed has known holes.
         """
         while True:
             child = self._host.spawn()
@@ -126,8 +131,7 @@ class SchedulerHost:
         """Run one Dask process to its end."""
         host = self._host
         host.reporter.enter(states.STARTING)
-        roll_call_seconds = self._timing.join_look_seconds
-        child.send(scheduler_document(host.identity, host.cluster, host.keys, self._life(), roll_call_seconds=roll_call_seconds))
+        document = scheduler_document(host.identity, host.cluster, host.keys, self._life(), self._timing, loopback=host.config.loopback)
         started = time.monotonic()
         self._switch.heard()
         self._previous = self._previous or self._read_previous()
@@ -142,7 +146,10 @@ class SchedulerHost:
                 return heard.ended
             if heard.said:
                 self._switch.heard()
-                self._take(heard.said)
+                if heard.said.event == "imported":
+                    check_distributed(heard.said.facts)
+                    child.send(document)
+                self._take(heard.said, child)
             late = time.monotonic() - started > self._timing.dask_start_seconds
             if host.reporter.state == states.STARTING and late:
                 return Exit(1, f"the scheduler did not listen within {self._timing.dask_start_seconds:.0f} s")
@@ -151,15 +158,26 @@ class SchedulerHost:
         looks = {"look_seconds": self._timing.life_look_seconds, "first_client_seconds": self._timing.first_client_seconds}
         return {**(self._host.run.get("life") or {}), **self._said_life, **looks}
 
-    def _take(self, said: ChildSaid) -> None:
+    def _take(self, said: ChildSaid, child: DaskChild) -> None:
         if said.event == "running":
             self._announce(said.facts)
+            # So that those who were launched with the scheduler don't wait for an answer.
+            self._tell_members(child, self._keeper.instance_ids())
         elif said.event == "keepalive":
             self._said_life["no_client_timeout_seconds"] = said.facts["seconds"]
         elif said.event == "workers":
-            self._keeper.called(said.facts["names"])
+            self._tell_members(child, self._keeper.called(said.facts["names"]))
+        elif said.event == "who":
+            self._tell_members(child, self._keeper.instance_ids())
+        elif said.event == "refused":
+            text = f"a worker named {said.facts['name']}, at {said.facts['address']}, is on no instance of the cluster"
+            self._host.reporter.note(WORKERS, "refused", text)
         elif said.event == "over":
             raise _Over(said.facts["reason"])
+
+    @staticmethod
+    def _tell_members(child: DaskChild, instance_ids: frozenset[str] | None) -> None:
+        child.send({"do": "members", "instance_ids": None if instance_ids is None else sorted(instance_ids)})
 
     def _check_age(self) -> None:
         reason = why_too_old(self._limits, datetime.datetime.now(datetime.UTC))

@@ -57,6 +57,10 @@ class Timing:
     join_failures: int = 10
     #: How often the scheduler's host compares its groups with the workers that have joined.
     join_look_seconds: float = 60.0
+    #: For so long AWS may leave an instance out of what it shows; a worker of a name that it doesn't show is refused after that.
+    member_patience_seconds: float = 60.0
+    #: How often AWS is asked which instances the cluster has, at most, while a worker waits to join.
+    member_ask_seconds: float = 1.0
     #: How often the scheduler looks whether its cluster is idle, or without a client.
     life_look_seconds: float = 1.0
     #: For so long, at least, a scheduler waits for its first client.

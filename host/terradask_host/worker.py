@@ -10,7 +10,7 @@ from terradask_host import policy, states
 from terradask_host.child import DaskChild
 from terradask_host.endings import Crashes, leave_on_stop
 from terradask_host.errors import VersionsDiffer
-from terradask_host.host import Heard, Host, hear
+from terradask_host.host import Heard, Host, check_distributed, hear
 from terradask_host.launch_documents import worker_document
 from terradask_host.mailbox import Stop, StopRequested
 from terradask_host.policy import Exit, Next, Seek
@@ -52,6 +52,8 @@ class WorkerHost:
         ------
         DaskFailed
             When the Dask process died too often.
+        DistributedTooOld
+            When the environment's distributed has known holes.
         VersionsDiffer
             When the scheduler has another Python, dask or distributed.
         """
@@ -94,6 +96,7 @@ class WorkerHost:
             self._heed(heard, child)
             if heard.said and heard.said.event == "imported":
                 imported = heard.said.facts
+                check_distributed(imported)
             elif heard.said and heard.said.event == "running":
                 self._lost, self._silent_since = None, None
                 self._host.reporter.enter(states.RUNNING)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from terradask_modules.aws import Construct
 from terradask_modules.ingress import Ingress
-from terradask_modules.names import host_name
-from terradask_modules.security_groups import SecurityGroups
+from terradask_modules.names import SCHEDULER_PORTS, host_name
+from terradask_modules.security_groups import Ports, SecurityGroups
 
 
 class ClusterFirewall(SecurityGroups):
@@ -31,12 +31,22 @@ class ClusterFirewall(SecurityGroups):
         The VPC.
     ingress
         Who may reach the scheduler from outside, beside what the network's groups say.
+    scheduler_ports
+        What workers reach of the scheduler.
     tags
         Tags of every group and rule.
     """
 
     def __init__(
-        self, scope: Construct, *, workspace: str, cluster: str, vpc_id: str, ingress: Sequence[Ingress] = (), tags: Mapping[str, str]
+        self,
+        scope: Construct,
+        *,
+        workspace: str,
+        cluster: str,
+        vpc_id: str,
+        ingress: Sequence[Ingress] = (),
+        scheduler_ports: Ports = SCHEDULER_PORTS,
+        tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, vpc_id=vpc_id, tags=tags)
         #: Role -> id of its group.
@@ -45,6 +55,6 @@ class ClusterFirewall(SecurityGroups):
             for role in ("scheduler", "worker")
         }
         scheduler, worker = self.ids["scheduler"], self.ids["worker"]
-        self._admit_dask(scheduler, worker)
+        self._admit_dask(scheduler, worker, scheduler_ports)
         self._admit_clients("scheduler", scheduler, ingress)
         self._let_out_to_peers(scheduler, worker, "cluster")

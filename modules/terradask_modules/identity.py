@@ -66,19 +66,21 @@ class Identity(Construct):
     rules
         What is prescribed for roles.
     access
-        What hosts may use beside the workspace, as a Terraform expression for a list of statements. None: what `where` says.
+        Role -> what its hosts may use beside the workspace, as a Terraform expression for a list of statements. None: what `where` says.
     tags
         Tags of every resource.
     """
 
-    def __init__(self, scope: Construct, *, where: PolicyScope, rules: RoleRules, access: Any = None, tags: Mapping[str, str]) -> None:
+    def __init__(
+        self, scope: Construct, *, where: PolicyScope, rules: RoleRules, access: Mapping[str, Any] | None = None, tags: Mapping[str, str]
+    ) -> None:
         super().__init__(scope, "identity")
         self._where = where
         self._rules = rules
         self._tags = dict(tags)
         self.roles: dict[str, Role] = {}
         for role, policy in (("scheduler", scheduler_policy), ("worker", worker_policy)):
-            self.roles[role] = self._role(role, policy(where) if access is None else self._with_access(role, access))
+            self.roles[role] = self._role(role, policy(where) if access is None else self._with_access(role, access[role]))
 
     def _with_access(self, role: str, access: Any) -> str:
         statements = Fn.concat([host_statements(self._where, role), access])

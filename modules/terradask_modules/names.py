@@ -32,8 +32,13 @@ WORKSPACE_KEY = "workspace.json"
 #: IAM's limit of 64 (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html), less the longest prefix, 24.
 _MAX_ROLE_NAME_CHARACTERS = 40
 
+#: What a session with Session Manager may do: forward one port of the host. AWS's own document, in every region.
+SESSION_DOCUMENT = "AWS-StartPortForwardingSession"
+
 #: Ports on which a scheduler may listen for its workers: the firewall is the workspace's, the ports a cluster's.
 SCHEDULER_PORTS = (8786, 8787)
+#: Ports that processes of hosts bind.
+UNPRIVILEGED = (1024, 65535)
 
 
 def bucket_name(workspace: str, account: str, region: str) -> str:

@@ -56,6 +56,8 @@ class PolicyScope:
         The one cluster that the hosts belong to. None: any of the workspace.
     groups
         The cluster's own names of its groups; used with `cluster` alone.
+    session_manager
+        Clients reach schedulers through Session Manager.
     """
 
     partition: str
@@ -66,6 +68,7 @@ class PolicyScope:
     kms_key_arn: str | None = None
     cluster: str | None = None
     groups: Sequence[str] = ()
+    session_manager: bool = False
 
     def arn(self, service: str, resource: str) -> str:
         """Return the ARN of something in this account and region."""
@@ -119,7 +122,7 @@ def trust_policy(partition: str) -> str:
 
 def scheduler_policy(scope: PolicyScope) -> str:
     """Return what a scheduler's host may do: a worker's rights, and to move its cluster's numbers."""
-    return _document([*host_statements(scope, "scheduler"), *access_statements(scope)])
+    return _document([*host_statements(scope, "scheduler"), *access_statements(scope), *session_statements(scope)])
 
 
 def worker_policy(scope: PolicyScope) -> str:
@@ -217,6 +220,19 @@ def _log_statements(scope: PolicyScope) -> list[Statement]:
 def access_statements(scope: PolicyScope) -> list[Statement]:
     """Return what the settings let hosts use beside the workspace: data in buckets, and the customer's key."""
     return [*_data_statements(scope), *_key_statements(scope)]
+
+
+def session_statements(scope: PolicyScope) -> list[Statement]:
+    """Return what Session Manager's agent on a scheduler's host calls. It runs no commands: nothing of ``ec2messages`` is there.
+
+    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html
+    """
+    if not scope.session_manager:
+        return []
+    # AWS knows no narrower resource for them.
+    here = {"StringEquals": {"aws:RequestedRegion": scope.region}}
+    channels = [f"ssmmessages:{verb}{kind}Channel" for verb in ("Create", "Open") for kind in ("Control", "Data")]
+    return [_allow("ServeSessions", ["ssm:UpdateInstanceInformation", *channels], "*", here)]
 
 
 def _one_or_many(values: list[str]) -> str | list[str]:

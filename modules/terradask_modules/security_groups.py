@@ -7,12 +7,9 @@ from typing import Any
 
 from terradask_modules.aws import Construct, SecurityGroup, VpcSecurityGroupEgressRule, VpcSecurityGroupIngressRule, at, literal
 from terradask_modules.ingress import Ingress
-from terradask_modules.names import SCHEDULER_PORTS
+from terradask_modules.names import SCHEDULER_PORTS, UNPRIVILEGED
 
 Ports = tuple[int, int]
-
-#: No process of a host's binds a lower one.
-UNPRIVILEGED: Ports = (1024, 65535)
 
 
 class SecurityGroups(Construct):
@@ -39,12 +36,12 @@ class SecurityGroups(Construct):
         group_id: str = group.id
         return group_id
 
-    def _admit_dask(self, scheduler_id: str, worker_id: str) -> None:
+    def _admit_dask(self, scheduler_id: str, worker_id: str, scheduler_ports: Ports = SCHEDULER_PORTS) -> None:
         """Let Dask's schedulers and workers in to each other."""
         self._in(
             "scheduler-from-worker",
             scheduler_id,
-            SCHEDULER_PORTS,
+            scheduler_ports,
             "Workers join and report to the scheduler",
             referenced_security_group_id=worker_id,
         )

@@ -9,13 +9,16 @@ from dataclasses import dataclass, field
 
 from .errors import NoFreeRange, PlatformUnsupported
 
-__all__ = ["FIRST_OCTET", "GUARD_PORT", "LAST_OCTET", "METADATA_PORT", "Slot", "claim_slot"]
+__all__ = ["FIRST_OCTET", "GUARD_PORT", "LAST_OCTET", "METADATA_PORT", "Slot", "claim_slot", "loopback_of"]
 
 #: Second octets that simulators' VPCs use.
 FIRST_OCTET, LAST_OCTET = 64, 127
 
 #: Public addresses lie this many /16 networks above the private ones.
 PUBLIC_OFFSET = 64
+
+#: What stands for each host's own 127.0.0.1 lies this many /16 networks above its private address: all share this machine's.
+LOOPBACK_OFFSET = 128
 
 #: Where a running simulator holds its range, at ``127.<octet>.255.254``.
 GUARD_PORT = 1337
@@ -52,6 +55,12 @@ class Slot:
     def release(self) -> None:
         """Give the range back."""
         self.guard.close()
+
+
+def loopback_of(private_address: str) -> str:
+    """Return the address that stands for the loopback of the host with a private address."""
+    first, second, rest = private_address.split(".", 2)
+    return f"{first}.{int(second) + LOOPBACK_OFFSET}.{rest}"
 
 
 def claim_slot(*, first: int = FIRST_OCTET, last: int = LAST_OCTET, port: int = GUARD_PORT) -> Slot:

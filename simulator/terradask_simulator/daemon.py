@@ -28,13 +28,16 @@ from .door import Endpoint, bind
 from .drops import Drops
 from .errors import SimulatorError
 from .fidelity import install_all
+from .fidelity import sessions as session_api
 from .fidelity.throttling import Throttle
 from .history import History
 from .hosts import Hosts
 from .iam.gate import Gate
 from .instances import running_ids
 from .network import LoopbackNetwork
+from .plugin_program import write_plugin
 from .reconcile import ReconcileLoop
+from .sessions import Sessions
 from .signatures import Signatures
 from .switchboard import Switchboard
 
@@ -74,6 +77,7 @@ class Daemon:
         self._recorder = CallRecorder()
         keys = RoleKeys(self._recorder)
         self._network = LoopbackNetwork(keys)
+        session_api.install(Sessions(self._network))
         self._gate = Gate() if enforce_iam else None
         throttle, drops, signatures = Throttle(), Drops(), Signatures()
         self._endpoint = Endpoint(server, self._recorder, self._control, self._gate, throttle, drops=drops, signatures=signatures)
@@ -232,6 +236,7 @@ def _make(options: argparse.Namespace) -> Daemon:
     state_dir: Path = options.state_dir
     (state_dir / "hosts").mkdir(parents=True, exist_ok=True)
     (state_dir / "wheels").mkdir(exist_ok=True)
+    write_plugin(state_dir)
     os.environ.update(
         MOTO_PORT=str(server.getsockname()[1]),
         MOTO_IAM_LOAD_MANAGED_POLICIES="true",

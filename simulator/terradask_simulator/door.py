@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 from .backend import STATE_LOCK
 from .calls import CallRecorder, identify
 from .drops import Drops, cut_connection, serving
+from .environment import OWN_ADDRESS_PATH
 from .errors import PortTaken
 from .fidelity.throttling import Throttle
 from .iam.gate import Gate
@@ -127,6 +128,10 @@ class Door:
         return None if self._gate is None else self._gate.check(environ, body)
 
     def _answer(self, environ: dict[str, Any], path: str, body: bytes, start_response: Any) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == OWN_ADDRESS_PATH:
+            text = f"{environ['REMOTE_ADDR']}\n".encode()
+            start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(text)))])
+            return [text]
         query = {name: values[0] for name, values in parse_qs(environ.get("QUERY_STRING", "")).items()}
         answer = self._control(environ["REQUEST_METHOD"], path, query, json.loads(body) if body else None)
         content = json.dumps({"error": f"no such path: {path}"} if answer is None else answer).encode()

@@ -7,7 +7,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["ACCESS_KEY", "complete", "overlay", "without_aws"]
+from .plugin_program import plugin_folder
+
+__all__ = ["ACCESS_KEY", "OWN_ADDRESS_PATH", "complete", "overlay", "without_aws"]
+
+#: Where the endpoint says from which address a client is seen, as plain text.
+OWN_ADDRESS_PATH = "/terradask-sim/address"
 
 #: Credentials of the person who uses the embedded AWS. They may do everything.
 ACCESS_KEY, _SECRET_KEY = "AKIATERRADASKSIMULATE", "terradask-simulator"
@@ -59,7 +64,7 @@ def overlay(
     # AWS_ENDPOINT_URL_S3 and its like would win over AWS_ENDPOINT_URL.
     changes.update(dict.fromkeys(name for name in around if name.startswith("AWS_ENDPOINT_URL_")))
     empty = state_dir / "empty-aws-config"
-    ingress = [{"ports": ["8786-8787"], "cidr": "127.0.0.0/8", "description": "loopback"}]
+    ingress = [{"ports": ["8786-8788"], "cidr": "127.0.0.0/8", "description": "loopback"}]
     changes.update(
         AWS_ENDPOINT_URL=endpoint_url,
         AWS_ACCESS_KEY_ID=ACCESS_KEY,
@@ -71,8 +76,10 @@ def overlay(
         AWS_SHARED_CREDENTIALS_FILE=str(empty),
         TERRADASK_STATE_DIR=str(state_dir),
         TERRADASK_WORKSPACE__REGION=region,
+        TERRADASK_WORKSPACE__OWN_ADDRESS_URL=endpoint_url + OWN_ADDRESS_PATH,
         TERRADASK_NETWORK__CIDR=vpc_cidr,
         TERRADASK_NETWORK__INGRESS=json.dumps(ingress),
+        PATH=os.pathsep.join(dict.fromkeys([str(plugin_folder(state_dir)), *around.get("PATH", os.defpath).split(os.pathsep)])),
     )
     for name in ("NO_PROXY", "no_proxy"):
         others = [part for part in around.get(name, "").split(",") if part]

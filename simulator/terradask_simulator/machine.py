@@ -14,11 +14,12 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from .addresses import METADATA_PORT
+from .addresses import METADATA_PORT, loopback_of
 from .cloud_config import parse_cloud_config, write_files
 from .host_faults import HostFaults
 from .host_wheel import WheelStore, read_host_json
 from .instances import InstanceView
+from .memory import forget_run, make_run
 from .processes import MARK, marked_processes, signal_all, wait_gone
 from .systemd_unit import Unit, parse_unit
 
@@ -113,8 +114,9 @@ class Machine:
             One of the steps failed.
         """
         self.root.mkdir(parents=True, exist_ok=True)
-        for folder in ("etc", "run", "opt", "var/log", "tmp"):
+        for folder in ("etc", "opt", "var/log", "tmp"):
             (self.root / folder).mkdir(parents=True, exist_ok=True)
+        make_run(self.root)
         self._write_power_commands()
         write_files(parse_cloud_config(self.instance.user_data), self.root)
         host = read_host_json(self.root)
@@ -201,6 +203,7 @@ class Machine:
             process.wait()
             while not wait_gone([self.mark], 0.2):
                 signal_all(marked_processes([self.mark]), signal.SIGKILL)
+        forget_run(self.root)
         self.state = "off"
 
     def _make_directories(self) -> None:
@@ -226,6 +229,7 @@ class Machine:
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://{self.instance.private_address}:{METADATA_PORT}",
             MARK: self.mark,
             "TERRADASK_HOST_PYTHON": sys.executable,
+            "TERRADASK_HOST_LOOPBACK": loopback_of(self.instance.private_address),
             "TERRADASK_HOST_CPU_COUNT": str(cpu_count),
             "TERRADASK_HOST_MEMORY_BYTES": str(memory_bytes),
             **self._faults.environ(self.folder),

@@ -8,7 +8,7 @@ import http
 import logging
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from .addresses import METADATA_PORT
@@ -16,7 +16,7 @@ from .credentials import RoleKeys
 from .instances import InstanceView, admits
 from .metadata import Answer, MetadataService
 
-__all__ = ["LoopbackNetwork"]
+__all__ = ["LoopbackNetwork", "join"]
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -43,6 +43,8 @@ class LoopbackNetwork:
         self._pipes: dict[str, set[asyncio.Task[None]]] = {}
         self._cuts: dict[str, float] = {}
         self._changing = asyncio.Lock()
+        #: Called with each instance that is gone.
+        self.closers: list[Callable[[str], None]] = []
 
     def start(self) -> None:
         """Start the thread."""
@@ -54,6 +56,11 @@ class LoopbackNetwork:
         async def close() -> None:
             for instance_id in [*self._metadata, *{key[0] for key in self._forwards}]:
                 self._close(instance_id)
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            # What they closed is let go a turn later.
             await asyncio.sleep(0)
 
         self._do(close())
@@ -120,6 +127,10 @@ class LoopbackNetwork:
         # Whoever turns the switch holds the lock that this thread may be waiting for.
         self._loop.call_soon_threadsafe(cut)
 
+    def soon(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin something on the event loop without waiting for it."""
+        asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def _is_cut(self, instance_id: str) -> bool:
         return self._cuts.get(instance_id, 0.0) > time.monotonic()
 
@@ -139,6 +150,8 @@ class LoopbackNetwork:
             self._close(instance_id)
 
         self._do(close())
+        for closer in self.closers:
+            closer(instance_id)
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
@@ -182,7 +195,7 @@ class LoopbackNetwork:
             if task is not None:
                 tasks.add(task)
             try:
-                await _pipe(reader, writer, instance.private_address, port)
+                await join(reader, writer, instance.private_address, port)
             except asyncio.CancelledError:
                 pass
             finally:
@@ -193,7 +206,8 @@ class LoopbackNetwork:
         return connected
 
 
-async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str, port: int) -> None:
+async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str, port: int) -> None:
+    """Carry bytes between a connection and a new one to an address, until both are over."""
     try:
         inner_reader, inner_writer = await asyncio.open_connection(address, port)
     except OSError:

@@ -25,12 +25,16 @@ def main(arguments: list[str]) -> int:
         signal.signal(number, signal.SIG_IGN)
     while sys.stdin.buffer.read(4096):
         pass
+    from terradask_simulator.memory import forget_run
     from terradask_simulator.processes import marked_processes, signal_all, wait_gone
 
-    marks = {str(folder / "root") for folder in Path(arguments[0]).glob("*")}
+    roots = [folder / "root" for folder in Path(arguments[0]).glob("*")]
+    marks = set(map(str, roots))
     for _ in range(20):
         signal_all(marked_processes(marks), signal.SIGKILL)
         if wait_gone(marks, 0.5):
+            for root in roots:
+                forget_run(root)
             return 0
     return 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from terradask_modules.cidr import AWS_RESERVED_ADDRESSES, usable_addresses
-from terradask_modules.names import SCHEDULER_PORTS
+from terradask_modules.names import SCHEDULER_PORTS, UNPRIVILEGED
 from terradask_stacks.errors import Finding, SettingsError
 
 if TYPE_CHECKING:
@@ -14,6 +14,15 @@ if TYPE_CHECKING:
 
 #: The services that a host calls, besides S3, which always has a gateway endpoint.
 HOST_SERVICES = ("secretsmanager", "autoscaling", "ec2", "logs", "sts")
+#: Those that the agent of Session Manager calls:
+#: https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-getting-started-privatelink.html
+#: (ec2messages is for agents before 3.3.40.0: https://docs.aws.amazon.com/systems-manager/latest/userguide/systems-manager-setting-up-messageAPIs.html)
+SESSION_SERVICES = ("ssm", "ssmmessages")
+
+
+def services_called(network: NetworkSettings) -> tuple[str, ...]:
+    """Return the services that hosts of a network call, besides S3."""
+    return (*HOST_SERVICES, *SESSION_SERVICES) if network.session_manager else HOST_SERVICES
 
 
 def check_egress(network: NetworkSettings) -> None:
@@ -30,7 +39,8 @@ def check_egress(network: NetworkSettings) -> None:
     SettingsError
         Naming the endpoints that are missing.
     """
-    missing = [service for service in HOST_SERVICES if service not in network.interface_endpoints]
+    services = services_called(network)
+    missing = [service for service in services if service not in network.interface_endpoints]
     private = [hosts for hosts, public in (("workers", network.public_workers), ("schedulers", network.public_schedulers)) if not public]
     if network.vpc_id is not None or network.nat != "none" or not private or not missing:
         return
@@ -44,7 +54,7 @@ def check_egress(network: NetworkSettings) -> None:
                 given=network.nat,
                 allowed=f"'single', 'per_zone', or 'none' with all of network.interface_endpoints or with {public_settings}",
                 advice='set network.nat = "single", or network.interface_endpoints = ['
-                + ", ".join(f'"{service}"' for service in HOST_SERVICES)
+                + ", ".join(f'"{service}"' for service in services)
                 + f"], or {public_settings} = true; then terradask apply network",
             )
         ]
@@ -52,26 +62,40 @@ def check_egress(network: NetworkSettings) -> None:
 
 
 def check_reachable(network: NetworkSettings, cluster: ClusterSettings) -> None:
-    """Refuse clusters whose clients shall use a public address of the scheduler's on a network that gives it none.
+    """Refuse clusters whose clients shall use a way to the scheduler that the network doesn't have.
 
     Raises
     ------
     SettingsError
-        Naming both settings.
+        Naming the cluster's setting and the network's.
     """
-    if network.public_schedulers or not cluster.use_scheduler_public_ip:
-        return
-    raise SettingsError(
-        [
-            Finding(
-                where="cluster.use_scheduler_public_ip",
-                problem="schedulers of this network have private addresses alone (network.public_schedulers = false)",
-                given=True,
-                allowed="false",
-                advice="set cluster.use_scheduler_public_ip = false, and run clients where they reach the VPC: in it, or through a VPN "
-                "or peering",
-            )
-        ]
+    if cluster.way == "public" and not network.public_schedulers:
+        setting = "connect" if cluster.connect is not None else "use_scheduler_public_ip"
+        raise SettingsError(
+            [
+                Finding(
+                    where=f"cluster.{setting}",
+                    problem="schedulers of this network have private addresses alone (network.public_schedulers = false)",
+                    given=cluster.connect or True,
+                    allowed='connect = "private"' + (' or "ssm"' if network.session_manager else ""),
+                    advice='set cluster.connect = "private" (the same as use_scheduler_public_ip = false), and run clients where they '
+                    'reach the VPC: in it, or through a VPN or peering; or "ssm", with network.session_manager = true',
+                )
+            ]
+        )
+    if cluster.way == "ssm" and not network.session_manager:
+        raise SettingsError([no_sessions()])
+
+
+def no_sessions() -> Finding:
+    """Return what is wrong with ``connect = "ssm"`` on a network without it."""
+    return Finding(
+        where="cluster.connect",
+        problem="schedulers of this network can't be reached through Session Manager (network.session_manager = false)",
+        given="ssm",
+        allowed='"public" or "private"',
+        advice="set network.session_manager = true and run: terradask apply network; then stop and start clusters that run, and attach the "
+        "policies of `terradask iam` again",
     )
 
 
@@ -102,27 +126,31 @@ def check_own_templates(workspace: WorkspaceSettings, network: NetworkSettings, 
         raise SettingsError(findings)
 
 
-def check_ports(cluster: ClusterSettings) -> None:
-    """Refuse a scheduler's ports that the network doesn't open between workers and schedulers.
+def check_ports(workspace: WorkspaceSettings, cluster: ClusterSettings) -> None:
+    """Refuse a scheduler's ports that aren't opened between workers and schedulers.
 
     Parameters
     ----------
+    workspace
+        The workspace's settings. Where clusters share security groups, these open ports 8786 and 8787; an isolated one's open its own.
     cluster
-        The cluster's settings. Security groups are the workspace's, and open ports 8786 and 8787.
+        The cluster's settings.
 
     Raises
     ------
     SettingsError
         Naming the port's setting.
     """
-    first, last = SCHEDULER_PORTS
+    isolated = workspace.isolation == "cluster"
+    first, last = UNPRIVILEGED if isolated else SCHEDULER_PORTS
     findings = [
         Finding(
             where=f"cluster.{name}",
-            problem="the network doesn't open this port to workers",
+            problem="hosts open no port below 1024" if isolated else "the network doesn't open this port to workers",
             given=port,
             allowed=f"{first} to {last}",
-            advice=f"leave cluster.{name} unset",
+            advice=f"leave cluster.{name} unset"
+            + ("" if isolated else ', or give clusters firewalls of their own: workspace.isolation = "cluster"'),
         )
         for name, port in (
             ("scheduler_port", cluster.scheduler_port),

@@ -31,11 +31,14 @@ from terradask_modules.names import (
     bucket_name,
     cluster_key,
     group_name,
+    role_name,
     secret_id,
 )
 from terradask_modules.placement import ClusterPlacement
 from terradask_modules.policies import PolicyScope
+from terradask_modules.secret_policy import private_policy
 from terradask_stacks.base import configure, merged, terradask_version, workspace_tags
+from terradask_stacks.errors import LockError
 from terradask_stacks.groups import ClusterGroup, groups_of
 from terradask_stacks.ingress import openings
 from terradask_stacks.lock import ClusterLock
@@ -61,7 +64,8 @@ class ClusterStack(TerraformStack):
 
     Permissions needed: those of :class:`terradask_modules.group.InstanceGroup` and
     :class:`~terradask_modules.placement.ClusterPlacement`; ``secretsmanager:CreateSecret``,
-    ``DescribeSecret``, ``GetResourcePolicy``, ``TagResource``, ``DeleteSecret``; ``s3:GetObject``, ``PutObject`` and
+    ``DescribeSecret``, ``GetResourcePolicy``, ``TagResource``, ``DeleteSecret``, where it is private to its creator also
+    ``PutResourcePolicy``; ``s3:GetObject``, ``PutObject`` and
     ``DeleteObject`` in the workspace's bucket.
 
     If applying is interrupted, applying again finishes; destroying removes what was made. The state lies in the workspace's
@@ -117,6 +121,8 @@ class ClusterStack(TerraformStack):
             # Without a recovery window, so that the name can be used again at once.
             recovery_window_in_days=0,
             kms_key_id=baseline.optional("kms_key_arn"),
+            # Its own resource would be taken away before the secret by whoever destroys, who may not.
+            policy=self._secret_policy(baseline),
             tags=self._tags,
         )
         at("keys", secret)
@@ -197,6 +203,27 @@ class ClusterStack(TerraformStack):
             )
         ]
 
+    def _secret_policy(self, baseline: Baseline) -> str | None:
+        lock, creator = self._lock, self._lock.creator
+        if not self._cluster.private_to_creator:
+            return None
+        if creator is None:
+            raise LockError(
+                "a cluster is private to its creator, and its locked answers name none",
+                allowed="answers that were found since private_to_creator is set",
+                advice="plan the cluster once: terradask plan NAME writes down whose it is",
+            )
+        host_roles = [self._host_role(role, baseline) for role in ROLES]
+        principals = [creator, *self._cluster.secret_principals]
+        return private_policy(principals, host_roles, account=lock.account, partition=lock.partition)
+
+    def _host_role(self, role: str, baseline: Baseline) -> str:
+        """Return the ARN of the hosts' role; of an isolated cluster as it will be, so that plans show it."""
+        if self._workspace.isolation != "cluster":
+            return baseline.text("roles", role)
+        path, prefix = (baseline.text("isolated", name) for name in ("role_path", "role_name_prefix"))
+        return f"arn:{self._lock.partition}:iam::{self._lock.account}:role{path}{role_name(self._workspace.name, role, prefix, self._name)}"
+
     def _templates(self, baseline: Baseline) -> dict[str, tuple[str, str]]:
         """Return the id and the version of each launch template, the workspace's or made for this cluster alone.
 
@@ -216,7 +243,8 @@ class ClusterStack(TerraformStack):
             baseline=baseline,
             disks=self._cluster.own_disks,
             tags=self._tags,
-            ingress=None if self._cluster.ingress is None else openings(self._cluster.ingress),
+            ingress=None if (ingress := self._cluster.own_ingress) is None else openings(ingress),
+            scheduler_ports=self._cluster.ports_for_workers,
         )
         made = own.isolated(self) if workspace.isolation == "cluster" else own.shared(self)
         mine = {name: (template.id, Token.as_string(template.latest_version)) for name, template in made.items()}
@@ -267,6 +295,7 @@ class ClusterStack(TerraformStack):
                 "options": cluster.scheduler_options,
                 "port": cluster.scheduler_port,
                 "dashboard_port": cluster.dashboard_port,
+                **({"dashboard_https_port": cluster.dashboard_https_port} if cluster.use_dashboard_https else {}),
                 "extra_worker": cluster.extra_worker_on_scheduler,
             },
             "worker": {

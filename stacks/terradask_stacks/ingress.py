@@ -10,7 +10,7 @@ from terradask_modules.ingress import Ingress
 from terradask_stacks.errors import Finding, SettingsError
 
 if TYPE_CHECKING:
-    from terradask_stacks.settings import ClusterSettings, IngressRule, WorkspaceSettings
+    from terradask_stacks.settings import ClusterSettings, IngressRule, NetworkSettings, WorkspaceSettings
 
 
 def openings(rules: Iterable[IngressRule]) -> list[Ingress]:
@@ -39,15 +39,15 @@ def uncovered(wanted: Iterable[IngressRule], allowed: Sequence[IngressRule]) -> 
     return missing
 
 
-def check_ingress(workspace: WorkspaceSettings, allowed: Sequence[IngressRule], cluster: ClusterSettings) -> None:
-    """Refuse rules of a cluster's own that a network shared by all clusters doesn't have.
+def check_ingress(workspace: WorkspaceSettings, network: NetworkSettings, cluster: ClusterSettings) -> None:
+    """Refuse rules of a cluster's own that let in the whole internet, or what a network shared by all clusters doesn't.
 
     Parameters
     ----------
     workspace
         The workspace's settings; isolated clusters have security groups, and rules, of their own.
-    allowed
-        Whom the network lets in.
+    network
+        The network's: whom it lets in, and whether that may be anybody.
     cluster
         The cluster's settings.
 
@@ -56,20 +56,75 @@ def check_ingress(workspace: WorkspaceSettings, allowed: Sequence[IngressRule], 
     SettingsError
         Naming what is missing.
     """
-    if workspace.isolation == "cluster" or not cluster.ingress:
-        return
-    missing = uncovered(cluster.ingress, allowed)
+    rules = cluster.own_ingress or []
+    anywhere = [rule.cidr for rule in rules if rule.is_anywhere]
+    where = "cluster.ingress" if cluster.allow_ingress_from is None else "cluster.allow_ingress_from"
+    if anywhere and not network.allow_ingress_from_anywhere:
+        raise SettingsError(
+            [
+                Finding(
+                    where=where,
+                    problem="this is the whole internet, which the network lets no cluster open itself to",
+                    given=anywhere[0],
+                    allowed="the addresses that your clients come from, such as 203.0.113.7/32",
+                    advice="name the address of your office, VPN or machine: Dask runs whatever code a client sends. If you mean it: "
+                    "network.allow_ingress_from_anywhere = true, and terradask apply network",
+                )
+            ]
+        )
+    missing = uncovered(rules, network.ingress) if workspace.isolation == "workspace" else []
     if not missing:
         return
     raise SettingsError(
         [
             Finding(
-                where="cluster.ingress",
+                where=where,
                 problem="clusters of this workspace share their security groups, which don't let this in",
                 given=", ".join(missing),
-                allowed=", ".join(f"{_ports(*one.ports)} from {one.cidr}" for one in openings(allowed)) or "nothing",
+                allowed=", ".join(f"{_ports(*one.ports)} from {one.cidr}" for one in openings(network.ingress)) or "nothing",
                 advice="add it to network.ingress, which lets it in to every cluster, and run: terradask apply network; or give clusters "
-                'security groups of their own: workspace.isolation = "cluster"',
+                'security groups of their own: workspace.isolation = "cluster"; or reach schedulers with no inbound rule: '
+                'cluster.connect = "ssm", with network.session_manager = true',
+            )
+        ]
+    )
+
+
+def check_dashboard_https(workspace: WorkspaceSettings, allowed: Sequence[IngressRule], cluster: ClusterSettings, *, given: bool) -> None:
+    """Refuse a dashboard over HTTPS that nobody is let in to.
+
+    Parameters
+    ----------
+    workspace
+        The workspace's settings.
+    allowed
+        Whom the network lets in.
+    cluster
+        The cluster's settings.
+    given
+        Whether the network's security groups are somebody else's: then theirs are the rules that count.
+
+    Raises
+    ------
+    SettingsError
+        Naming the port.
+    """
+    if not cluster.use_dashboard_https or given:
+        return
+    section = "network" if workspace.isolation == "workspace" or cluster.own_ingress is None else "cluster"
+    rules = allowed if section == "network" else cluster.own_ingress or ()
+    port = cluster.dashboard_https_port
+    if any(first <= port <= last for first, last in (one.ports for one in openings(rules))):
+        return
+    raise SettingsError(
+        [
+            Finding(
+                where="cluster.use_dashboard_https",
+                problem=f"{section}.ingress lets nobody in to the port of the dashboard over HTTPS",
+                given=f"cluster.dashboard_https_port = {port}",
+                allowed=", ".join(f"{_ports(*one.ports)} from {one.cidr}" for one in openings(rules)) or "nothing",
+                advice=f'add {{ ports = [{port}], cidr = "THEIR.ADDRESSES/24" }} to {section}.ingress'
+                + (" and run: terradask apply network" if section == "network" else ""),
             )
         ]
     )

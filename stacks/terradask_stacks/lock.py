@@ -52,6 +52,7 @@ class ClusterLock(_Model):
         default=None, description="Group -> what was asked of its machines. None: an older lock, of types by name or the default."
     )
     reasons: dict[str, str] = Field(default={}, description="Group -> why its types, in a line; zone -> why this one.")
+    creator: str | None = Field(default=None, description="ARN of the IAM principal that a cluster is private to. None: it is not private.")
 
 
 class LockFile(_Model):

@@ -22,7 +22,7 @@ from terradask_modules.names import (
     log_group_name,
 )
 from terradask_modules.network import Network
-from terradask_modules.policies import PolicyScope, access_statements
+from terradask_modules.policies import PolicyScope, access_statements, session_statements
 from terradask_modules.storage import Storage
 from terradask_modules.user_data import render_user_data
 from terradask_stacks.base import configure, workspace_tags
@@ -218,7 +218,12 @@ class NetworkStack(TerraformStack):
         where, boundary = self._scope(), network.permissions_boundary
         if boundary is None:
             boundary = Boundary(self, where=where, rules=self._role_rules(network), tags=self._tags).arn
-        return ForIsolated(outside=self._outside, permissions_boundary=boundary, access=access_statements(where))
+        return ForIsolated(
+            outside=self._outside,
+            permissions_boundary=boundary,
+            access=access_statements(where),
+            scheduler_access=session_statements(where),
+        )
 
     @staticmethod
     def _role_rules(network: NetworkSettings) -> RoleRules:
@@ -236,6 +241,7 @@ class NetworkStack(TerraformStack):
             workspace=self._settings.workspace.name,
             data_buckets=self._settings.network.data_buckets,
             kms_key_arn=self._settings.network.kms_key_arn,
+            session_manager=self._settings.network.session_manager,
         )
 
     def _user_data(self) -> str:

@@ -11,8 +11,9 @@ from terradask_modules.cluster_firewall import ClusterFirewall
 from terradask_modules.identity import Identity, RoleRules
 from terradask_modules.ingress import Ingress
 from terradask_modules.launch_templates import HostTemplate, Templates
-from terradask_modules.names import ROLES
+from terradask_modules.names import ROLES, SCHEDULER_PORTS
 from terradask_modules.policies import PolicyScope
+from terradask_modules.security_groups import Ports
 from terradask_stacks.settings.disks import Disk
 
 #: Where Terraform finds the text of ``workspace.json``.
@@ -44,6 +45,10 @@ class Baseline:
         # The framework's own `try` loses a null.
         return f"${{try(jsondecode({BASELINE_BODY}).{name}, null)}}"
 
+    def list_or_none(self, *path: str) -> Any:
+        """Return the list at a path; an empty one where the network is of a version that doesn't know it."""
+        return Fn.try_([self.value(*path), []])
+
     def number(self, *path: str) -> Any:
         """Return the number at a path."""
         return Token.as_number(self.value(*path))
@@ -67,6 +72,8 @@ class OwnTemplates:
         Tags of every resource, and of what is launched.
     ingress
         Who may reach an isolated cluster's scheduler. None: whom the network lets in.
+    scheduler_ports
+        What workers of an isolated cluster reach of the scheduler.
     """
 
     where: PolicyScope
@@ -75,6 +82,7 @@ class OwnTemplates:
     disks: Mapping[str, Disk]
     tags: Mapping[str, str]
     ingress: Sequence[Ingress] | None = None
+    scheduler_ports: Ports = SCHEDULER_PORTS
 
     def isolated(self, scope: Construct) -> Mapping[str, Any]:
         """Make roles, security groups and launch templates; return role, or group of workers with disks of its own -> template.
@@ -94,6 +102,7 @@ class OwnTemplates:
             cluster=str(where.cluster),
             vpc_id=baseline.text("vpc_id"),
             ingress=self.ingress or (),
+            scheduler_ports=self.scheduler_ports,
             tags=self.tags,
         )
         rules = RoleRules(
@@ -101,7 +110,9 @@ class OwnTemplates:
             name_prefix=baseline.text("isolated", "role_name_prefix"),
             permissions_boundary=baseline.text("isolated", "permissions_boundary"),
         )
-        roles = Identity(scope, where=where, rules=rules, access=baseline.value("isolated", "access"), tags=self.tags).roles
+        shared = baseline.value("isolated", "access")
+        access = {"scheduler": Fn.concat([shared, baseline.list_or_none("isolated", "scheduler_access")]), "worker": shared}
+        roles = Identity(scope, where=where, rules=rules, access=access, tags=self.tags).roles
         outside = {"scheduler": ("hosts",) if self.ingress is not None else ("hosts", "clients"), "worker": ("hosts",)}
         groups = {
             role: [firewall.ids[role], *(baseline.text("isolated", "security_groups", group) for group in outside[role])] for role in ROLES

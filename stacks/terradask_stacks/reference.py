@@ -59,10 +59,16 @@ _EXAMPLES: dict[str, str] = {
     "cluster.no_client_timeout_seconds": "300",
     "cluster.zone_name": '"us-east-1a"',
     "cluster.ingress": '[{ ports = ["8786-8787"], cidr = "203.0.113.7/32" }]',
+    "cluster.connect": '"ssm"',
+    "cluster.use_scheduler_public_ip": "true",
+    "cluster.allow_ingress_from": '["203.0.113.7/32"]',
+    "cluster.allow_ssh_from": '["203.0.113.7/32"]',
     "cluster.worker_options": "{ nthreads = 4 }",
     "cluster.scheduler_options": "{ idle_timeout = '1 hour' }",
     "cluster.software": '["pandas==3.0.1"]',
+    "cluster.software_lock": '"requirements.txt"',
     "cluster.environ": '{ OMP_NUM_THREADS = "1" }',
+    "cluster.secret_principals": '["arn:aws:iam::123456789012:role/on-call"]',
     "cluster.tags": '{ project = "forecast" }',
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from ipaddress import AddressValueError, IPv4Network, IPv6Network, NetmaskValueError, ip_network
+from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import CLUSTER_PATTERN, NETWORK_STACK, WORKSPACE_PATTERN
+from terradask_modules.secret_policy import PRINCIPAL_PATTERN
 from terradask_stacks.hardware.architecture import Architecture, is_arm_name
 from terradask_stacks.hardware.ask import MAX_TYPES, TYPE_NAME
 from terradask_stacks.numbers import NWorkers
@@ -26,6 +27,8 @@ MAX_USER_TAGS = 40
 _REGION = re.compile(r"^[a-z]{2,4}(-[a-z]+)+-[1-9][0-9]?$")
 _TAG_KEY = re.compile(r"^[A-Za-z0-9+\-=.,_:@]{1,128}$")
 _TAG_VALUE = re.compile(r"^[\w\s+\-=.,:/@]{0,256}$")
+#: EC2's names for owners of images.
+IMAGE_OWNERS = ("self", "amazon", "aws-marketplace")
 _IMAGE = re.compile(r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$")
 _BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.()/=-]+)?$")
 _DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
@@ -34,7 +37,7 @@ _PORTS = re.compile(r"^([0-9]{1,5})(?:-([0-9]{1,5}))?$")
 _NETWORK_PREFIXES = (16, 24)
 
 #: Options that hosts set themselves; the host program refuses them too.
-SCHEDULER_RESERVED = frozenset({"security", "protocol", "host", "port", "interface", "dashboard_address"})
+SCHEDULER_RESERVED = frozenset({"security", "protocol", "host", "port", "interface", "dashboard_address", "jupyter"})
 WORKER_RESERVED = frozenset(
     {
         "security",
@@ -146,24 +149,6 @@ def check_network_cidr(cidr: str) -> str:
     return cidr
 
 
-def check_ingress_cidr(cidr: str) -> str:
-    """Return a block that may reach the scheduler; the whole internet may not."""
-    try:
-        network: IPv4Network | IPv6Network = ip_network(cidr)
-    except ValueError as error:
-        raise refuse(
-            f"{cidr!r} is no CIDR block: {error}",
-            allowed="a block such as 203.0.113.7/32 or 2001:db8::/56, without host bits",
-        ) from error
-    if network.prefixlen == 0:
-        raise refuse(
-            f"{cidr} is the whole internet",
-            allowed="the addresses that your clients come from, such as 203.0.113.7/32",
-            advice="name the address of your office, VPN or machine; Dask runs whatever code a client sends",
-        )
-    return str(network)
-
-
 def check_ports(value: Any) -> int | str:
     """Return a port or a range ``a-b``."""
     match = None if isinstance(value, bool) else _PORTS.fullmatch(str(value))
@@ -200,6 +185,16 @@ def check_image(image: str) -> str:
     if not _IMAGE.fullmatch(image):
         raise refuse(f"{image!r} is no image id", allowed="ami- and 8 or 17 hexadecimal digits")
     return image
+
+
+def check_image_owner(owner: str) -> str:
+    """Return whose images are taken: an account's id, or one of EC2's names for an owner.
+
+    https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeImages.html
+    """
+    if owner not in IMAGE_OWNERS and not re.fullmatch(r"\d{12}", owner):
+        raise refuse(f"{owner!r} owns no images", allowed=f"an account's id of 12 digits, or {', '.join(IMAGE_OWNERS)}")
+    return owner
 
 
 def check_bucket_path(path: str) -> str:
@@ -286,6 +281,18 @@ def _check_options(options: dict[str, Any], role: str, reserved: frozenset[str])
             f"the options can't travel to the hosts: {error}", allowed="text, numbers, booleans, lists and tables of these"
         ) from error
     return options
+
+
+def check_principals(arns: list[str]) -> list[str]:
+    """Return ARNs, each once and in order, if they are of IAM users and roles."""
+    for arn in arns:
+        if not re.fullmatch(PRINCIPAL_PATTERN, arn):
+            raise refuse(
+                f"{arn!r} is no ARN of an IAM user or role",
+                allowed="such as arn:aws:iam::123456789012:role/data-science or arn:aws:iam::123456789012:user/ada, without wildcards",
+                advice="of a role's session name the role: arn:aws:iam::<account>:role/<name>",
+            )
+    return sorted(unique(arns))
 
 
 def unique(values: Sequence[str]) -> list[str]:

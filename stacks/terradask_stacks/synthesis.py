@@ -161,7 +161,7 @@ class _Job:
                     allowed=", ".join([NETWORK_STACK, *sorted(clusters)]),
                 )
             validate_cluster_name(name)
-            check_ports(clusters[name])
+            check_ports(settings.workspace, clusters[name])
             if name not in lock.clusters:
                 raise _missing_answers(name)
             kept = LockFile(clusters={name: lock.clusters[name]})

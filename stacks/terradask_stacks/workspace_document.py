@@ -51,6 +51,8 @@ class ForIsolated:
     permissions_boundary: str
     #: What hosts may use beside the workspace.
     access: Sequence[Statement]
+    #: The same, of schedulers' hosts alone.
+    scheduler_access: Sequence[Statement]
 
 
 def given_parts(network: NetworkSettings) -> list[str]:
@@ -88,6 +90,8 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
         "interface_endpoints": sorted(network.interface_endpoints),
         "public_workers": network.public_workers,
         "public_schedulers": network.public_schedulers,
+        "session_manager": network.session_manager,
+        "allow_ingress_from_anywhere": network.allow_ingress_from_anywhere,
         "given": given_parts(network),
         "kms_key_arn": network.kms_key_arn,
         "ingress": [
@@ -125,6 +129,7 @@ def _isolated(made: ForIsolated, workspace: str, network: NetworkSettings) -> di
         "role_name_prefix": network.role_name_prefix,
         "permissions_boundary": made.permissions_boundary,
         "access": list(made.access),
+        "scheduler_access": list(made.scheduler_access),
     }
 
 

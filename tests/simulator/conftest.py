@@ -38,7 +38,8 @@ RestartSec=100ms
 @pytest.fixture(scope="session")
 def policies() -> dict[str, list[dict[str, Any]]]:
     """The generated policies of every kind of caller, of the workspace that `sim` has."""
-    scope = CallerScope(place=PolicyScope(partition="aws", region="us-east-1", account="123456789012", workspace="default"))
+    place = PolicyScope(partition="aws", region="us-east-1", account="123456789012", workspace="default")
+    scope = CallerScope(place=place, session_manager=True)
     return {caller: list(caller_policies(scope, caller).values()) for caller in CALLERS}
 
 
@@ -50,7 +51,7 @@ class QuickSimulator(Simulator):
     @property
     def overlay(self) -> dict[str, str | None]:
         """Variables that are set, and with None those that are removed."""
-        return {**super().overlay, **self.provider.environ}
+        return {**super().overlay, **self.provider.environ, "TERRADASK_NETWORK__SESSION_MANAGER": "true"}
 
 
 @pytest.fixture(scope="session")

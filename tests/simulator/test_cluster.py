@@ -1,33 +1,59 @@
 """Cluster, end to end on the embedded AWS: real Terraform, real mutual TLS, real Dask on hosts that really boot."""
 
 import asyncio
+import base64
+import contextlib
+import gzip
 import json
 import os
 import signal
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
+import urllib.error
 import urllib.request
+import uuid
+from pathlib import Path
 
+import boto3
 import dask
+import platformdirs
 import pytest
-from distributed import Client, wait
+from botocore.exceptions import ClientError
+from cryptography.hazmat.primitives.asymmetric import ec
+from distributed import Client, Worker, wait
+from distributed.security import Security
 
 from terradask import Cluster, Deployment, Workspace
+from terradask._runtime import reachable
+from terradask._runtime.keys import KeySet
+from terradask._runtime.objects import read_secret
 from terradask._runtime.software import SoftwareNotInstalled
+from terradask._sessions import plugin
 from terradask.errors import (
     ClusterEnded,
     ClusterNotFound,
+    ClusterPrivate,
     ClusterStopped,
     InvalidInput,
     NoBaseline,
     NoIngress,
+    SessionManagerPluginMissing,
+    SettingsError,
     WorkersMissing,
 )
 from terradask.policy import secrets_in_state
 
+from .secret_search import Secrets, search
+
 pytestmark = [pytest.mark.simulator]
+
+ACCOUNT = "123456789012"
+
+#: Put where they must not go on from; what the tests of other features plant is added here. Another run's are others.
+PLANTED = {name: f"{name}-{uuid.uuid4().hex}" for name in ("dask-token", "dask-password", "caller-secret-access-key")}
 
 
 def eventually(condition, timeout=20, message="the condition never held"):
@@ -47,20 +73,62 @@ def python(code, timeout=90, **kwargs):
 
 
 @pytest.fixture(scope="module")
-def cluster(sim_environ):
+def temporary(tmp_path_factory):
+    """Return the folder in which this process, and what it starts, keeps temporary files."""
+    folder = tmp_path_factory.mktemp("temporary")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(folder))
+        patch.setattr(tempfile, "tempdir", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def secrets():
+    """Return what nobody may find, with every private key that is made from now on."""
+    found = Secrets(PLANTED)
+    make = ec.generate_private_key
+    made = []
+
+    def remembered(curve):
+        key = make(curve)
+        made.append(key)
+        found.add_key(f"private key {len(made)}", key)
+        return key
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ec, "generate_private_key", remembered)
+        yield found
+
+
+@contextlib.contextmanager
+def named_besides(patch, role):
+    """Let a role read the keys of a private cluster, as its settings name it."""
+    patch.setenv("TERRADASK_CLUSTER__SECRET_PRINCIPALS", json.dumps([f"arn:aws:iam::{ACCOUNT}:role/{role}"]))
+    yield
+
+
+@pytest.fixture(scope="module")
+def cluster(sim_environ, secrets, temporary):
+    index = f"https://me:{PLANTED['dask-password']}@index.example.org"
+    planted = {"planted.api-token": PLANTED["dask-token"], "planted.index": index, "planted.mirrors": [index]}
     with (
-        dask.config.set({"distributed.worker.memory.spill": 0.61, "array.chunk-size": "7 MiB"}),
+        pytest.MonkeyPatch.context() as patch,
+        named_besides(patch, "user-of-sessions"),
+        dask.config.set({"distributed.worker.memory.spill": 0.61, "array.chunk-size": "7 MiB", **planted}),
         Cluster(
             "shared",
             n_workers=2,
             wait_for_workers=True,
             max_workers=8,
+            private_to_creator=True,
             tags={"cost-centre": "4711"},
             environ={"SEEN_BY_ALL": "yes"},
             scheduler_options={"idle_timeout": "2 hours"},
             worker_options={"resources": {"GPU": 1}},
         ) as cluster,
     ):
+        # boto3 took the caller's own; what is started from here on gets this one.
+        patch.setenv("AWS_SECRET_ACCESS_KEY", PLANTED["caller-secret-access-key"])
         yield cluster
 
 
@@ -70,6 +138,54 @@ def client(cluster):
         yield client
     cluster.scale(2)
     eventually(lambda: len(cluster.observed) == 2 == len(cluster.plan), message=f"not two workers again: {cluster.plan}")
+
+
+@pytest.mark.timeout(180)
+def test_a_user_reaches_the_scheduler_through_sessions(cluster, sim, policies):
+    def programs():
+        return [f._process.pid for f in through._door._open.values()]
+
+    def dashboard_answers():
+        with contextlib.suppress(OSError), urllib.request.urlopen(through.dashboard_link, timeout=20) as page:
+            return page.status == 200
+
+    with sim.acting_as("user-of-sessions", *policies["user"]), Cluster("shared", connect="ssm", attach=True) as through:
+        host, _, port = through.scheduler_address.removeprefix("tls://").rpartition(":")
+        assert (host, through.origin) == ("127.0.0.1", "attached")
+        with through.get_client() as client:
+            assert client.submit(sum, [1, 2, 3]).result(timeout=30) == 6
+            assert dashboard_answers()
+            # The plugins die, and with them their sessions: others take over the same ports.
+            first = programs()
+            for guard in first:
+                for child in Path(f"/proc/{guard}/task/{guard}/children").read_text().split():
+                    os.kill(int(child), signal.SIGKILL)
+            eventually(lambda: not set(first) & set(programs()), message="the sessions were not opened again")
+            assert client.submit(sum, [4, 5], pure=False).result(timeout=30) == 9
+            assert through.scheduler_address.endswith(f":{port}")
+            eventually(dashboard_answers, message="the dashboard's session was not opened again")
+        last = programs()
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in last), message="the plugin outlived its client")
+
+
+def test_sessions_lead_nowhere_else(cluster, sim, policies):
+    environ = sim.environ_of("user-of-sessions", *policies["user"])
+    worker = next(host for host in sim.hosts() if host.role == "worker" and host.cluster == "shared")
+    scheduler = next(host for host in sim.hosts() if host.role == "scheduler" and host.cluster == "shared")
+    keys = {name.lower(): environ[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN") if name in environ}
+    ssm = boto3.client("ssm", region_name="us-east-1", endpoint_url=sim.endpoint_url, **keys)
+    forward = {"DocumentName": "AWS-StartPortForwardingSession", "Parameters": {"portNumber": ["8786"]}}
+    for target, more in (
+        (worker.instance_id, forward),
+        (scheduler.instance_id, {}),
+        (scheduler.instance_id, {**forward, "DocumentName": "AWS-StartPortForwardingSessionToRemoteHost"}),
+    ):
+        with pytest.raises(ssm.exceptions.ClientError, match="not authorized to perform: ssm:StartSession"):
+            ssm.start_session(Target=target, **more)
+    # A worker's host has no agent that is connected: its role has no such right.
+    with pytest.raises(ssm.exceptions.ClientError, match="is not connected"):
+        sim.client("ssm").start_session(Target=worker.instance_id, **forward)
+    ssm.close()
 
 
 def unique_results(client, cluster):
@@ -97,6 +213,46 @@ def test_no_private_key_of_a_running_cluster_is_in_a_state(cluster, sim):
     assert b"aws_secretsmanager_secret" in state
     assert secrets_in_state(state, keys) == ()
     assert len(secrets_in_state(state.replace(b"shared", json.dumps(keys[0].decode()).encode(), 1), keys)) == 1
+
+
+def test_a_private_cluster_is_its_creators_and_nobody_elses(cluster, sim, policies):
+    creator = sim.client("sts").get_caller_identity()["Arn"]
+    with sim.acting_as("colleague", *policies["user"]):
+        with pytest.raises(ClusterPrivate, match="private to its creator") as caught:
+            Cluster.from_name("shared")
+        assert caught.value.principals == (creator, f"arn:aws:iam::{ACCOUNT}:role/user-of-sessions")
+        assert ":assumed-role/colleague/" in caught.value.caller
+        # Nor do they let themselves in.
+        workspace = Workspace.load()
+        with pytest.raises(ClientError, match="explicit deny in a resource-based policy"):
+            workspace.aws.client("secretsmanager").delete_resource_policy(SecretId="terradask/default/shared")
+        # They still see that it runs, and could stop it.
+        assert Deployment(workspace.aws, workspace.bucket, "shared").status().state == "running"
+
+
+async def test_a_workers_certificate_alone_makes_no_worker(cluster, sim):
+    secret = json.loads(sim.client("secretsmanager").get_secret_value(SecretId="terradask/default/shared")["SecretString"])
+    stolen = {f"tls_worker_{part}": text for part, text in secret["worker"].items()}
+    security = Security(require_encryption=True, tls_ca_file=secret["ca"], **stolen)
+    with pytest.raises(RuntimeError, match="failed to start") as caught:
+        await Worker(
+            cluster.scheduler_address,
+            name="stranger",
+            security=security,
+            protocol="tls",
+            host="127.0.0.1",
+            nthreads=1,
+            dashboard=False,
+            dashboard_address=":0",
+        )
+    assert "no instance of this cluster" in str(caught.value.__cause__)
+    assert "stranger" not in cluster.worker_names()
+
+    def told():
+        return [event for event in cluster.events() if "stranger" in (event.reason or "")]
+
+    await asyncio.to_thread(eventually, told, message="nobody was told of the stranger")
+    assert [(event.subject, event.state, event.step) for event in told()] == [("workers", "failed", "refused")]
 
 
 def test_what_was_asked_for_reaches_the_hosts(cluster, client):
@@ -187,10 +343,14 @@ def test_an_attached_cluster_of_other_structure_is_refused(cluster):
 
 
 def test_the_dashboard_is_on_loopback_behind_mutual_tls(cluster):
-    with urllib.request.urlopen(cluster.dashboard_link.replace("/status", "/health"), timeout=10) as answer:
-        assert answer.read() == b"ok"
-    with urllib.request.urlopen(cluster.dashboard_link, timeout=30) as answer:
-        assert b"Dask" in answer.read()
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    base = cluster.dashboard_link.partition("/status?")[0]
+    # The link leads to the page by a cookie, without which there is nothing.
+    for page, content in ((cluster.dashboard_link, b"url=./status"), (f"{base}/health", b"ok"), (f"{base}/status", b"Bokeh")):
+        with browser.open(page, timeout=30) as answer:
+            assert content in answer.read()
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(f"{base}/health", timeout=10)
     attachment = cluster._deployed.attachment
     host = attachment.scheduler.private_address.partition("://")[2].rpartition(":")[0]
     anybody = ssl.create_default_context(cadata=attachment.keys.ca)
@@ -239,6 +399,66 @@ def test_status_and_list_from_any_process(cluster, client):
     assert all(event.reason for event in told if event.state == "requested")
 
 
+def test_no_secret_is_found_anywhere_in_a_life_or_after_it(cluster, sim, secrets, temporary):
+    """Roles' keys are in the cluster's secret and in their hosts' memory-backed folders; the authority's is nowhere."""
+    with cluster.get_client() as client:
+        assert client.submit(sum, [1, 2]).result() == 3
+    Workspace.load().plan_cluster("shared")
+    # Hosts' memory is elsewhere than their disks.
+    run = [(host.log_path.parent / "root/run").resolve() for host in sim.hosts()]
+    own = [Path(platformdirs.user_cache_dir("terradask")), Path(platformdirs.user_data_dir("terradask"))]
+    folders = (sim.state_dir, temporary, *run, *own)
+    value = sim.client("secretsmanager").get_secret_value(SecretId="terradask/default/shared")["SecretString"]
+    keys = {role: json.loads(value)[role]["key"] for role in ("scheduler", "worker", "client")}
+
+    # The secret has what was made, but for the authority's key, which came first.
+    assert {name for _, name in secrets.find("", "".join(keys.values()).encode())} == {f"private key {number}" for number in (2, 3, 4)}
+    living = search(secrets, sim, *folders)
+    memory = {file.resolve(): host.role for host in sim.hosts() for file in (host.log_path.parent / "root/run/terradask").glob("*.key")}
+    assert {Path(place) for place, _ in living} == memory.keys()
+    assert {path.read_text() == keys[role] for path, role in memory.items()} == {True}
+    assert {path.stat().st_mode & 0o777 for path in memory} == {0o600}
+
+    cluster.close()
+    eventually(lambda: not any(host.cluster == "shared" for host in sim.hosts()))
+    assert search(secrets, sim, *folders) == []
+
+    # The search can find: a copy in each kind of place, as others leave them.
+    (temporary / "left").write_bytes(gzip.compress(keys["client"].encode()))
+    with plant_everywhere(sim, keys["worker"], PLANTED["dask-token"]):
+        found = {place for place, _ in search(secrets, sim, temporary)}
+    kinds = ("left, unpacked", "s3://planted/x", "log x", "tags", "launch template planted", "user data of planted", "environ", "cmdline")
+    assert {kind for kind in kinds if not any(kind in place for place in found)} == set()
+
+
+@contextlib.contextmanager
+def plant_everywhere(sim, key, text):
+    """Leave copies where a life must not leave them, for as long as the search runs."""
+    with contextlib.ExitStack() as stack:
+
+        def client(service):
+            return stack.enter_context(contextlib.closing(sim.client(service)))
+
+        s3, logs, ec2 = client("s3"), client("logs"), client("ec2")
+        s3.create_bucket(Bucket="planted")
+        stack.callback(s3.delete_bucket, Bucket="planted")
+        s3.put_object(Bucket="planted", Key="x", Body=json.dumps({"key": key}).encode())
+        stack.callback(s3.delete_object, Bucket="planted", Key="x")
+        which = {"logGroupName": "/planted", "logStreamName": "x"}
+        logs.create_log_group(logGroupName="/planted")
+        stack.callback(logs.delete_log_group, logGroupName="/planted")
+        logs.create_log_stream(**which)
+        logs.put_log_events(**which, logEvents=[{"timestamp": int(time.time() * 1000), "message": f"with {text}"}])
+        data = {"ImageId": "ami-12c6146b", "UserData": base64.b64encode(f"#!/bin/sh\n{key}".encode()).decode()}
+        data["TagSpecifications"] = [{"ResourceType": "instance", "Tags": [{"Key": "x", "Value": text}]}]
+        tags = [{"ResourceType": "launch-template", "Tags": [{"Key": "x", "Value": text}]}]
+        ec2.create_launch_template(LaunchTemplateName="planted", LaunchTemplateData=data, TagSpecifications=tags)
+        stack.callback(ec2.delete_launch_template, LaunchTemplateName="planted")
+        process = subprocess.Popen(["/bin/sh", "-c", "read x", text], env={"X": text}, stdin=subprocess.PIPE)
+        stack.callback(process.communicate)
+        yield
+
+
 def test_what_a_worker_says_when_it_fails(sim_environ):
     with pytest.raises(WorkersMissing) as caught:
         Cluster(
@@ -262,6 +482,22 @@ def test_a_cluster_that_nobody_could_reach_is_refused(sim_environ, monkeypatch):
     monkeypatch.setattr(Workspace, "baseline", lambda workspace: baseline)
     with pytest.raises(NoIngress, match=r"network\.ingress"):
         Cluster("closed", n_workers=1)
+
+
+def test_a_plugin_that_is_missing_is_told_before_anything_is_made(sim_environ, tmp_path, monkeypatch):
+    monkeypatch.setattr(plugin, "_USUAL_FOLDERS", ())
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path))
+        with pytest.raises(SessionManagerPluginMissing, match="isn't on this machine"):
+            Cluster("pluginless", n_workers=1, connect="ssm")
+    assert not Deployment(Workspace.load().aws, Workspace.load().bucket, "pluginless").objects.names()
+
+
+def test_my_own_address_has_to_lie_within_a_network_that_all_share(sim_environ, monkeypatch):
+    monkeypatch.setattr(reachable, "own_block", lambda url: "203.0.113.7/32")
+    with pytest.raises(SettingsError, match=r"8786-8787 from 203\.0\.113\.7/32"):
+        Cluster("mine", n_workers=1, allow_ingress_from="me")
+    assert not Deployment(Workspace.load().aws, Workspace.load().bucket, "mine").objects.names()
 
 
 def test_software_that_is_not_installed_here_is_refused_before_anything_is_made(sim_environ):
@@ -309,8 +545,11 @@ with Cluster("resting", n_workers=1, wait_for_workers=True) as cluster, cluster.
     deployment.objects.write("run.json", {**deployment.run().to_document(), "started_at": "2026-01-01T00:00:00Z"})
     with pytest.raises(ClusterEnded, match="dead man's switch"):
         Cluster.from_name("resting")
+    old = KeySet.from_document(read_secret(workspace.aws, "terradask/default/resting", version_id=deployment.run().secret_version_id))
     with Cluster("resting", n_workers=0, idle_timeout="8s") as cluster:
         assert cluster.origin == "started"
+        with pytest.raises(OSError, match=r"Timed out|certificate|SSL"):
+            Client(cluster.scheduler_address, security=old.client_security(), timeout="2s")
         cluster.set_keepalive("5m")
         # It ends under this client, which nothing tells but the scheduler's silence and the groups.
         with pytest.raises(ClusterEnded) as caught:

@@ -39,6 +39,12 @@ UNSEEN = {
     "autoscaling:TerminateInstanceInAutoScalingGroup",
     # The scheduler's host looks at its groups once a minute.
     "autoscaling:DescribeAutoScalingGroups",
+    # No agent of Session Manager's runs here.
+    "ssm:UpdateInstanceInformation",
+    "ssmmessages:CreateControlChannel",
+    "ssmmessages:CreateDataChannel",
+    "ssmmessages:OpenControlChannel",
+    "ssmmessages:OpenDataChannel",
 }
 
 #: What only a change of a standing cluster calls: of its tags, its templates, its firewall, or of the network's boundary.
@@ -134,10 +140,10 @@ def both(walled: Walled) -> Iterator[dict[str, Cluster]]:
         declared = pool.submit(walled.run, "ongoing", "apply", "one", "--yes")
         # Its only worker is in a group with a name, which roles and policies have to know. Its clients are let in by a rule of its own.
         groups = {"gpu": {"vm_types": ["m6i.large"], "n_workers": 1, "max_workers": 2, "resources": {"GPU": 1}}}
-        firewall = {"ports": [8786, 8787], "cidr": "127.0.0.0/8"}
-        two = clusters.enter_context(Cluster("two", n_workers=0, worker_groups=groups, backend_options={"firewall": firewall}))
+        mine = {"private_to_creator": True, "allow_ingress_from": "me"}
+        two = clusters.enter_context(Cluster("two", n_workers=0, worker_groups=groups, **mine))
         declared.result()
-        one = clusters.enter_context(Cluster("one"))
+        one = clusters.enter_context(Cluster("one", connect="ssm"))
         assert (walled.denied("ongoing"), walled.denied("user")) == ([], [])
         yield {"one": one, "two": two}
 
@@ -176,6 +182,17 @@ def test_a_host_reaches_nothing_of_the_other_cluster(
         assert refused(mine.client("ec2").terminate_instances, InstanceIds=[instance])
         assume = {"RoleArn": f"{ROLES}terradask-walled.two-worker", "RoleSessionName": "mine"}
         assert refused(mine.client("sts").assume_role, **assume)
+
+
+def test_who_is_let_in_stands_in_the_clusters_own_group(both: dict[str, Cluster], owner: Account) -> None:
+    ec2 = owner.client("ec2")
+    tags = {"terradask:workspace": "walled", "terradask:cluster": "two", "Name": "terradask-walled.two-scheduler"}
+    groups = ec2.describe_security_groups(Filters=[{"Name": f"tag:{name}", "Values": [value]} for name, value in tags.items()])
+    (group,) = groups["SecurityGroups"]
+    blocks = {block["CidrIp"]: rule for rule in group["IpPermissions"] for block in rule["IpRanges"]}
+    assert blocks.keys() == {"127.0.0.1/32"}
+    assert both["two"].scheduler_address.startswith("tls://127.")
+    assert both["one"].scheduler_address.startswith("tls://127.0.0.1:")
 
 
 @pytest.mark.parametrize("caller", ["ongoing", "user"])

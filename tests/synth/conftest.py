@@ -17,6 +17,7 @@ from terradask_stacks.synthesis import synthesize
 Synth = Callable[..., dict[str, Any]]
 
 ACCOUNT = "123456789012"
+CREATOR = f"arn:aws:iam::{ACCOUNT}:role/data-science"
 ZONES = ["us-east-1a", "us-east-1b"]
 
 
@@ -39,6 +40,7 @@ def lock_file(
                 scheduler_instance_types=cluster.scheduler_vm_types or ["m6i.xlarge"],
                 worker_instance_types=cluster.worker_vm_types or ["m6i.xlarge"],
                 group_instance_types={name: group.vm_types or ["m6i.xlarge"] for name, group in cluster.worker_groups.items()},
+                creator=CREATOR if cluster.private_to_creator else None,
             )
         },
     )

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from terradask_stacks.errors import LockError
 from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.synthesis import synthesize
 
-from .conftest import lock_file
+from .conftest import ACCOUNT, CREATOR, lock_file
 
 Document = dict[str, Any]
 
@@ -152,6 +153,29 @@ def test_the_secret_is_empty_and_gives_its_name_back(cluster: Document) -> None:
     assert "aws_secretsmanager_secret_version" not in cluster["resource"]
 
 
+@pytest.mark.parametrize(
+    ("isolation", "role"), [("workspace", "body).roles.worker}"), ("cluster", ".isolated.role_name_prefix}terradask-default.etl-worker")]
+)
+def test_a_private_clusters_secret_says_who_reads_it(synth: Any, isolation: str, role: str) -> None:
+    on_call = f"arn:aws:iam::{ACCOUNT}:role/team/on-call"
+    private = {"private_to_creator": True, "secret_principals": [on_call]}
+    found = synth("etl", workspace={"isolation": isolation}, cluster=private)["resource"]
+    (statement,) = json.loads(found["aws_secretsmanager_secret"]["keys"]["policy"])["Statement"]
+    readers = statement["Condition"]["ArnNotLike"]["aws:PrincipalArn"]
+    assert {CREATOR, on_call} <= set(readers)
+    assert [reader for reader in readers if reader.endswith(role)] == readers[-1:]
+
+
+def test_a_cluster_that_is_not_private_leaves_its_secret_to_iam(cluster: Document) -> None:
+    assert "policy" not in cluster["resource"]["aws_secretsmanager_secret"]["keys"]
+
+
+def test_a_private_cluster_without_a_creator_is_not_synthesised(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"cluster": {"private_to_creator": True}})
+    with pytest.raises(LockError, match="name none"):
+        synthesize(settings, lock_file(), out_dir=tmp_path, stacks=["etl"], clusters={"etl": settings.cluster})
+
+
 def test_the_provider_is_the_one_in_the_lock_file(cluster: Document, network: Document) -> None:
     for document in (cluster, network):
         assert document["terraform"]["required_providers"]["aws"] == {"source": "hashicorp/aws", "version": "5.100.0"}
@@ -169,6 +193,11 @@ def test_the_descriptor_is_the_contracts(cluster: Document) -> None:
     assert document["scheduler"] == scheduler
     assert document["worker"] == {"class": "distributed.Nanny", "options": {}, "workers_per_host": 1}
     assert document["groups"]["workers"]["autoscaling_group"] == group(cluster, "workers")["name"]
+
+
+def test_the_descriptor_shows_a_dashboard_over_https_where_it_is_asked_for(synth: Any) -> None:
+    content = synth("etl", cluster={"use_dashboard_https": True})["resource"]["aws_s3_object"]["descriptor"]["content"]
+    assert json.loads(content)["scheduler"]["dashboard_https_port"] == 8788
 
 
 def test_the_descriptor_comes_last_so_that_a_cluster_with_one_is_whole(cluster: Document) -> None:

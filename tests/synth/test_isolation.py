@@ -154,8 +154,10 @@ def test_a_role_may_move_its_clusters_groups_each_by_name(synth: Any) -> None:
 
 
 def test_rights_beside_the_workspace_come_from_the_network(network: Resources, cluster: Resources) -> None:
-    for policy in cluster["aws_iam_role_policy"].values():
-        assert policy["policy"].endswith(".isolated.access)})}")
+    policies = {role: policy["policy"] for role, policy in cluster["aws_iam_role_policy"].items()}
+    assert policies["worker"].endswith(".isolated.access)})}")
+    # Of a network of an older version there is none.
+    assert policies["scheduler"].endswith(".isolated.scheduler_access, [])))})}")
     document = network["aws_s3_object"]["workspace"]["content"]
     assert "arn:aws:s3:::lake/raw/*" in document
     assert '"isolation" = "cluster"' in document

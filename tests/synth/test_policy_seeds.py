@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import date
 from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,6 +105,13 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "data": {"data_buckets": ["lake/raw", "results"]},
     "private schedulers": {"public_schedulers": False},
     "flow logs, IPv6": {"flow_logs": True, "dual_stack": True},
+    "Session Manager": {"session_manager": True},
+    "Session Manager through endpoints": {
+        "session_manager": True,
+        "nat": "none",
+        "public_schedulers": False,
+        "interface_endpoints": ["secretsmanager", "autoscaling", "ec2", "logs", "sts", "ssm", "ssmmessages"],
+    },
     "a customer's key": {"kms_key_arn": "arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789ab"},
 }
 
@@ -126,6 +134,31 @@ def test_public_workers_are_told_and_stop_nothing(synth: Callable[..., Document]
     assert [(finding.check, finding.severity, finding.address) for finding in told] == [
         ("P3", "warning", "aws_launch_template.worker-x86_64")
     ]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_whole_internet_is_told_where_a_setting_means_it(synth: Callable[..., Document], form: str) -> None:
+    rules = [{"cidr": "0.0.0.0/0"}, {"cidr": "::/0"}]
+    opened = FORMS[form](synth("network", network={"ingress": rules, "allow_ingress_from_anywhere": True}))
+
+    told = found(opened, open_to_anywhere=True)
+    assert [(finding.check, finding.severity) for finding in told] == [("P2", "warning")] * 2
+    assert {(finding.check, finding.severity) for finding in found(opened)} == {("P2", "error")}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_setting_for_everybody_means_no_halves_and_no_ssh(network: Document, form: str) -> None:
+    for check, defect in (("P2", "half of everybody"), ("P4", "SSH")):
+        seeded = copy.deepcopy(network)
+        SEEDS[check][defect](seeded)
+        assert (check, "error") in {(finding.check, finding.severity) for finding in found(FORMS[form](seeded), open_to_anywhere=True)}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_cluster_that_opens_ssh_is_stopped_until_somebody_waives_it(synth: Callable[..., Document], form: str) -> None:
+    opened = synth("etl", workspace={"isolation": "cluster"}, cluster={"allow_ingress_from": "203.0.113.7/32", "allow_ssh": True})
+
+    assert {(finding.check, finding.severity) for finding in found(FORMS[form](opened))} >= {("P4", "error")}
 
 
 # ---- defects --------------------------------------------------------------------------------------------------------
@@ -225,6 +258,13 @@ SEEDS: dict[str, dict[str, Plant]] = {
         "dask-cloudprovider's configuration": boots_with("export DASK_INTERNAL_INHERIT_CONFIG=abc"),
         "dask-cloudprovider's key": boots_with("distributed:\n  comm:\n    tls:\n      tls-key: x\n"),
         "one byte too many": boots_with("#" * 16_385),
+        "a private key in an instance's own": adds("aws_instance", user_data=f"#!/bin/sh\necho '{PEM}'"),
+        "a private key in a launch configuration": adds(
+            "aws_launch_configuration", user_data_base64=base64.b64encode(gzip.compress(PEM.encode())).decode()
+        ),
+        "an access key, compressed and encoded in a script": boots_with(
+            f"#!/bin/sh\necho {base64.b64encode(gzip.compress(ACCESS_KEY.encode())).decode()} | base64 -d | gunzip"
+        ),
         "damaged compression": boots_with(b"\x1f\x8b" + b"x" * 40),
     },
     "P2": {
@@ -272,6 +312,13 @@ SEEDS: dict[str, dict[str, Plant]] = {
         "a subnet's choice of address": lambda stack: template(stack)["network_interfaces"][0].pop("associate_public_ip_address"),
         "a stopped host that stays": lambda stack: template(stack).update(instance_initiated_shutdown_behavior="stop"),
         "a stopped host, by default": lambda stack: template(stack).pop("instance_initiated_shutdown_behavior"),
+        "metadata that doesn't count its hops": lambda stack: template(stack)["metadata_options"].pop("http_put_response_hop_limit"),
+        "a disk that only the apply will tell": lambda stack: template(stack)["block_device_mappings"][0]["ebs"].update(
+            encrypted="${data.http.x.body}"
+        ),
+        "a machine without a template": adds("aws_instance", ami="ami-12c6146b", instance_type="m6i.large"),
+        "a spot machine without a template": adds("aws_spot_instance_request", ami="ami-12c6146b"),
+        "a launch configuration": adds("aws_launch_configuration", image_id="ami-12c6146b"),
         "an instance without tags": lambda stack: template(stack)["tag_specifications"].pop(0),
         "a volume without tags": lambda stack: template(stack)["tag_specifications"].pop(1),
         "an interface without tags": lambda stack: template(stack)["tag_specifications"].pop(2),
@@ -317,6 +364,8 @@ SEEDS: dict[str, dict[str, Plant]] = {
         "the provider's own key": lambda stack: stack["provider"]["aws"][0].update(secret_key="x" * 40),
     },
     "P6": {
+        "channels of Session Manager in every region": grants(Action="ssmmessages:OpenDataChannel", Resource="*"),
+        "sessions to any host": grants(Action="ssm:StartSession", Resource="*"),
         "PassRole on everything": grants(Action="iam:PassRole", Resource="*"),
         "PassRole on everything, to EC2": grants(Action="iam:PassRole", Resource="*", Condition=PASSED),
         "PassRole by pattern": grants(Action="iam:PassRole", Resource="arn:aws:iam::123456789012:role/terradask-*", Condition=PASSED),
@@ -344,6 +393,38 @@ SEEDS: dict[str, dict[str, Plant]] = {
         "tagging anybody's volumes as ours": grants(
             Action="ec2:CreateTags", Resource=VOLUMES, Condition={"StringEquals": {"aws:RequestTag/terradask:workspace": "default"}}
         ),
+        "tagging anybody's groups as ours": grants(
+            Action="autoscaling:CreateOrUpdateTags",
+            Resource=EVERY_GROUP,
+            Condition={"StringEquals": {"aws:RequestTag/terradask:workspace": "default"}},
+        ),
+        "tagging anything as ours": grants(
+            Action="tag:TagResources", Resource="*", Condition={"StringEquals": {"aws:RequestTag/terradask:workspace": "default"}}
+        ),
+        "tagging anybody's secrets as ours": grants(
+            Action="secretsmanager:TagResource",
+            Resource="arn:aws:secretsmanager:us-east-1:123456789012:secret:*",
+            Condition={"StringEquals": {"aws:RequestTag/terradask:workspace": "default"}},
+        ),
+        "taking anybody's tags": grants(Action="ec2:DeleteTags", Resource=VOLUMES),
+        "a tag that all values may have, or none": grants(
+            Action="autoscaling:SetDesiredCapacity", Resource=EVERY_GROUP, Condition={"ForAllValues:StringEquals": OURS}
+        ),
+        "every tag but ours": grants(Action="autoscaling:SetDesiredCapacity", Resource=EVERY_GROUP, Condition={"StringNotEquals": OURS}),
+        "no tag at all": grants(
+            Action="autoscaling:SetDesiredCapacity",
+            Resource=EVERY_GROUP,
+            Condition={"Null": {"aws:ResourceTag/terradask:workspace": "false"}},
+        ),
+        "PassRole to two services": grants(
+            Action="iam:PassRole",
+            Resource=ROLE,
+            Condition={"StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com", "lambda.amazonaws.com"]}},
+        ),
+        "PassRole to services by pattern": grants(
+            Action="iam:PassRole", Resource=ROLE, Condition={"StringLike": {"iam:PassedToService": "*.amazonaws.com"}}
+        ),
+        "other rights as a default": grants(Action="iam:SetDefaultPolicyVersion", Resource=BOUNDARY),
         "writing into any bucket": grants(Action="s3:PutObject", Resource="arn:aws:s3:::*/x"),
         "reading any secret": grants(Action="secretsmanager:GetSecretValue", Resource="*"),
         "reading any secret, by pattern": grants(Action="secretsmanager:Get*", Resource="*"),
@@ -366,6 +447,12 @@ SEEDS: dict[str, dict[str, Plant]] = {
         ),
         "a bucket for everybody": opens_bucket(Principal="*", Action="s3:GetObject", Resource="arn:aws:s3:::x/*"),
         "a bucket for everybody but": opens_bucket(NotPrincipal={"AWS": ROLE}, Action="s3:GetObject", Resource="arn:aws:s3:::x/*"),
+        "a secret for everybody": adds(
+            "aws_secretsmanager_secret",
+            policy=json.dumps(
+                {"Statement": {"Effect": "Allow", "Principal": "*", "Action": "secretsmanager:GetSecretValue", "Resource": "*"}}
+            ),
+        ),
         "a role without the others' boundary": lambda stack: stack["resource"]["aws_iam_role"]["worker"].update(
             permissions_boundary=BOUNDARY
         ),
@@ -407,8 +494,13 @@ def test_a_planted_defect_is_found(network: Document, check: str, defect: str, f
     assert not [finding for finding in told if any(secret in str(finding) for secret in (ACCESS_KEY, PEM, "correct-horse", "hunter2"))]
 
 
-def test_every_check_has_defects() -> None:
+def test_every_check_has_defects_and_the_documentation_counts_them() -> None:
     assert SEEDS.keys() == {check.id for check in CHECKS}
+    page = (Path(__file__).parents[2] / "docs/policy.md").read_text()
+    rows = re.findall(r"^\| (P\d) \| (\d+) \| (\d+) \|", page, re.MULTILINE)
+    told = {check: (int(planted), int(found)) for check, planted, found in rows}
+    # Each of them is planted, and found, in both forms: above.
+    assert told == {check: (len(FORMS) * len(defects),) * 2 for check, defects in SEEDS.items()}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -442,3 +534,8 @@ def test_roles_carry_the_boundary_and_the_name_that_the_settings_demand(network:
     assert found(FORMS[form](bounded), role_rules=ours) == []
     assert [finding.check for finding in found(FORMS[form](network), role_rules=ours)] == ["P6", "P6"]
     assert [finding.check for finding in found(FORMS[form](bounded), role_rules=RoleRules(name_prefix="acme-"))] == ["P6", "P6"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_policy_that_keeps_others_from_a_secret_opens_nothing(synth: Callable[..., Document], form: str) -> None:
+    assert found(FORMS[form](synth("etl", cluster={"private_to_creator": True}))) == []

@@ -71,7 +71,7 @@ def test_who_wants_the_best_zone_means_none_that_was_named_before(tmp_path: Path
 
 def test_defaults_that_can_not_be_used_name_their_place(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"terradask.backend-options \(cluster.ingress\) in Dask's configuration, at 0.cidr"):
-        _settings(tmp_path, "", backend_options={"firewall": {"ports": [8786], "cidr": "0.0.0.0/0"}})
+        _settings(tmp_path, "", backend_options={"firewall": {"ports": [8786], "cidr": "203.0.113.7/24"}})
 
 
 @pytest.mark.parametrize("zone", ["us-east-1a", "eu-central-1a"])

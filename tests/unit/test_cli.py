@@ -89,7 +89,7 @@ def test_every_command_and_option_is_in_the_documentation(ctx: click.Context, ea
 
 def test_the_promised_commands_exist() -> None:
     promised = ["init", "synth", "plan", "apply", "destroy", "list", "status", "start", "stop", "demo", "doctor", "completion"]
-    promised += ["unlock", "drift", "sweep"]
+    promised += ["unlock", "drift", "sweep", "dashboard"]
     promised += ["quotas", "types", "explain", *(f"iam {caller}" for caller in ("setup", "ongoing", "ci", "user"))]
     promised += [f"sim {verb}" for verb in ("start", "stop", "status", "run", "switch")]
     assert set(NAMES) == {f"terradask {name}" for name in promised}

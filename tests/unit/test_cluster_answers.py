@@ -11,11 +11,13 @@ import pytest
 
 from terradask._account.aws import Aws
 from terradask._stacks import cluster_hardware
-from terradask._stacks.answers import explained_hardware, group_types
+from terradask._stacks.answers import answers_to_destroy, explained_hardware, group_types
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
 from terradask.hardware.zone_evidence import ZoneEvidence
+from terradask_stacks.checks import check_ports
 from terradask_stacks.loading import LoadedSettings, load_settings
-from terradask_stacks.lock import LockFile, write_lock
+from terradask_stacks.lock import LockFile, read_lock, write_lock
+from terradask_stacks.settings import ClusterSettings
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
 
 from .hardware_facts import catalog, prices
@@ -77,3 +79,14 @@ def test_an_explanation_tells_what_is_locked_from_what_would_be_chosen(loaded: L
     assert "zone: us-east-1a: as good as us-east-1b, and before it by name" in named.explain()
     # Why the zone was taken, when it was, and not that the cluster is there by now.
     assert before.chosen.why_zone == named.chosen.why_zone
+
+
+def test_a_cluster_with_ports_of_its_own_is_destroyed_whatever_the_settings_say_today(loaded: LoadedSettings) -> None:
+    lock = read_lock(loaded.lock_path).clusters["asked"].model_dump(mode="json")
+    settings = ClusterSettings(scheduler_port=9000, dashboard_port=9001, max_workers=7).model_dump(mode="json")
+    baseline, aws = SimpleNamespace(account="123456789012", zones={}), SimpleNamespace(partition="aws")
+
+    found = answers_to_destroy(loaded, baseline, aws, {"settings": settings, "lock": lock})  # type: ignore[arg-type]
+
+    assert found.settings.cluster.max_workers == 7
+    check_ports(loaded.settings.workspace, found.settings.cluster)

@@ -2,10 +2,12 @@
 
 import inspect
 import pickle
+from pathlib import Path
 
 import pytest
 
 from terradask import Cluster
+from terradask._runtime.lifecycle import ProvisionedCluster
 from terradask._runtime.options import RUN, STRUCTURE, UNBUILT, check_same_structure, given, refuse_unbuilt, where_given
 from terradask.errors import ArgumentCombination, InvalidInput, UnsupportedOption
 
@@ -25,10 +27,8 @@ ASKING = {
     "package_sync": True,
     "package_sync_strict": True,
     "package_sync_fail_on": "all",
-    "private_to_creator": True,
     "allow_ssh": True,
     "jupyter": True,
-    "credentials": "local",
 }
 
 
@@ -39,7 +39,7 @@ def test_every_parameter_of_the_seeds_is_there():
 def test_every_parameter_is_built_or_refused():
     elsewhere = {
         "self", "name", "asynchronous", "shutdown_on_close", "backend_options", "show_widget", "region", "settings", "progress",
-        "loop", "create", "attach", "compute_purchase_option",
+        "loop", "create", "attach", "compute_purchase_option", "credentials", "credentials_duration_seconds",
     }  # fmt: skip
     parameters = set(inspect.signature(Cluster.__init__).parameters)
     assert parameters == elsewhere | set(STRUCTURE) | set(RUN) | set(UNBUILT)
@@ -89,6 +89,14 @@ def test_what_is_said_twice_has_to_be_the_same(arguments):
         Cluster(**arguments)
     again = pickle.loads(pickle.dumps(caught.value))
     assert again.options == caught.value.options
+
+
+def test_a_lock_file_given_here_counts_from_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    requests = []
+    monkeypatch.setattr(ProvisionedCluster, "__init__", lambda self, request, **_: requests.append(request))
+    Cluster("etl", software_lock=Path("locks/uv.lock"))
+    assert requests[0].run == {"software_lock": str(tmp_path / "locks/uv.lock")}
 
 
 def test_backend_options_are_settings():

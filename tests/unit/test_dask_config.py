@@ -40,3 +40,15 @@ def test_what_is_no_json_stays():
 def test_secrets_in_lists_stay():
     config = {"stores": [{"user": "u", "password": "p", "more": [{"token": "t", "fine": 1}]}], "sizes": [1, 2]}
     assert portable_config(config) == {"stores": [{"user": "u", "more": [{"fine": 1}]}], "sizes": [1, 2]}
+
+
+def test_what_looks_like_a_secret_stays_whatever_its_key():
+    address = "https://me:correct-horse@index.example.org/simple"
+    config = {
+        "pip": {"index": address, "mirrors": [address, "https://index.example.org/simple"], "timeout": 5},
+        "mine": {"note": "AKIA" + "ABCDEFGHIJKLMNOP", "more": [{"key": "-----BEGIN " + "PRIVATE KEY-----", "fine": 1}]},
+    }
+    assert portable_config(config) == {
+        "pip": {"mirrors": ["https://index.example.org/simple"], "timeout": 5},
+        "mine": {"more": [{"fine": 1}]},
+    }

@@ -13,6 +13,7 @@ from terradask._runtime import dial
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.dial import reach
 from terradask._runtime.documents import Descriptor, Run, SchedulerAddress
+from terradask._runtime.door import AddressDoor
 from terradask.errors import ClusterStopped, SchedulerUnreachable
 
 
@@ -63,7 +64,7 @@ def test_a_run_that_is_over_is_not_waited_for(silent_port, run_id, monkeypatch):
     monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(silent_port))
 
     async def main():
-        await reach(attachment(silent_port), Deployment(run_id), Security(), call, public=False, let_in=list, seconds=30)
+        await reach(attachment(silent_port), Deployment(run_id), Security(), call, door=AddressDoor("private"), let_in=list, seconds=30)
 
     with pytest.raises(ClusterStopped, match="etl"):
         asyncio.run(main())
@@ -74,7 +75,13 @@ def test_the_error_names_the_address_the_rules_and_the_command(silent_port, monk
 
     async def main():
         await reach(
-            attachment(silent_port), Deployment(), Security(), call, public=False, let_in=lambda: ["203.0.113.0/24 on 8786"], seconds=0.2
+            attachment(silent_port),
+            Deployment(),
+            Security(),
+            call,
+            door=AddressDoor("private"),
+            let_in=lambda: ["203.0.113.0/24 on 8786"],
+            seconds=0.2,
         )
 
     with pytest.raises(SchedulerUnreachable, match="terradask status etl") as caught:
@@ -88,7 +95,7 @@ def test_the_error_names_the_address_the_rules_and_the_command(silent_port, monk
 def test_a_public_address_is_a_matter_of_ingress(silent_port):
     there = dataclasses.replace(scheduler_at(silent_port), public_address="tcp://198.51.100.7:8786")
     known = dataclasses.replace(attachment(silent_port), scheduler=there)
-    error = dial.unreachable(known, there.public_address, public=True, let_in=["203.0.113.0/24 on 8786"])
+    error = dial.unreachable(known, there.public_address, way="public", let_in=["203.0.113.0/24 on 8786"])
     assert "203.0.113.0/24 on 8786" in str(error)
     assert "terradask apply network" in str(error)
 
@@ -100,8 +107,29 @@ def test_a_replacement_is_dialled(silent_port, monkeypatch):
         async with Server({}) as server:
             await server.listen("tcp://127.0.0.1:0")
             monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(server.port, boot=2))
-            found, comm = await reach(attachment(silent_port), Deployment(), Security(), call, public=False, let_in=list, seconds=5)
+            found, comm = await reach(
+                attachment(silent_port), Deployment(), Security(), call, door=AddressDoor("private"), let_in=list, seconds=5
+            )
             await comm.close()
             return found
 
     assert asyncio.run(main()).scheduler.boot == 2
+
+
+def test_a_connection_that_is_closed_the_moment_it_is_made_is_tried_again(silent_port, monkeypatch):
+    tried = []
+
+    async def connect(address, **_):
+        tried.append(address)
+        if len(tried) < 3:
+            # As tornado.iostream.IOStream.start_tls says of a stream that is closed.
+            raise ValueError("IOStream is not idle; cannot convert to SSL")
+        return "connected"
+
+    async def main():
+        return await reach(attachment(silent_port), Deployment(), Security(), call, door=AddressDoor("private"), let_in=list, seconds=5)
+
+    monkeypatch.setattr(dial, "connect", connect)
+    monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(silent_port))
+    assert asyncio.run(main())[1] == "connected"
+    assert len(tried) == 3

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask_host.child import DaskChild, child_environ
+from terradask_host.child import LAUNCHER, DaskChild, child_environ
 from terradask_host.mailbox import ChildEnded, ChildSaid, Mailbox
 from terradask_host.policy import Exit
 
@@ -99,3 +99,17 @@ def test_the_launcher_sees_the_host_program_but_not_its_neighbours(tmp_path: Pat
     )
     answer = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "None"
+
+
+def test_a_nannys_worker_finds_the_host_package_where_it_is_not_installed() -> None:
+    # As multiprocessing prepares a process that it spawns.
+    code = f"""
+import importlib.util, runpy
+assert importlib.util.find_spec("terradask_host") is None
+runpy.run_path({str(LAUNCHER)!r}, run_name="__mp_main__")
+import terradask_host.preload.confided as found
+print(found.__file__)
+"""
+    bare = [sys.executable, "-I", "-S", "-c", code]
+    found = subprocess.run(bare, capture_output=True, text=True, check=True).stdout.strip()
+    assert Path(found) == LAUNCHER.with_name("confided.py")

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from terradask_host import environment
 from terradask_host.config import Paths
 from terradask_host.environment import build_environment, check_lock, environment_folder, uv_environ
 from terradask_host.errors import ConfigInvalid, EnvironmentFailed
 from terradask_host.mailbox import Mailbox, Stop, StopRequested
+
+from ..package_index import list_archive, publish, serving
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -38,6 +44,19 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     }.items():
         monkeypatch.setenv(name, value)
     return Paths(tmp_path / "root")
+
+
+def test_nothing_is_installed_that_the_lock_does_not_list(offline: Paths) -> None:
+    """A package that names another as its need doesn't bring it."""
+    for name, needs in (("greedy", "Requires-Dist: more\n"), ("more", "")):
+        with zipfile.ZipFile(offline.root.parent / f"wheels/{name}-1.0-py3-none-any.whl", "w") as archive:
+            archive.writestr(f"{name}.py", "")
+            archive.writestr(f"{name}-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needs}")
+            archive.writestr(f"{name}-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            archive.writestr(f"{name}-1.0.dist-info/RECORD", "")
+    python = build_environment(offline, PYTHON, "greedy==1.0\n", mailbox=Mailbox(), log=[].append, deadline_seconds=100)
+    code = "import importlib.util as u; print(u.find_spec('greedy') is not None, u.find_spec('more') is not None)"
+    assert subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True).stdout == "True False\n"
 
 
 def test_the_lock_becomes_an_environment_once(offline: Paths) -> None:
@@ -84,7 +103,109 @@ def test_a_request_to_stop_ends_the_installation(offline: Paths) -> None:
         build_environment(offline, PYTHON, "probe==99.0", mailbox=mailbox, log=lambda _: None, deadline_seconds=60)
 
 
-@pytest.mark.parametrize("line", ["--index-url=x", "-r other", "dask", "dask>=2", "dask @ file:///x", "dask==1 ; x"])
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package index on loopback, by its folder."""
+    with serving(tmp_path / "index") as url:
+        monkeypatch.setenv("UV_DEFAULT_INDEX", url)
+        monkeypatch.setenv("UV_PYTHON_PREFERENCE", "only-system")
+        yield tmp_path / "index"
+
+
+def build_from_index(tmp_path: Path, lock: str, lines: list[str] | None = None, *, require_hashes: bool = False) -> Path:
+    log = (lines if lines is not None else []).append
+    paths = Paths(tmp_path / "root")
+    return build_environment(paths, PYTHON, lock, mailbox=Mailbox(), log=log, deadline_seconds=100, require_hashes=require_hashes)
+
+
+def body_of(python: Path) -> str:
+    code = "import inspect, probe; print(inspect.getsource(probe))"
+    return subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_an_archive_that_was_exchanged_is_refused(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index itself tells the hash of what it has, so without the lock's hashes the exchanged archive comes in."""
+    monkeypatch.setattr(environment, "TRIES", 1)
+    digest = publish(index, "probe", "1.0", "GOOD = 1")
+    others = "".join(f" --hash=sha256:{number:064x}" for number in range(70))
+    lock = f"probe==1.0{others} --hash=sha256:{digest}\n"
+    python = build_from_index(tmp_path, lock)
+    assert body_of(python) == "GOOD = 1"
+    # The environment and the installer's cache go: another host.
+    shutil.rmtree(tmp_path / "root")
+    exchanged = publish(index, "probe", "1.0", "EVIL = 1")
+    with pytest.raises(EnvironmentFailed) as refused:
+        build_from_index(tmp_path, lock)
+    text = str(refused.value)
+    assert "Hash mismatch for `probe==1.0`" in text
+    assert exchanged in text
+    assert "and 70 more" in text
+    assert "software_lock" in text
+    assert not list(tmp_path.glob("root/**/.complete"))
+    assert body_of(build_from_index(tmp_path, "probe==1.0\n")) == "EVIL = 1"
+
+
+def test_other_hashes_are_another_environment(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was installed by version, or by another hash, doesn't pass for what this lock wants; nor does the installer's cache."""
+    monkeypatch.setattr(environment, "TRIES", 1)
+    build_from_index(tmp_path, f"probe==1.0 --hash=sha256:{publish(index, 'probe', '1.0', 'ONE = 1')}\n")
+    build_from_index(tmp_path, "probe==1.0\n")
+    with pytest.raises(EnvironmentFailed, match="Hash mismatch"):
+        build_from_index(tmp_path, f"probe==1.0 --hash=sha256:{'0' * 64}\n")
+    two = publish(index, "probe", "1.0", "TWO = 2")
+    # Under the same name the cache still has the first archive.
+    shutil.rmtree(tmp_path / "root/var/lib/terradask/uv-cache")
+    assert body_of(build_from_index(tmp_path, f"probe==1.0 --hash=sha256:{two}\n")) == "TWO = 2"
+    assert len(list(tmp_path.glob("root/**/.complete"))) == 3
+
+
+def test_with_hashes_nothing_is_built(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a build needs comes from the index without a hash, and it runs code."""
+    monkeypatch.setattr(environment, "TRIES", 1)
+    source = tmp_path / "probe-1.0"
+    source.mkdir()
+    (source / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n[project]\nname = "probe"\nversion = "1.0"\n'
+    )
+    (source / "backend.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    (source / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: probe\nVersion: 1.0\n")
+    archive = index / "files/probe-1.0.tar.gz"
+    archive.parent.mkdir(parents=True)
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(source, "probe-1.0")
+    digest = list_archive(index, "probe", archive)
+    with pytest.raises(EnvironmentFailed, match="probe"):
+        build_from_index(tmp_path, f"probe==1.0 --hash=sha256:{digest}\n")
+    assert not (tmp_path / "ran").exists()
+    with pytest.raises(EnvironmentFailed):
+        build_from_index(tmp_path, "probe==1.0\n")
+    assert (tmp_path / "ran").exists()
+
+
+def test_versions_alone_are_refused_where_the_cluster_demands_hashes(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match="no hashes"):
+        build_from_index(tmp_path, "probe==1.0\n", require_hashes=True)
+
+
+def test_hashes_of_some_packages_are_refused() -> None:
+    with pytest.raises(ConfigInvalid, match="some packages only"):
+        check_lock(f"dask==1\nprobe==1 --hash=sha256:{'0' * 64}\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--index-url=x",
+        "probe==1 --hash=md5:00",
+        "probe==1 --hash=sha256:00",
+        "probe==1 --pre",
+        "-r other",
+        "dask",
+        "dask>=2",
+        "dask @ file:///x",
+        "dask==1 ; x",
+    ],
+)
 def test_a_lock_names_exact_versions_and_nothing_else(line: str) -> None:
     with pytest.raises(ConfigInvalid, match=r"software\.lock"):
         check_lock(f"distributed==2026.8.0\n{line}\n")

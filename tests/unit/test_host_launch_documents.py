@@ -12,7 +12,15 @@ import pytest
 from terradask_host.config import HostConfig, load_config
 from terradask_host.errors import ConfigInvalid
 from terradask_host.keys import write_keys
-from terradask_host.launch_documents import extra_worker_document, prepare_document, scheduler_document, worker_document
+from terradask_host.launch_documents import (
+    extra_worker_document,
+    prepare_document,
+    scheduler_document,
+    security_arguments,
+    worker_document,
+)
+from terradask_host.membership import Rules
+from terradask_host.timing import Timing
 
 from .host_facts import HOST_JSON, IDENTITY, PEM, SECRET, write_host_json
 
@@ -79,13 +87,45 @@ def test_the_machine_is_divided_between_the_workers_of_a_host(tmp_path: Path, co
     assert {worker["memory_limit"] for worker in workers} == {(2**34 * 97 // 100 + 1) // count}
 
 
+def test_the_dashboard_is_served_to_browsers_where_the_cluster_says_so(tmp_path: Path) -> None:
+    keys = write_keys(SECRET, "scheduler", tmp_path / "keys")
+    descriptor = cluster()
+    assert scheduler_document(IDENTITY, descriptor, keys, {}, Timing())["shared_dashboard"] is None
+    descriptor["scheduler"]["dashboard_https_port"] = 8788
+    wanted = scheduler_document(IDENTITY, descriptor, keys, {}, Timing())["shared_dashboard"]
+    assert wanted == {"host": IDENTITY.private_address, "port": 8788, "cert": str(keys.cert), "key": str(keys.key)}
+
+
 @pytest.mark.parametrize("option", ["security", "protocol", "host", "dashboard_address"])
 def test_options_that_the_host_sets_are_refused(tmp_path: Path, option: str) -> None:
     keys = write_keys(SECRET, "scheduler", tmp_path / "keys")
     with pytest.raises(ConfigInvalid, match=option):
-        scheduler_document(IDENTITY, cluster(**{option: "x"}), keys, {}, roll_call_seconds=60)
+        scheduler_document(IDENTITY, cluster(**{option: "x"}), keys, {}, Timing())
     with pytest.raises(ConfigInvalid, match=option):
         worker_document(config(tmp_path), IDENTITY, cluster(**{option: "x"}), {"private_address": "x"}, keys)
+
+
+def test_no_notebook_server_runs_beside_the_dashboard(tmp_path: Path) -> None:
+    keys = write_keys(SECRET, "scheduler", tmp_path)
+    with pytest.raises(ConfigInvalid, match="jupyter"):
+        scheduler_document(IDENTITY, cluster(jupyter=True), keys, {}, Timing())
+
+
+def test_a_scheduler_is_told_whom_to_take_for_a_worker(tmp_path: Path) -> None:
+    keys = write_keys(SECRET, "scheduler", tmp_path)
+    descriptor = cluster()
+    descriptor["scheduler"]["extra_worker"] = True
+    descriptor["worker"]["workers_per_host"] = 4
+    document = scheduler_document(IDENTITY, descriptor, keys, {}, Timing(member_patience_seconds=7))
+    assert Rules.read(document["members"]) == Rules(4, "scheduler-i-1", 7.0, 1.0)
+    assert json.loads(json.dumps(document)) == document
+
+
+def test_the_prepared_configuration_asks_for_tls_1_3_and_encryption(tmp_path: Path) -> None:
+    keys = write_keys(SECRET, "worker", tmp_path)
+    comm = prepare_document("worker", {}, keys, tmp_path)["host_config"]["distributed"]["comm"]
+    assert (comm["require-encryption"], comm["tls"]["min-version"]) == (True, 1.3)
+    assert security_arguments("worker", keys)["require_encryption"] is True
 
 
 def test_the_prepared_configuration_names_files_and_holds_no_key(tmp_path: Path) -> None:

@@ -128,10 +128,13 @@ def test_the_reason_says_who_was_there_last() -> None:
 
 
 def test_limits_are_what_the_run_says_and_older_runs_say_nothing() -> None:
-    assert Limits.of_run({"run_id": "r"}) == Limits() == Limits.of_run({"life": None, "started_at": STARTED})
+    assert Limits.of_run({"run_id": "r"}) == Limits()
+    # Whatever a run says: its certificates end then.
+    a_month_on = datetime.datetime(2026, 12, 20, 11, tzinfo=datetime.UTC)
+    assert Limits.of_run({"life": None, "started_at": STARTED}) == Limits(ends_at=a_month_on)
     life = vars(Life.of_settings({}, closes_with_client=True))
     limits = Limits.of_run({"started_at": STARTED, "life": life})
-    assert limits == Limits(1200, True, 120, 120, datetime.datetime(2026, 12, 20, 11, tzinfo=datetime.UTC))
+    assert limits == Limits(1200, True, 120, 120, a_month_on)
     never = Limits.of_run({"life": {"idle_timeout_seconds": None, "idle_timeout_yields": False, "no_client_timeout_seconds": 5}})
     assert never == Limits(None, False, 5, 120, None)
 

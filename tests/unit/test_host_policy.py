@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import itertools
 import random
+from importlib import metadata
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
+from terradask._runtime.software import BASE
 from terradask_host import states
-from terradask_host.errors import HostError
+from terradask_host.errors import DistributedTooOld, HostError
+from terradask_host.host import check_distributed
 from terradask_host.policy import (
+    LEAST_DISTRIBUTED,
     Exit,
     Next,
     Run,
     Seek,
     after_scheduler_exit,
     after_worker_exit,
+    is_too_old,
     judge_run,
     next_boot,
     seek,
@@ -172,3 +178,35 @@ def test_an_exit_describes_itself() -> None:
     assert Exit(1, "TypeError: x").describe() == "exit code 1: TypeError: x"
     assert Exit(1, last_line="No module named 'distributed'").describe() == "exit code 1: No module named 'distributed'"
     assert Exit(-9, ran=True, last_line="task 7 has begun").describe() == "signal 9"
+
+
+@pytest.mark.parametrize(
+    ("version", "too_old"),
+    [
+        ("2026.1.1", False),
+        ("2026.8.0", False),
+        ("2027.0.0", False),
+        ("2026.1.1+12.gabc", False),
+        ("2026.1.0", True),
+        ("2026.1", True),
+        ("2025.12.9", True),
+        ("0+unknown", True),
+        ("", True),
+        (None, True),
+    ],
+)
+def test_a_distributed_with_known_holes_is_too_old(version: str | None, too_old: bool) -> None:
+    assert is_too_old(version) is too_old
+
+
+def test_hosts_clients_and_the_lock_of_software_have_one_floor() -> None:
+    (wanted,) = [Requirement(each) for each in metadata.requires("terradask") or () if Requirement(each).name == "distributed"]
+    assert f"distributed{wanted.specifier}" == f"distributed>={LEAST_DISTRIBUTED}"
+    assert f"distributed>={LEAST_DISTRIBUTED}" in BASE
+
+
+def test_an_old_distributed_is_refused_by_name() -> None:
+    with pytest.raises(DistributedTooOld, match=r"distributed 2025\.1\.0") as caught:
+        check_distributed({"packages": {"distributed": "2025.1.0"}})
+    assert LEAST_DISTRIBUTED in str(caught.value.allowed)
+    check_distributed({"packages": {"distributed": LEAST_DISTRIBUTED}})

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terradask_stacks.errors import SettingsError
-from terradask_stacks.ingress import check_ingress, openings, uncovered
-from terradask_stacks.settings import ClusterSettings, IngressRule, WorkspaceSettings
+from terradask_stacks.ingress import check_dashboard_https, check_ingress, openings, uncovered
+from terradask_stacks.settings import ClusterSettings, IngressRule, NetworkSettings, WorkspaceSettings
 
 
 def _rules(*rules: tuple[str, str]) -> list[IngressRule]:
@@ -67,11 +67,37 @@ def test_nothing_is_missing_where_each_port_of_each_block_is_open(wanted: Any, a
 def test_clusters_that_share_their_groups_are_told_where_to_open() -> None:
     cluster = ClusterSettings(ingress=_rules(("8786", "203.0.113.7/32")))
     with pytest.raises(SettingsError) as caught:
-        check_ingress(WorkspaceSettings(), _rules(("22", "198.51.100.0/24")), cluster)
+        check_ingress(WorkspaceSettings(), NetworkSettings(ingress=_rules(("22", "198.51.100.0/24"))), cluster)
     text = str(caught.value)
     for part in ("8786 from 203.0.113.7/32", "allowed: 22 from 198.51.100.0/24", "network.ingress", "terradask apply network"):
         assert part in text
     assert 'workspace.isolation = "cluster"' in text
-    check_ingress(WorkspaceSettings(isolation="cluster"), [], cluster)
-    check_ingress(WorkspaceSettings(), [], ClusterSettings())
-    check_ingress(WorkspaceSettings(), cluster.ingress or [], cluster)
+    check_ingress(WorkspaceSettings(isolation="cluster"), NetworkSettings(), cluster)
+    check_ingress(WorkspaceSettings(), NetworkSettings(), ClusterSettings())
+    check_ingress(WorkspaceSettings(), NetworkSettings(ingress=cluster.ingress or []), cluster)
+
+
+@pytest.mark.parametrize(
+    ("isolation", "own", "allowed", "section"),
+    [
+        ("workspace", None, [("8786-8787", "203.0.113.0/24")], "network"),
+        ("workspace", None, [], "network"),
+        ("workspace", [("8788", "203.0.113.7/32")], [("8786-8787", "203.0.113.0/24")], "network"),
+        ("cluster", None, [("8786-8787", "203.0.113.0/24")], "network"),
+        ("cluster", [("8786-8787", "203.0.113.7/32")], [("8788", "203.0.113.0/24")], "cluster"),
+        ("workspace", None, [("8786-8787", "203.0.113.0/24"), ("443,8788", "198.51.100.0/24")], None),
+        ("cluster", [("8780-8790", "203.0.113.7/32")], [], None),
+    ],
+)
+def test_a_dashboard_over_https_needs_a_rule_that_lets_somebody_in(isolation: Any, own: Any, allowed: Any, section: str | None) -> None:
+    workspace = WorkspaceSettings(isolation=isolation)
+    rules, ingress = _rules(*allowed), None if own is None else _rules(*own)
+    cluster = ClusterSettings(use_dashboard_https=True, ingress=ingress)
+    for quiet in (ClusterSettings(ingress=ingress), cluster):
+        check_dashboard_https(workspace, rules, quiet, given=quiet is cluster)
+    if section is None:
+        check_dashboard_https(workspace, rules, cluster, given=False)
+        return
+    with pytest.raises(SettingsError, match=rf"8788.*{section}\.ingress") as caught:
+        check_dashboard_https(workspace, rules, cluster, given=False)
+    assert [finding.where for finding in caught.value.findings] == ["cluster.use_dashboard_https"]

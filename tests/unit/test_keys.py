@@ -6,12 +6,15 @@ import socket
 import ssl
 import threading
 
+import dask
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from terradask._runtime.authority import make_keys
 from terradask._runtime.keys import KeySet
+from terradask._utc import utc_text
+from terradask_host.life import Limits, why_too_old
 
 
 @pytest.fixture(scope="module")
@@ -114,10 +117,30 @@ def test_a_document_comes_back_whole_and_a_repr_shows_nothing(keys):
 
 
 def test_the_clients_security_demands_encryption_and_tls_1_3(keys):
-    security = keys.client_security()
+    with dask.config.set({"distributed.comm.tls.max-version": 1.2, "distributed.comm.require-encryption": False}):
+        security = keys.client_security()
     assert security.require_encryption
-    assert security.get_connection_args("client")["ssl_context"].minimum_version == ssl.TLSVersion.TLSv1_3
+    context = security.get_connection_args("client")["ssl_context"]
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_3
+    assert context.maximum_version == ssl.TLSVersion.MAXIMUM_SUPPORTED
+
+
+def test_certificates_live_as_long_as_the_run_and_no_longer():
+    keys = make_keys("etl", "run", lifetime_days=1 / 24)
+    for pem in (keys.ca, keys.scheduler.cert, keys.worker.cert, keys.client.cert):
+        left = _certificate(pem).not_valid_after_utc - datetime.datetime.now(datetime.UTC)
+        assert datetime.timedelta(minutes=59) < left <= datetime.timedelta(hours=1)
 
 
 def test_a_long_name_still_gets_certificates():
     assert _certificate(make_keys("c" * 80, "run").ca)
+
+
+@pytest.mark.parametrize("lifetime_seconds", [5400, 60 * 86_400])
+def test_a_run_is_over_before_its_certificates_are_and_after_thirty_days_at_most(lifetime_seconds):
+    started = datetime.datetime.now(datetime.UTC)
+    limits = Limits.of_run({"started_at": utc_text(started), "life": {"max_lifetime_seconds": lifetime_seconds}})
+    keys = make_keys("etl", "run", lifetime_days=lifetime_seconds / 86_400)
+    for pem in (keys.ca, keys.scheduler.cert, keys.worker.cert, keys.client.cert):
+        assert limits.ends_at <= _certificate(pem).not_valid_after_utc <= started + datetime.timedelta(days=30, minutes=1)
+    assert why_too_old(limits, _certificate(keys.ca).not_valid_after_utc) is not None

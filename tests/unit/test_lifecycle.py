@@ -9,7 +9,7 @@ import pytest
 from distributed.deploy.spec import SpecCluster
 
 from terradask import Cluster
-from terradask._runtime import lifecycle
+from terradask._runtime import leaving, lifecycle
 from terradask._runtime.looks import Looks
 from terradask.errors import ClusterClosed, ClusterEnded
 
@@ -81,7 +81,7 @@ def test_closing_while_it_is_being_made_takes_it_back_and_waits():
 
 def test_closing_while_it_waits_for_workers_ends_it_once(monkeypatch):
     ended = []
-    monkeypatch.setattr(lifecycle, "end_cluster", lambda *_: ended.append(True))
+    monkeypatch.setattr(leaving, "end_cluster", lambda *_: ended.append(True))
 
     async def attach(self, provisioned):
         self.status = lifecycle.Status.running
@@ -109,7 +109,7 @@ def test_closing_while_it_waits_for_workers_ends_it_once(monkeypatch):
 
 def test_closing_leaves_alone_what_somebody_has_started_anew(monkeypatch):
     ended = []
-    monkeypatch.setattr(lifecycle, "end_cluster", lambda *_: ended.append(True))
+    monkeypatch.setattr(leaving, "end_cluster", lambda *_: ended.append(True))
     now = SimpleNamespace(run_id="r1")
 
     async def attach(self, provisioned):
@@ -190,7 +190,7 @@ def test_a_closed_cluster_scales_no_more():
 def attached(monkeypatch):
     """What is done to the deployment of a cluster that was made here; clusters attach to it without any host."""
     done = []
-    monkeypatch.setattr(lifecycle, "end_cluster", lambda *_: done.append("destroyed"))
+    monkeypatch.setattr(leaving, "end_cluster", lambda *_: done.append("destroyed"))
 
     async def attach(self, provisioned):
         self.status = lifecycle.Status.running

@@ -13,10 +13,11 @@ from terradask._runtime.documents import Descriptor, DocumentFormat, Run, Schedu
 from terradask._runtime.keys import Bundle, KeySet
 from terradask._runtime.options import parse_name
 from terradask._runtime.provision import Provisioner, Request
+from terradask._runtime.reachable import check_way
 from terradask._runtime.software import python_version
 from terradask._runtime.versions import check_versions
-from terradask.errors import InvalidInput, NoIngress, StalePlan, StateLocked, TerraformError, VersionMismatch
-from terradask_stacks.settings import ClusterSettings, Settings
+from terradask.errors import InvalidInput, NoIngress, SoftwareLockInvalid, StalePlan, StateLocked, TerraformError, VersionMismatch
+from terradask_stacks.settings import ClusterSettings, IngressRule, Settings
 
 HERE = {name: importlib.metadata.version(name) for name in ("dask", "distributed")}
 
@@ -50,7 +51,7 @@ def test_another_version_is_refused_with_both(python, packages, named):
 
 
 def test_no_public_address_says_what_to_do():
-    with pytest.raises(InvalidInput, match="use_scheduler_public_ip=False"):
+    with pytest.raises(InvalidInput, match="connect='private'"):
         attachment("3.11", HERE).address(public=True)
     assert attachment("3.11", HERE).address(public=False) == "tls://10.0.0.1:8786"
 
@@ -72,8 +73,8 @@ def test_a_run_that_somebody_else_started_meanwhile_is_not_ours_to_stop():
     deployment = SimpleNamespace(
         name="etl", started_run_id=None, current_run=lambda: None, start=lambda **_: SimpleNamespace(run_id="theirs")
     )
-    workspace = SimpleNamespace(settings=Settings(cluster=ClusterSettings(use_scheduler_public_ip=False)))
-    settings = {"environ": {}, "software": [], "send_dask_config": True}
+    workspace = SimpleNamespace(root=None, settings=Settings())
+    settings = {"environ": {}, "software": [], "send_dask_config": True, "use_scheduler_public_ip": False}
     provisioner._start(deployment, settings, workspace)
     assert provisioner._origin == "attached"
     deployment.started_run_id = "theirs"
@@ -98,13 +99,46 @@ def test_what_only_a_start_heeds_is_told_when_the_cluster_runs(structure, run, i
     assert told == ([f"cluster etl runs already: {ignored} would count at its start; cluster.scale changes numbers now"] if ignored else [])
 
 
+@pytest.mark.parametrize(("software_lock", "hashed", "warned"), [(None, False, False), ("uv.lock", True, False), ("uv.lock", False, True)])
+def test_hosts_without_hashes_are_told_to_whom_asked_for_them(software_lock, hashed, warned, caplog):
+    run = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2, hashed=hashed)
+    Provisioner(Request("etl"), silent)._warn_without_hashes(run, {"software_lock": software_lock})
+    assert ("started without software_lock" in caplog.text) is warned
+
+
+def test_a_lock_file_that_is_not_there_is_refused_before_anything_is_planned(tmp_path):
+    workspace = SimpleNamespace(root=tmp_path, settings=Settings(cluster=ClusterSettings(software_lock="uv.lock")), plan_launch=None)
+    provisioner = Provisioner(Request("etl"), silent)
+    with pytest.raises(SoftwareLockInvalid) as refused:
+        provisioner._deploy(workspace, SimpleNamespace(name="etl"), wait_seconds=0)
+    assert refused.value.path == str(tmp_path / "uv.lock")
+    assert provisioner._origin == "attached"
+
+
+def test_a_start_takes_the_lock_file_of_the_settings_in_force(tmp_path):
+    started = []
+    deployment = SimpleNamespace(
+        name="etl", started_run_id="r1", start=lambda **given: started.append(given) or SimpleNamespace(run_id="r1")
+    )
+    deployed = ClusterSettings(use_scheduler_public_ip=False, software_lock="uv.lock").model_dump(mode="json")
+    Provisioner(Request("etl"), silent)._start(deployment, deployed, SimpleNamespace(root=tmp_path, settings=Settings()))
+    assert started[0]["software_lock"] == tmp_path / "uv.lock"
+
+
+def test_a_run_of_an_older_terradask_has_no_hashes():
+    document = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2, hashed=True).to_document()
+    assert Run.read(document).hashed
+    del document["hashed"]
+    assert not Run.read(document).hashed
+
+
 @pytest.mark.parametrize(("error", "origin"), [(StateLocked, "attached"), (StalePlan, "attached"), (TerraformError, "created")])
 def test_a_cluster_that_somebody_else_is_making_is_not_ours_to_destroy(error, origin):
     def apply(_plan):
         raise error("refused")
 
     settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
-    workspace = SimpleNamespace(settings=settings, plan_launch=lambda name: None, apply=apply)
+    workspace = SimpleNamespace(root=None, settings=settings, plan_launch=lambda name: None, apply=apply)
     nothing = SimpleNamespace(name="etl", exists=False, objects=SimpleNamespace(names=lambda under: []))
     provisioner = Provisioner(Request("etl"), silent)
     with pytest.raises(error):
@@ -140,7 +174,7 @@ def test_a_cluster_that_somebody_else_has_made_meanwhile_is_used(looks, monkeypa
 
     monkeypatch.setattr(race, "_POLL_SECONDS", 0.001)
     settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
-    workspace = SimpleNamespace(settings=settings, plan_launch=lambda name: "plan", apply=apply)
+    workspace = SimpleNamespace(root=None, settings=settings, plan_launch=lambda name: "plan", apply=apply)
     provisioner = Provisioner(Request("etl"), silent)
     assert provisioner._deploy(workspace, DeployedMeanwhile(looks=looks), wait_seconds=10) is False
     assert provisioner._origin == "attached"
@@ -159,6 +193,11 @@ def test_nobody_waits_long_where_nobody_is_at_it(monkeypatch):
 RULE = {"cidr": "203.0.113.7/32"}
 
 
+def a_workspace(**baseline):
+    deployed = SimpleNamespace(**{"isolation": "workspace", "ingress": [], "session_manager": False, **baseline})
+    return SimpleNamespace(baseline=lambda: deployed)
+
+
 @pytest.mark.parametrize(
     ("isolation", "network", "own", "closed"),
     [
@@ -173,13 +212,24 @@ RULE = {"cidr": "203.0.113.7/32"}
     ],
 )
 def test_a_cluster_that_nobody_could_reach_is_refused(isolation, network, own, closed):
-    baseline = SimpleNamespace(isolation=isolation, ingress=network)
-    workspace = SimpleNamespace(settings=Settings(), baseline=lambda: baseline)
-    check = Provisioner(Request("etl"), silent)._check_ingress
+    workspace = a_workspace(isolation=isolation, ingress=[IngressRule(**rule) for rule in network])
+    settings = ClusterSettings(ingress=own).model_dump(mode="json")
     if closed is None:
-        check(workspace, own)
+        check_way(workspace, settings)
         return
-    with pytest.raises(NoIngress, match=f"the {closed} lets no address in"):
-        check(workspace, own)
-    private = SimpleNamespace(settings=Settings(cluster=ClusterSettings(use_scheduler_public_ip=False)))
-    check(private, own)
+    with pytest.raises(NoIngress, match=f"the {closed} lets no address in at port 8786") as caught:
+        check_way(workspace, settings)
+    # Where clusters share their firewall, no cluster can let anybody in.
+    assert ("allow_ingress_from='me'" in str(caught.value)) is (isolation == "cluster")
+    check_way(workspace, {**settings, "connect": "private"})
+
+
+def test_a_rule_for_another_port_lets_nobody_in():
+    workspace = a_workspace(ingress=[IngressRule(**RULE)])
+    check_way(workspace, ClusterSettings().model_dump(mode="json"))
+    with pytest.raises(NoIngress, match="at port 9000"):
+        check_way(workspace, ClusterSettings(scheduler_port=9000).model_dump(mode="json"))
+    isolated = a_workspace(isolation="cluster", session_manager=True)
+    check_way(isolated, ClusterSettings(scheduler_port=9000, allow_ingress_from="203.0.113.7").model_dump(mode="json"))
+    with pytest.raises(NoIngress, match="connect='ssm'"):
+        check_way(isolated, ClusterSettings(allow_ingress_from=[]).model_dump(mode="json"))

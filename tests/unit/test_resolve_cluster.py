@@ -250,3 +250,16 @@ def test_what_a_group_can_not_have_is_said_in_its_own_words(asked: Asked):
     with pytest.raises(NoMatchingType) as caught:
         _resolve(worker_groups={"big": {"memory": "32 GiB", "cpu": 1}})
     assert "worker_groups.big.cpu=" in str(caught.value)
+
+
+def test_a_private_cluster_stays_its_first_callers(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    callers = iter(["arn:aws:sts::123456789012:assumed-role/science/ada", "arn:aws:iam::123456789012:user/bob"])
+    monkeypatch.setattr(Aws, "caller_arn", property(lambda _: next(callers)))
+    first = _resolve(private_to_creator=True)
+    assert first.creator == "arn:aws:iam::123456789012:role/science"
+    # Whoever comes later, and whatever is chosen again.
+    assert _resolve(first, private_to_creator=True).creator == first.creator
+    assert _resolve(first, refresh=True, private_to_creator=True).creator == first.creator
+    opened = _resolve(first)
+    assert opened == first.model_copy(update={"creator": None})
+    assert _resolve(opened, private_to_creator=True).creator == "arn:aws:iam::123456789012:user/bob"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import boto3
 import pytest
 from moto import mock_aws
+from moto.ec2.models import ec2_backends
 
 from terradask._account.aws import Aws
 from terradask._stacks.resolve_network import resolve_network
@@ -104,6 +105,26 @@ def test_named_image_is_looked_for_once(aws: Aws):
     assert resolve_network(_settings(network={"image": "ami-00000000"}), aws, locked) == locked
     with pytest.raises(UnknownImage, match="ami-00000001"):
         resolve_network(_settings(network={"image": "ami-00000001"}), aws)
+
+
+def test_an_image_of_somebody_else_is_refused_until_they_are_named(aws: Aws):
+    """Anybody may publish an image: one of an owner that nobody named never becomes what hosts run."""
+    ec2 = boto3.client("ec2", "us-east-1")
+    made = ec2.run_instances(ImageId=_image("x86_64"), MinCount=1, MaxCount=1)["Instances"][0]["InstanceId"]
+    own, foreign = (ec2.create_image(InstanceId=made, Name=name)["ImageId"] for name in ("mine", "theirs"))
+    ec2_backends["123456789012"]["us-east-1"].amis[foreign].owner_id = "099720109477"
+
+    assert resolve_network(_settings(network={"image": own}), aws).image_ids == {"x86_64": own}
+    with pytest.raises(UnknownImage, match="somebody else's") as caught:
+        resolve_network(_settings(network={"image": foreign}), aws)
+    assert caught.value.given == f"{foreign}, of account 099720109477"
+    assert 'image_owners = ["099720109477"]' in caught.value.advice
+    named = {"image": foreign, "image_owners": ["099720109477"]}
+    assert resolve_network(_settings(network=named), aws).image_ids == {"x86_64": foreign}
+    with pytest.raises(UnknownImage, match="somebody else's"):
+        resolve_network(_settings(network={"image": own, "image_owners": ["amazon"]}), aws)
+    with pytest.raises(ValueError, match="owns no images"):
+        _settings(network={"image_owners": ["canonical"]})
 
 
 def test_who_gives_an_image_says_which_for_arm(aws: Aws):

@@ -24,6 +24,7 @@ from terradask.hardware.instance_types import Catalog, Gpus, InstanceType
 from terradask_host.config import load_config
 from terradask_host.keys import write_keys
 from terradask_host.launch_documents import extra_worker_document, scheduler_document, worker_document
+from terradask_host.timing import Timing
 from terradask_stacks.groups import groups_of
 from terradask_stacks.loading import load_settings
 from terradask_stacks.lock import ClusterLock
@@ -293,7 +294,7 @@ def hosts(asked: Asked, tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any],
         "worker": {"class": settings.worker_class, "options": settings.worker_options, "workers_per_host": settings.workers_per_host},
         "groups": {"workers": {"role": "worker", "resources": {}}},
     }
-    of_scheduler = scheduler_document(IDENTITY, cluster, write_keys(SECRET, "scheduler", tmp_path / "scheduler"), {}, roll_call_seconds=60)
+    of_scheduler = scheduler_document(IDENTITY, cluster, write_keys(SECRET, "scheduler", tmp_path / "scheduler"), {}, Timing())
     rest = (config, IDENTITY, cluster, {"private_address": "tls://10.64.0.5:8786"}, write_keys(SECRET, "worker", tmp_path / "worker"))
     return of_scheduler, worker_document(*rest), extra_worker_document(*rest)
 

@@ -91,6 +91,7 @@ def test_settings_are_frozen() -> None:
         (ClusterSettings, {"worker_vm_types": ["xlarge"]}, "no instance type"),
         (ClusterSettings, {"scheduler_port": 70000}, "65535"),
         (ClusterSettings, {"scheduler_port": 8787}, "both 8787"),
+        (ClusterSettings, {"use_dashboard_https": True, "dashboard_https_port": 8787}, "a port of its own"),
         (ClusterSettings, {"worker_class": "Nanny"}, "dotted path"),
         (ClusterSettings, {"software": ["pandas=3"]}, "PEP 508"),
         (ClusterSettings, {"environ": {"1A": "x"}}, "no variable name"),
@@ -198,9 +199,9 @@ def test_public_workers_share_the_public_subnet() -> None:
 
 
 def test_ports_that_the_network_does_not_open_are_named() -> None:
-    check_ports(ClusterSettings())
+    check_ports(WorkspaceSettings(), ClusterSettings())
     with pytest.raises(SettingsError) as error:
-        check_ports(ClusterSettings(scheduler_port=9000, dashboard_port=443))
+        check_ports(WorkspaceSettings(), ClusterSettings(scheduler_port=9000, dashboard_port=443))
     assert [finding.where for finding in error.value.findings] == ["cluster.scheduler_port", "cluster.dashboard_port"]
 
 

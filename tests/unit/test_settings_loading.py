@@ -131,7 +131,7 @@ def test_every_problem_is_told_at_once_with_its_place(tmp_path: Path) -> None:
         path,
         environ={"TERRADASK_CLUSTER__MAX_WORKER": "3", "TERRADASK_CLUSTER__SCHEDULER_PORT": "0"},
         dask_config={"cluster": {"worker-vm-types": "m6i.xlarge"}},
-        overrides={"cluster": {"region": "eu-central-1"}, "network": {"ingress": [{"cidr": "0.0.0.0/0", "port": 1}]}},
+        overrides={"cluster": {"region": "eu-central-1"}, "network": {"ingress": [{"cidr": "203.0.113.7/24", "port": 1}]}},
     )
 
     assert found[f"network.cidr in {path}"].given == "10.0.0.1/16"
@@ -141,7 +141,7 @@ def test_every_problem_is_told_at_once_with_its_place(tmp_path: Path) -> None:
     assert found["TERRADASK_CLUSTER__SCHEDULER_PORT"].allowed == "1 or more"
     assert found["terradask.cluster.worker_vm_types in Dask's configuration"].allowed == "a list"
     assert found["argument region"].advice == "did you mean workspace.region?"
-    assert found["argument ingress, at 0.cidr"].given == "0.0.0.0/0"
+    assert found["argument ingress, at 0.cidr"].given == "203.0.113.7/24"
     assert found["argument ingress, at 0.port"].advice == "did you mean ports?"
     assert len(found) == 9
 
@@ -196,8 +196,12 @@ def test_the_starter_file_shows_every_setting_and_is_valid(tmp_path: Path) -> No
     shown = tomllib.loads(live)
 
     assert load_settings(write(tmp_path, text), environ={}).settings == Settings()
-    # Types and sizes are shown, and exclude each other.
-    load_settings(write(tmp_path, "\n".join(line for line in live.splitlines() if "_vm_types" not in line)), environ={})
+    # What excludes something else is shown too: types and sizes, ways to say who is let in.
+    alone = ("_vm_types", "use_scheduler_public_ip =", "allow_ingress_from =", "allow_ssh_from =")
+    kept = [line for line in live.splitlines() if not any(word in line for word in alone)]
+    load_settings(write(tmp_path, "\n".join(kept)), environ={})
+    for line in (line for line in live.splitlines() if line.startswith(alone[1:3])):
+        load_settings(write(tmp_path, f"[cluster]\n{line}\n"), environ={})
     for section, field in Settings.model_fields.items():
         if section == "clusters":
             continue

@@ -99,11 +99,12 @@ def test_the_environment_leads_to_the_simulator_and_nowhere_else(tmp_path):
     assert whole["AWS_REGION"] == whole["AWS_DEFAULT_REGION"] == whole["TERRADASK_WORKSPACE__REGION"] == "eu-west-1"
     assert whole["AWS_EC2_METADATA_DISABLED"] == "true"
     assert whole["TERRADASK_NETWORK__CIDR"] == "127.64.0.0/16"
-    assert json.loads(whole["TERRADASK_NETWORK__INGRESS"]) == [{"ports": ["8786-8787"], "cidr": "127.0.0.0/8", "description": "loopback"}]
+    assert json.loads(whole["TERRADASK_NETWORK__INGRESS"]) == [{"ports": ["8786-8788"], "cidr": "127.0.0.0/8", "description": "loopback"}]
     assert whole["TERRADASK_STATE_DIR"] == str(tmp_path)
+    assert whole["TERRADASK_WORKSPACE__OWN_ADDRESS_URL"] == "http://127.0.0.1:5/terradask-sim/address"
     assert whole["AWS_CONFIG_FILE"].startswith(str(tmp_path))
     assert whole["NO_PROXY"] == "example.org,127.0.0.1,localhost,127.0.0.0/8"
-    assert (whole["PATH"], whole["TERRADASK_CLUSTER__N_WORKERS"]) == ("/bin", "3")
+    assert (whole["PATH"], whole["TERRADASK_CLUSTER__N_WORKERS"]) == (f"{tmp_path}/bin:/bin", "3")
     assert not {"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE", "AWS_ENDPOINT_URL_S3"} & whole.keys()
 
 

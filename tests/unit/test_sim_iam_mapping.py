@@ -541,3 +541,14 @@ def test_condition_keys_that_aws_does_not_send_are_left_out():
     assert not reference.carries("autoscaling:DescribeAutoScalingGroups", "", "aws:ResourceTag/x")
     assert not reference.carries("ec2:RunInstances", "subnet", "aws:RequestTag/x")
     assert not reference.carries("s3:GetObject", "object", "s3:prefix")
+
+
+def test_a_session_needs_the_host_and_the_document():
+    needs = needs_of(call("ssm", "StartSession", Target="i-1", DocumentName="AWS-StartPortForwardingSession"), SmallWorld())
+    assert [(need.action, need.resource) for need in needs] == [
+        ("ssm:StartSession", f"{EC2}instance/i-1"),
+        ("ssm:StartSession", f"arn:aws:ssm:{REGION}::document/AWS-StartPortForwardingSession"),
+    ]
+    assert context_of(needs[0], {})["ssm:SessionDocumentAccessCheck"] == ("true",)
+    shell = needs_of(call("ssm", "StartSession", Target="i-1"), SmallWorld())
+    assert shell[1].resource == f"arn:aws:ssm:{REGION}:{ACCOUNT}:document/SSM-SessionManagerRunShell"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,8 +20,10 @@ from terradask._runtime.objects import CLOSING, RUN, SCHEDULER
 from terradask._runtime.scaling import Group
 from terradask._runtime.software import lock_software
 from terradask._runtime.starting import claim
-from terradask.errors import ClusterError, ClusterStopped, QuotaExceeded
+from terradask.errors import ClusterError, ClusterStopped, QuotaExceeded, SoftwareLockInvalid
 
+#: Of the environment in which the tests run.
+DEV_LOCK = Path(__file__).parents[2] / "requirements/dev.lock"
 BUCKET = "terradask-default-123456789012-us-east-1"
 
 
@@ -32,11 +35,11 @@ def run(name: str, *, age_seconds: float = 0) -> Run:
 class Starter(Deployment):
     """A deployment whose groups are written down here."""
 
-    def __init__(self, aws: Aws) -> None:
-        super().__init__(aws, BUCKET, "etl")
+    def __init__(self, aws: Aws, **settings: Any) -> None:
+        super().__init__(aws, BUCKET, "etl", root=settings.pop("root", None))
         self.desired: dict[str, int] = {"scheduler": 0, "workers": 0}
         self.zeroed = 0
-        settings = {"software": [], "environ": {}, "send_dask_config": False}
+        settings = {"software": [], "environ": {}, "send_dask_config": False, **settings}
         self._descriptor: Any = SimpleNamespace(
             cluster="etl",
             groups=dict(self.desired),
@@ -152,6 +155,35 @@ def test_whoever_was_overtaken_while_preparing_raises_nothing(
         assert (started.run_id == starter.started_run_id) == (successor == "mine")
         assert (started.run_id == "other") == (successor == "other")
     assert starter.desired["scheduler"] == raised
+
+
+def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The path counts from terradask.toml, wherever the command runs; an argument goes before it."""
+    locks: list[str] = []
+    monkeypatch.setattr(starting, "prepare", lambda deployment, plan: locks.append(plan.software.to_requirements()))
+    starter = Starter(aws, software_lock="team.lock", root=tmp_path)
+    with pytest.raises(SoftwareLockInvalid, match=r"team\.lock"):
+        starter.start(n_workers=1, check_quotas=False)
+    assert starter.objects.names() == []
+    (tmp_path / "team.lock").write_text(DEV_LOCK.read_text())
+    starter.start(n_workers=1, check_quotas=False)
+    noted = starter.run()
+    assert noted is not None
+    assert noted.hashed
+    assert all("--hash=sha256:" in line for line in locks[0].splitlines())
+
+    other = Starter(aws)
+    other.objects.delete([RUN])
+    other.start(n_workers=1, check_quotas=False, software_lock=DEV_LOCK)
+    assert locks[1] == locks[0]
+    other.objects.delete([RUN])
+    other.start(n_workers=1, check_quotas=False)
+    assert "--hash" not in locks[2]
+    noted = other.run()
+    assert noted is not None
+    assert not noted.hashed
 
 
 class NoRoom:

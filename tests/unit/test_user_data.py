@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -108,6 +109,36 @@ def test_systemd_finds_the_unit_valid(files: dict[str, str], tmp_path: Path) -> 
     answer = subprocess.run([command, "verify", "--man=no", unit], capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     assert str(unit.name) not in answer.stderr, answer.stderr
+
+
+#: Of ten. What is left is what Dask and its tasks need: the network, devices, /proc, writable code, affinity.
+MOST_EXPOSED = 1.8
+
+
+def exposure(command: str, unit: Path) -> float:
+    """Return what systemd makes of a unit, 0 (closed) to 10."""
+    answer = subprocess.run(
+        [command, "security", "--offline=true", "--no-pager", unit],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    found = re.search(r"Overall exposure level for \S+: ([\d.]+)", answer.stdout)
+    if found is None:
+        pytest.skip(f"systemd-analyze can't judge a unit offline (systemd 250 can): {answer.stderr.strip()}")
+    return float(found[1])
+
+
+def test_systemd_finds_the_unit_closed(files: dict[str, str], tmp_path: Path) -> None:
+    command = tool("systemd-analyze", "on Debian and Ubuntu: apt-get install systemd")
+    unit = tmp_path / "terradask-host.service"
+    content = files["/etc/systemd/system/terradask-host.service"]
+    unit.write_text(content)
+    assert exposure(command, unit) <= MOST_EXPOSED
+    for weaker in ("NoNewPrivileges=", "CapabilityBoundingSet=", "User=", "SystemCallFilter=", "RestrictNamespaces=", "ProtectSystem="):
+        unit.write_text("".join(line for line in content.splitlines(keepends=True) if not line.startswith(weaker)))
+        assert exposure(command, unit) > MOST_EXPOSED, f"the check doesn't notice that {weaker} is missing"
 
 
 def test_the_unit_gives_up_and_powers_off(files: dict[str, str]) -> None:

@@ -29,6 +29,7 @@ from terradask.errors import (
 
 if TYPE_CHECKING:
     from boto3.session import Session
+    from botocore.credentials import Credentials
 
 ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL"
 
@@ -111,6 +112,29 @@ class Aws:
                 self._clients[name] = self._make_client(name)
             return self._clients[name]
 
+    def credentials(self) -> Credentials:
+        """Return botocore's own object of the caller's credentials, which renews them where it can.
+
+        Raises
+        ------
+        NoCredentials
+            If there are none.
+        """
+        with self._lock, self.explained():
+            found = self._boto().get_credentials()
+        if found is None:
+            raise NoCredentials("there are no AWS credentials", advice=CREDENTIALS_ADVICE)
+        return found
+
+    def anew(self) -> Aws:
+        """Return the same with credentials that are looked up again."""
+        return Aws(self.region, profile=self._profile, attempts=self._attempts)
+
+    @property
+    def profile(self) -> str | None:
+        """Profile of the caller's AWS configuration; None: as boto3 finds credentials."""
+        return self._profile
+
     @property
     def account_id(self) -> str:
         """The number of the caller's account. Needs no permission."""
@@ -151,7 +175,7 @@ class Aws:
 
         try:
             yield
-        except (BotoCoreError, ClientError) as error:
+        except (BotoCoreError, ClientError, RuntimeError) as error:
             explained = self.explain(error)
             if explained is None:
                 raise
@@ -163,7 +187,9 @@ class Aws:
 
         if isinstance(error, boto.NoCredentialsError | boto.PartialCredentialsError | boto.ProfileNotFound):
             return NoCredentials(f"no AWS credentials: {error}", advice=CREDENTIALS_ADVICE)
-        if isinstance(error, boto.TokenRetrievalError | boto.SSOTokenLoadError | boto.UnauthorizedSSOTokenError):
+        expired = boto.CredentialRetrievalError | boto.TokenRetrievalError | boto.SSOTokenLoadError | boto.UnauthorizedSSOTokenError
+        # A RuntimeError is what botocore raises where it has renewed them, and the newer ones have expired, too.
+        if isinstance(error, expired) or (isinstance(error, RuntimeError) and "still expired" in str(error)):
             return ExpiredCredentials(f"the AWS login has expired: {error}", advice=CREDENTIALS_ADVICE)
         if isinstance(error, boto.EndpointConnectionError | boto.ConnectTimeoutError | boto.ConnectionError):
             return self._unreachable(error)

@@ -64,6 +64,7 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
         interface_endpoints=bool(network.interface_endpoints),
         flow_logs=network.flow_logs,
         dual_stack=network.dual_stack,
+        session_manager=network.session_manager,
         isolated=settings.workspace.isolation == "cluster",
         own_templates=network.cluster_launch_templates,
         network_state=f"{state.bucket_for(account, region)}/{network_state_key(settings.workspace.name)}" if remote else None,

@@ -69,7 +69,15 @@ def write_journal(deployment: Deployment, run: Run, *, by: str) -> None:
 def read_journals(deployment: Deployment) -> list[Event]:
     """Return the events of the runs that were stopped, as far as they are kept."""
     documents = deployment.objects.read_all(sorted(deployment.objects.names(EVENTS)))
-    return [_read(event) for document in documents if document and document.get("format") == _FORMAT for event in document["events"]]
+    return [event for document in documents if document for event in events_in(document)]
+
+
+def events_in(document: Any) -> list[Event]:
+    """Return the events of a journal; none of one that isn't as its format says."""
+    try:
+        return [_read(event) for event in document["events"]] if document["format"] == _FORMAT else []
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return []
 
 
 def _read(document: Mapping[str, Any]) -> Event:

@@ -24,7 +24,7 @@ def notes_of(reports: Iterable[HostReport]) -> Iterator[Event]:
     """Yield what a scheduler's host did to groups of others."""
     for report in reports:
         for at, group, what, why in report.notes:
-            yield Event(moment(at), group, group, "failed" if what == "given up" else "retiring", what, why)
+            yield Event(moment(at), group, group, "retiring" if what == "removed" else "failed", what, why)
 
 
 def events_of_run(run: Run, scheduler: SchedulerAddress | None) -> Iterator[Event]:

@@ -84,6 +84,9 @@ class Baseline(_Model):
     interface_endpoints: list[str] = []
     public_workers: bool = False
     public_schedulers: bool = True
+    #: Schedulers' hosts have the rights that Session Manager's agent needs.
+    session_manager: bool = False
+    allow_ingress_from_anywhere: bool = False
     #: What the network only uses and didn't make: ``vpc``, ``security_groups``, ``instance_profiles``.
     given: list[str] = []
     kms_key_arn: str | None = None

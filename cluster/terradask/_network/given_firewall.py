@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from terradask._network.given_findings import LikelyFinding, own_tag
 from terradask._network.given_network import interface_endpoints, subnet_id
 from terradask_modules.names import ROLES, SCHEDULER_PORTS
-from terradask_stacks.checks import HOST_SERVICES
+from terradask_stacks.checks import HOST_SERVICES, SESSION_SERVICES
 from terradask_stacks.errors import Finding
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _client_findings(settings: Settings, groups: dict[str, Description]) -> Iter
 
 def _endpoint_findings(facts: GivenFacts, peers: dict[str, Peer]) -> Iterator[Finding]:
     """Find endpoints that shut hosts out: with private DNS a service is reached through them or not at all."""
-    for service in HOST_SERVICES:
+    for service in (*HOST_SERVICES, *SESSION_SERVICES):
         for endpoint in interface_endpoints(facts, service):
             ids = [group["GroupId"] for group in endpoint.get("Groups", ())]
             permissions = [p for id_ in ids for p in (facts.security_groups or {}).get(id_, {}).get("IpPermissions", ())]

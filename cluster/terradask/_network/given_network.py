@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._network.given_findings import LikelyFinding, own_tag
 from terradask_modules.names import ROLES
-from terradask_stacks.checks import HOST_SERVICES
+from terradask_stacks.checks import HOST_SERVICES, services_called
 from terradask_stacks.errors import Finding
 
 if TYPE_CHECKING:
@@ -155,12 +155,13 @@ def _way_out_findings(settings: Settings, facts: GivenFacts, where: str, given: 
                 given=given,
                 allowed="a public subnet",
                 advice=f"give a public subnet, or set {setting} = false"
-                + (" and cluster.use_scheduler_public_ip = false" if role == "scheduler" else ""),
+                + (" and cluster.connect = 'private'" if role == "scheduler" else ""),
             )
         return
     if target is not None and not to_internet_gateway:
         return
-    missing = _missing_endpoints(facts, table)
+    services = services_called(network) if role == "scheduler" else HOST_SERVICES
+    missing = _missing_endpoints(facts, table, services)
     way = "its default route leads to an internet gateway, which serves public addresses alone" if target else "it has no default route"
     if missing and facts.endpoints is not None:
         yield Finding(
@@ -168,7 +169,7 @@ def _way_out_findings(settings: Settings, facts: GivenFacts, where: str, given: 
             problem=f"{role}s would reach no AWS service from this subnet: {way}, and the VPC has no endpoint for {', '.join(missing)}",
             given=given,
             allowed="a default route (NAT gateway, transit gateway, …), or interface endpoints with private DNS for "
-            f"{', '.join(HOST_SERVICES)} and an endpoint for s3",
+            f"{', '.join(services)} and an endpoint for s3",
             advice="give a subnet that has one, or have the VPC's owner add the endpoints",
         )
     elif facts.endpoints is not None:
@@ -199,8 +200,8 @@ def _default_target(table: Description | None) -> str | None:
     return None
 
 
-def _missing_endpoints(facts: GivenFacts, table: Mapping[str, Any] | None) -> list[str]:
-    missing = [service for service in HOST_SERVICES if not interface_endpoints(facts, service)]
+def _missing_endpoints(facts: GivenFacts, table: Mapping[str, Any] | None, services: Sequence[str]) -> list[str]:
+    missing = [service for service in services if not interface_endpoints(facts, service)]
     table_id = (table or {}).get("RouteTableId")
     gateways = [e for e in facts.endpoints or () if _is_of(e, "s3", facts.region) and table_id in e.get("RouteTableIds", ())]
     return missing if gateways or interface_endpoints(facts, "s3") else [*missing, "s3"]

@@ -66,6 +66,7 @@ def findings_on(
         root=workspace.root,
         estimate=estimate,
         role_rules=RoleRules(network.permissions_boundary, network.role_name_prefix),
+        open_to_anywhere=network.allow_ingress_from_anywhere,
     )
 
 

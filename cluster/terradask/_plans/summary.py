@@ -12,6 +12,7 @@ from typing import Any
 from terradask._plans.dangers import Danger, dangers_of, new_roles, openings_before
 from terradask._plans.documents import DocumentChange, document_changes
 from terradask._plans.drift import real_drift
+from terradask._plans.malformed import UNREADABLE, unreadable_plan
 from terradask._plans.values import AttributeChange, attribute_changes, top_level
 
 SUMMARY_FORMAT = 1
@@ -188,7 +189,19 @@ def summarise(document: Mapping[str, Any], *, stack: str, plan_hash: str) -> Pla
         The stack's name.
     plan_hash
         SHA-256 of the plan's file.
+
+    Raises
+    ------
+    InvalidInput
+        If it is none.
     """
+    try:
+        return _summary(document, stack, plan_hash)
+    except UNREADABLE as error:
+        raise unreadable_plan(error) from error
+
+
+def _summary(document: Mapping[str, Any], stack: str, plan_hash: str) -> PlanSummary:
     changes: list[Change] = []
     dangers: list[Danger] = []
     configured = _configured(document)

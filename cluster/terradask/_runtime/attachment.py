@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from terradask._runtime.delivery import check_scheduler_launches
-from terradask._runtime.documents import Descriptor, HostReport, Run, SchedulerAddress
+from terradask._runtime.documents import Descriptor, HostReport, Run, SchedulerAddress, read_host_reports
 from terradask._runtime.ended import over
 from terradask._runtime.groups import Groups
 from terradask._runtime.keys import KeySet
 from terradask._runtime.looks import Looks
 from terradask._runtime.objects import HOSTS, SCHEDULER, ClusterObjects, read_secret
+from terradask._runtime.readers import reading_keys
 from terradask.errors import HostFailed, InvalidInput, SchedulerMissing
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -52,9 +53,9 @@ class Attachment:
         if self.scheduler.public_address is None:
             raise InvalidInput(
                 f"The scheduler of cluster {self.descriptor.cluster!r} has no public address.",
-                given="use_scheduler_public_ip=True",
-                allowed="use_scheduler_public_ip=False, from a network that reaches the VPC",
-                advice="pass use_scheduler_public_ip=False, or set it in [cluster]",
+                given="connect='public'",
+                allowed="connect='private' (use_scheduler_public_ip=False), from a network that reaches the VPC; or connect='ssm'",
+                advice="pass connect, or set it in [cluster]",
             )
         return self.scheduler.public_address
 
@@ -75,7 +76,7 @@ def attach(
 
     Raises
     ------
-    ClusterEnded, HostFailed, NoCapacity, SchedulerMissing, InterruptedError
+    ClusterEnded, ClusterPrivate, HostFailed, NoCapacity, SchedulerMissing, InterruptedError
         As `Deployment.attach` tells.
     """
     # Read before the wait, so that who may not read them learns it at once.
@@ -93,7 +94,7 @@ def read_scheduler(objects: ClusterObjects) -> SchedulerAddress | None:
 
 def read_reports(objects: ClusterObjects) -> list[HostReport]:
     """Read what each host says of itself."""
-    return [HostReport.read(document) for document in objects.hosts()]
+    return read_host_reports(objects.hosts())
 
 
 class _SchedulerHosts:
@@ -116,7 +117,7 @@ class _SchedulerHosts:
         members = () if group is None else group.members
         self._seen |= dict.fromkeys(member.instance_id for member in members)
         documents = [self._read(instance_id) for instance_id in self._seen]
-        reports = [HostReport.read(document) for document in documents if document is not None]
+        reports = read_host_reports(document for document in documents if document is not None)
         if not members:
             check_scheduler_launches(self._groups, self._looks, self._descriptor, self.run)
         return [report for report in reports if report.run_id == self.run_id]
@@ -194,7 +195,8 @@ def _scheduler_missing(cluster: str, reports: Iterable[HostReport], timeout_seco
 
 
 def _read_keys(aws: Aws, descriptor: Descriptor, run: Run) -> KeySet:
-    return KeySet.from_document(read_secret(aws, descriptor.secret_id, version_id=run.secret_version_id))
+    with reading_keys(aws, descriptor):
+        return KeySet.from_document(read_secret(aws, descriptor.secret_id, version_id=run.secret_version_id))
 
 
 def _read_keys_if_written(aws: Aws, descriptor: Descriptor, run: Run) -> KeySet | None:

@@ -40,7 +40,7 @@ def make_keys(cluster: str, run_id: str, *, lifetime_days: float = CERTIFICATE_L
     run_id
         The run that the keys belong to.
     lifetime_days
-        Days until the certificates expire. Rotating is stop and start.
+        Days until the certificates expire, 30 at most. Rotating is stop and start.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def make_keys(cluster: str, run_id: str, *, lifetime_days: float = CERTIFICATE_L
     """
     now = datetime.datetime.now(datetime.UTC)
     not_before = now - datetime.timedelta(minutes=CLOCK_SKEW_MINUTES)
-    not_after = now + datetime.timedelta(days=lifetime_days)
+    not_after = now + datetime.timedelta(days=min(lifetime_days, CERTIFICATE_LIFETIME_DAYS))
     authority_key = ec.generate_private_key(ec.SECP256R1())
     authority_name = _name(f"{cluster} {run_id}", "authority")
     authority = (

@@ -5,23 +5,33 @@ How it starts and ends is in `_lifecycle`; how it scales, in `_group_cluster`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from distributed.core import Status
-from distributed.utils import format_dashboard_link
 
+from terradask._account.lent_credentials import check_duration
 from terradask._progress import Progress
 from terradask._runtime.hardware import hardware_of
 from terradask._runtime.life import Duration, parse_duration
 from terradask._runtime.lifecycle import ProvisionedCluster
-from terradask._runtime.options import RUN, STRUCTURE, given, parse_name, refuse_unbuilt, under_either_name, unsupported, where_given
+from terradask._runtime.options import (
+    RUN,
+    STRUCTURE,
+    check_credentials,
+    given,
+    parse_name,
+    refuse_unbuilt,
+    under_either_name,
+    where_given,
+)
 from terradask._runtime.provision import Request
+from terradask._runtime.shared_dashboard import SharedDashboard, ask_for_shared_dashboard
 from terradask._runtime.shown_numbers import by_group, repr_row, scaling_table
 from terradask._runtime.undo import Origin
 from terradask._runtime.ways import check_ways
-from terradask.errors import VersionMismatch
 
 if TYPE_CHECKING:
     from terradask._events.story import Event
@@ -42,6 +52,9 @@ class Cluster(ProvisionedCluster):
         The cluster's name; made up where left out.
     software
         Packages for the hosts besides Dask, as requirements (``["pandas==3.1.1", "s3fs"]``); they get the versions that are installed here.
+    software_lock
+        Lock file of this environment with hashes, relative to the working directory: a requirements file with ``--hash``, ``uv.lock`` or
+        ``pylock.toml``. Hosts then install only archives that it has. By default packages come by exact version.
     n_workers
         Number of workers; or ``[minimum, maximum]``: the cluster starts with the minimum and scales itself between them, as by `adapt`.
         Where left out, it starts with 4 and scales itself between 4 and 20.
@@ -92,12 +105,35 @@ class Cluster(ProvisionedCluster):
         never for any other. This object counts as connected.
     max_lifetime
         After which it ends in any case, as above. By default 30 days, which is also the longest.
+    connect
+        How to reach the scheduler: ``"public"``, its public address (the default); ``"private"``, its private one, from inside the VPC or
+        over VPN or peering; ``"ssm"``, through Session Manager, which takes no inbound rule.
     use_scheduler_public_ip
-        Whether to dial the scheduler's public address (the default) or its private one, over VPN or peering.
+        The same in other words: True for ``"public"``, False for ``"private"``.
+    allow_ingress_from
+        Who may reach the scheduler and the dashboard from outside: a CIDR block, a list, or ``"me"`` for this machine's public address, as
+        ``workspace.own_address_url`` tells it. Where clusters share security groups, it has to lie within what the network lets in.
+    allow_ssh, allow_ssh_from
+        Whether port 22 of the scheduler's host is opened as well (it isn't by default), and to whom: as `allow_ingress_from`, which counts
+        where it is left out.
+    use_dashboard_https
+        Whether the dashboard is also served over HTTPS at the scheduler's host, for people without terradask: `shared_dashboard` has the
+        link. By default it isn't; `dashboard_link` works either way. The network has to let browsers in to ``dashboard_https_port``.
+    credentials
+        ``"local"``: tasks use AWS with your rights, by temporary credentials that are sent to the cluster and, as long as this object is
+        open, sent anew before they expire, as by `send_credentials`. By default with the instance role, which reads and writes
+        ``network.data_buckets``.
+    credentials_duration_seconds
+        How long the credentials sent are good, where they are those of an IAM user: 900 to 129,600. By default 12 hours. Credentials that
+        are temporary already expire when they do.
     timeout
         Longest wait for the scheduler, in seconds. By default 20 minutes.
     environ
-        Environment variables for the scheduler and the workers. They lie in the workspace bucket: no place for secrets.
+        Environment variables for the scheduler and the workers. They lie in the workspace bucket: no place for secrets, which
+        `send_private_envs` sends.
+    private_to_creator
+        Whether the cluster's keys, without which nobody connects, are for this caller's IAM user or role, the cluster's hosts and
+        ``cluster.secret_principals`` alone, whatever IAM allows others. By default whoever may read the workspace's secrets connects.
     tags
         Tags for the cluster's resources, besides the workspace's.
     send_dask_config
@@ -141,13 +177,13 @@ class Cluster(ProvisionedCluster):
         True: the cluster must be new. False: nothing is deployed. By default it is deployed where there is none of its name.
     attach
         True: the cluster must run. False: it must not. By default it is attached to where it runs.
-    container, cloud, account, use_dashboard_https
+    container, cloud, account
         Not built yet: anything but their default raises `UnsupportedOption`.
-    credentials, credentials_duration_seconds, custom_widget, configure_logging, package_sync, package_sync_strict
+    custom_widget, configure_logging, package_sync, package_sync_strict
         Not built yet, as above.
-    package_sync_ignore, package_sync_fail_on, private_to_creator
+    package_sync_ignore, package_sync_fail_on
         Not built yet, as above.
-    allow_ingress_from, allow_ssh, jupyter
+    jupyter
         Not built yet, as above.
 
     Raises
@@ -156,16 +192,28 @@ class Cluster(ProvisionedCluster):
         When the workspace's network is not deployed; it is never made silently.
     NoIngress
         When the network lets no address in, and the scheduler's public one is to be dialled.
+    SessionManagerPluginMissing
+        When ``connect="ssm"`` finds no ``session-manager-plugin`` of AWS's on this machine, or an old one.
+    SchedulerUnreachable, SessionFailed
+        When the scheduler doesn't answer, or no session leads to its host.
+    EndpointUnreachable
+        When ``"me"`` can't be looked up.
+    ClusterPrivate
+        When the cluster is private to its creator, and this caller is nobody whom its settings name.
     UnsupportedOption
         For an argument that is not built yet.
     InvalidInput
         For a value that can't be used, such as a backend option that there isn't.
     ClusterExists, ClusterNotFound, ClusterStopped
         When `create` or `attach` rules out what would have to be done.
+    SoftwareLockInvalid, SoftwareNotLocked
+        When `software_lock` can't be read, or lacks a package, its version that is installed here, or its hashes; before anything is made.
     ArgumentCombination
         When a region or a zone is named twice, and not the same, or ``firewall`` stands beside ``ingress``.
     RegionUnknown, UnknownZone
         For a region that AWS's SDK doesn't know, and for a zone in which the network has no subnets.
+    NoCredentials, ExpiredCredentials, AccessDenied
+        When there are no `credentials` to send; before anything is made.
     NoMatchingType
         When no instance type is as asked for; with the nearest asks that find something.
     QuotaExceeded
@@ -189,7 +237,8 @@ class Cluster(ProvisionedCluster):
     ``terradask:cluster``.
 
     Permissions needed: those of `Deployment`, and ``autoscaling:CreateAutoScalingGroup``, ``DeleteAutoScalingGroup``,
-    ``CreateOrUpdateTags``, ``secretsmanager:CreateSecret``, ``DeleteSecret``, ``TagResource`` for making a new one.
+    ``CreateOrUpdateTags``, ``secretsmanager:CreateSecret``, ``DeleteSecret``, ``TagResource`` for making a new one; for
+    ``connect="ssm"`` also ``ssm:StartSession``, ``ResumeSession`` and ``TerminateSession``.
 
     If it is interrupted: what was being made is taken back. Where even that is cut off, ``terradask destroy NAME`` finishes it.
 
@@ -206,6 +255,7 @@ class Cluster(ProvisionedCluster):
         name: str | None = None,
         *,
         software: list[str] | None = None,
+        software_lock: str | os.PathLike[str] | None = None,
         container: str | None = None,
         n_workers: int | Sequence[int] | None = None,
         worker_class: str | type | None = None,
@@ -233,6 +283,7 @@ class Cluster(ProvisionedCluster):
         idle_timeout: Duration | None = None,
         no_client_timeout: Duration | None = None,
         max_lifetime: Duration | None = None,
+        connect: Literal["public", "private", "ssm"] | None = None,
         use_scheduler_public_ip: bool | None = None,
         use_dashboard_https: bool | None = None,
         credentials: Literal["local"] | None = None,
@@ -257,8 +308,9 @@ class Cluster(ProvisionedCluster):
         extra_worker_on_scheduler: bool | None = None,
         _n_worker_specs_per_host: int | None = None,
         scheduler_port: int | None = None,
-        allow_ingress_from: str | None = None,
+        allow_ingress_from: str | Sequence[str] | None = None,
         allow_ssh: bool | None = None,
+        allow_ssh_from: str | Sequence[str] | None = None,
         jupyter: bool | None = None,
         region: str | None = None,
         arm: bool | None = None,
@@ -277,11 +329,15 @@ class Cluster(ProvisionedCluster):
         self.status = Status.closed
         check_ways(create, attach)
         refuse_unbuilt(arguments)
+        check_credentials(credentials)
         workspace, where = where_given(arguments)
         arguments["spot_policy"] = under_either_name("spot_policy", spot_policy, "compute_purchase_option", compute_purchase_option)
         arguments["workers_per_host"] = under_either_name(
             "workers_per_host", workers_per_host, "_n_worker_specs_per_host", _n_worker_specs_per_host
         )
+        if software_lock is not None:
+            # As a setting it would be relative to terradask.toml.
+            arguments["software_lock"] = str(Path(software_lock).expanduser().absolute())
         for limit in ("idle_timeout", "no_client_timeout", "max_lifetime"):
             arguments[limit] = parse_duration(limit, arguments[limit])
         super().__init__(
@@ -294,6 +350,8 @@ class Cluster(ProvisionedCluster):
                 create=create,
                 attach=attach,
                 shutdown_on_close=shutdown_on_close,
+                credentials=credentials,
+                credentials_duration_seconds=check_duration(credentials_duration_seconds),
             ),
             asynchronous=asynchronous,
             loop=loop,
@@ -341,9 +399,37 @@ class Cluster(ProvisionedCluster):
 
     @property
     def dashboard_link(self) -> str:
-        """Address of the dashboard on this machine's loopback; behind it lies mutual TLS to the scheduler's host."""
-        port = self._dashboard.port if self._dashboard is not None else None
-        return format_dashboard_link("127.0.0.1", port) if port else ""
+        """Link to the dashboard on this machine's loopback; behind it lies mutual TLS to the scheduler's host.
+
+        The link has a token in it, which is this object's own: whoever has none, such as other users of this machine, is refused. As Dask's
+        ``distributed.dashboard.link`` has it, for proxies such as Jupyter's.
+        """
+        return self._dashboard.link if self._dashboard is not None else ""
+
+    @property
+    def shared_dashboard(self) -> Any:
+        """Where people without terradask find the dashboard.
+
+        Returns
+        -------
+        SharedDashboard or None
+            Its `link`, which has a token in it that is the scheduler process's own, and the `fingerprint` (SHA-256) of the certificate
+            about which browsers ask. None for a cluster without `use_dashboard_https`.
+
+        Raises
+        ------
+        ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
+        VersionMismatch
+            When its hosts are of a terradask that has no such dashboard.
+        """
+        return self.sync(self._shared_dashboard)
+
+    async def _shared_dashboard(self) -> SharedDashboard | None:
+        self._check_usable()
+        if not self._deployed.settings.get("use_dashboard_https"):
+            return None
+        return await ask_for_shared_dashboard(self.scheduler_comm, self._deployed.attachment, public=self._door.way == "public")
 
     @property
     def region(self) -> str:
@@ -387,7 +473,9 @@ class Cluster(ProvisionedCluster):
         threads = sum(w["nthreads"] for w in infos)
         each = by_group(self.worker_groups)
         workers = f"workers={len(self.observed)}/{len(self.plan)}" + (f" ({each})" if each else "")
-        return f"Cluster({name!r}, {self.zone}, {workers}, threads={threads}, dashboard={self.dashboard_link!r})"
+        # Reprs end up in logs, where a token has no place.
+        dashboard = self.dashboard_link.partition("?")[0]
+        return f"Cluster({name!r}, {self.zone}, {workers}, threads={threads}, dashboard={dashboard!r})"
 
     def _repr_html_(self, cluster_status: str | None = None) -> str:
         if cluster_status is None and self.status == Status.running:
@@ -425,27 +513,4 @@ class Cluster(ProvisionedCluster):
         return self.sync(self._set_keepalive, parse_duration("keepalive", keepalive) or None)
 
     async def _set_keepalive(self, seconds: float | None) -> None:
-        self._check_usable()
-        try:
-            heard = await self.scheduler_comm.terradask_keepalive(seconds=seconds)
-        except OSError:
-            await self._find_whether_over()
-            self._check_usable()
-            raise
-        if not heard:
-            # A scheduler answers None to what it doesn't know.
-            raise VersionMismatch(
-                f"The hosts of cluster {self._request.name!r} are of an older terradask, which knows no keepalive.",
-                cluster=self._request.name,
-                advice="terradask apply network, then stop and start the cluster",
-            )
-
-    # ---- not built yet --------------------------------------------------------------------------------------------
-
-    def send_private_envs(self, env: Mapping[str, str]) -> None:
-        """Not built yet: raises `UnsupportedOption`."""
-        raise unsupported("send_private_envs", sorted(env), "read secrets on the workers, with their instance role")
-
-    def send_credentials(self, automatic_refresh: bool = False) -> None:
-        """Not built yet: raises `UnsupportedOption`."""
-        raise unsupported("send_credentials", automatic_refresh, "hosts use their instance role")
+        await self._ask_scheduler("terradask_keepalive", "keepalive", seconds=seconds)

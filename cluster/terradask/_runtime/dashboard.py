@@ -1,27 +1,35 @@
 """The dashboard on the client's own loopback, forwarded over mutual TLS.
 
-Dask's dashboard has no authentication of its own. On the scheduler's host it listens on loopback alone, behind a forward that demands a
-certificate of the cluster's authority; this is the other end.
+Dask's dashboard has no authentication of its own. On the scheduler's host it listens on loopback alone, behind a forward that demands
+the client's certificate; this is the other end. Other users of this machine reach its loopback too, and so do the pages of
+any site in a browser: the door here asks for a token, which is in the link.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
+from urllib.parse import urlsplit
 
-_CHUNK_BYTES = 1 << 16
+from distributed.utils import format_dashboard_link
+
+from terradask_host.door.admission import LOOPBACK, Admission
+from terradask_host.door.pipes import Streams
+from terradask_host.door.server import DoorServer
+
+_ADDRESS = "127.0.0.1"
+
+#: So long a scheduler's host may take to answer, before the browser is told.
+_DIAL_SECONDS = 20.0
 
 
 class DashboardForward:
-    """A listener on 127.0.0.1 that carries each connection to the scheduler's host over mutual TLS.
+    """A door on 127.0.0.1 that carries what shows its token to the scheduler's host, over mutual TLS.
 
     Parameters
     ----------
-    host
-        Address of the scheduler's host.
-    port
-        The cluster's dashboard port there.
+    host, port
+        Where the cluster's dashboard port is reached.
     context
         TLS with the client's certificate.
     """
@@ -30,56 +38,35 @@ class DashboardForward:
         self._host = host
         self._port = port
         self._context = context
-        self._server: asyncio.Server | None = None
-        self._pipes: set[asyncio.Task[None]] = set()
+        self._door: DoorServer | None = None
 
     @property
     def port(self) -> int | None:
         """The local port, or None when it isn't listening."""
-        if self._server is None or not self._server.sockets:
-            return None
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
+        return None if self._door is None else self._door.port
+
+    @property
+    def link(self) -> str:
+        """The link that opens the dashboard, as Dask's ``distributed.dashboard.link`` has it, with the token; empty unless it listens."""
+        if self._door is None or self._door.port is None:
+            return ""
+        return self._door.admission.link(format_dashboard_link(_ADDRESS, self._door.port))
 
     async def start(self) -> None:
-        """Listen on a free port of 127.0.0.1."""
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        """Listen on a free port of 127.0.0.1, with a token of its own."""
+        self._door = DoorServer(Admission(secure=False, hosts=_names_of_this_machine()), self._dial)
+        await self._door.start(_ADDRESS, 0)
 
     async def close(self) -> None:
         """Stop listening and end every connection."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        for pipe in list(self._pipes):
-            pipe.cancel()
-        await asyncio.gather(*self._pipes, return_exceptions=True)
+        if self._door is not None:
+            await self._door.close()
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        if task is not None:
-            self._pipes.add(task)
-            task.add_done_callback(self._pipes.discard)
-        ends = [writer]
-        try:
-            # It was accepted, and closed before this ran.
-            if self._server is None:
-                return
-            far_reader, far_writer = await asyncio.open_connection(self._host, self._port, ssl=self._context)
-            ends.append(far_writer)
-            await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
-        except OSError:
-            # The scheduler's host can't be reached: the browser says so.
-            return
-        finally:
-            for end in ends:
-                with contextlib.suppress(OSError, RuntimeError):
-                    end.close()
+    async def _dial(self) -> Streams:
+        async with asyncio.timeout(_DIAL_SECONDS):
+            return await asyncio.open_connection(self._host, self._port, ssl=self._context)
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while chunk := await reader.read(_CHUNK_BYTES):
-            writer.write(chunk)
-            await writer.drain()
-    with contextlib.suppress(OSError, RuntimeError):
-        writer.close()
+def _names_of_this_machine() -> frozenset[str] | None:
+    """Return the names under which browsers come; None where the link leads to a proxy, whose name they were given."""
+    return LOOPBACK if urlsplit(format_dashboard_link(_ADDRESS, 0)).hostname in LOOPBACK else None

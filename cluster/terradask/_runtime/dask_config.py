@@ -40,7 +40,8 @@ def portable_config(config: dict[str, Any] | None = None) -> dict[str, Any]:
     -------
     dict
         JSON-ready. Left out: terradask's settings, files and addresses of the caller's machine, TLS, preloads, Dask's own defaults,
-        whatever looks like a secret by its key, also in lists, and values that are no JSON.
+        whatever looks like a secret by its key or by itself (keys, tokens, addresses with passwords), also in lists, and values that are no
+        JSON.
     """
     import dask.config
 
@@ -51,7 +52,7 @@ def portable_config(config: dict[str, Any] | None = None) -> dict[str, Any]:
 
 def _copy(node: Any, path: tuple[str, ...]) -> Any:
     if isinstance(node, list | tuple):
-        return [_without_secrets(item) for item in node]
+        return [_without_secrets(item) for item in node if not _is_secret(item)]
     if not isinstance(node, dict):
         return node
     copied = {}
@@ -63,17 +64,23 @@ def _copy(node: Any, path: tuple[str, ...]) -> Any:
         if isinstance(value, dict):
             if child:
                 copied[str(key)] = child
-        elif _is_json(child) and child != _default(here):
+        elif _is_json(child) and not _is_secret(child) and child != _default(here):
             copied[str(key)] = child
     return copied
 
 
 def _without_secrets(node: Any) -> Any:
     if isinstance(node, list | tuple):
-        return [_without_secrets(item) for item in node]
+        return [_without_secrets(item) for item in node if not _is_secret(item)]
     if isinstance(node, dict):
-        return {key: _without_secrets(value) for key, value in node.items() if not _SECRET.search(str(key))}
+        return {key: _without_secrets(value) for key, value in node.items() if not _SECRET.search(str(key)) and not _is_secret(value)}
     return node
+
+
+def _is_secret(value: Any) -> bool:
+    from terradask.policy.patterns import secret_looks
+
+    return isinstance(value, str) and bool(secret_looks(value))
 
 
 def _is_json(value: Any) -> bool:

@@ -11,16 +11,20 @@ import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
+from terradask._runtime.archive_hashes import lock_file_of
 from terradask._runtime.attachment import Attachment, attach, read_reports, read_scheduler
 from terradask._runtime.documents import Descriptor, HostReport, Run
+from terradask._runtime.door import way_of
 from terradask._runtime.ended import over
 from terradask._runtime.groups import Groups
 from terradask._runtime.life import Life
 from terradask._runtime.looks import Looks
 from terradask._runtime.numbers_of_workers import check_workers, numbers_at_start
 from terradask._runtime.objects import CLOSING, DESCRIPTOR, RUN, ClusterObjects, write_secret
+from terradask._runtime.private_envs import warn_of_secrets
 from terradask._runtime.starting import check_whole, plan_run, start_run
 from terradask._runtime.status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
 from terradask._utc import utc_text
@@ -60,6 +64,8 @@ class Deployment:
         The workspace bucket.
     name
         The cluster's name.
+    root
+        Folder that its settings' paths are relative to. By default the working directory.
 
     Notes
     -----
@@ -70,8 +76,9 @@ class Deployment:
     launch template makes, and ``iam:PassRole`` on its roles.
     """
 
-    def __init__(self, aws: Aws, bucket: str, name: str) -> None:
+    def __init__(self, aws: Aws, bucket: str, name: str, *, root: Path | None = None) -> None:
         self._aws = aws
+        self._root = root
         self._descriptor: Descriptor | None = None
         self.bucket = bucket
         self.name = name
@@ -144,6 +151,7 @@ class Deployment:
         n_workers: int | None = None,
         environ: Mapping[str, str] | None = None,
         software: list[str] | None = None,
+        software_lock: Path | None = None,
         send_dask_config: bool | None = None,
         group_workers: Mapping[str, int] | None = None,
         life: Life | None = None,
@@ -163,6 +171,8 @@ class Deployment:
             Environment variables for the scheduler and the workers; as in the settings where left out.
         software
             Packages for the hosts besides Dask; as in the settings where left out.
+        software_lock
+            Lock file that has the hashes of what hosts install; as in the settings where left out.
         send_dask_config
             Whether hosts get a frozen copy of the caller's Dask configuration; as in the settings where left out.
         group_workers
@@ -189,17 +199,22 @@ class Deployment:
             When somebody stops it meanwhile.
         InvalidInput
             When more workers are asked for than ``max_workers`` allows, or a package isn't installed here.
+        SoftwareLockInvalid, SoftwareNotLocked
+            When `software_lock` can't be read here, or lacks a package, its version that is installed here, or its hashes.
         QuotaExceeded
             When AWS lets the account run fewer vCPUs than that takes, beside what runs.
         """
         descriptor, settings = self.descriptor, self.descriptor.settings
+        environ = settings["environ"] if environ is None else environ
+        warn_of_secrets(self.name, environ)
         with ThreadPoolExecutor(1) as pool:
             whole = pool.submit(check_whole, self)
             plan = plan_run(
                 self,
                 numbers=numbers_at_start(descriptor, n_workers, group_workers or {}),
-                environ=settings["environ"] if environ is None else environ,
+                environ=environ,
                 software=settings["software"] if software is None else software,
+                software_lock=software_lock or lock_file_of(settings, self._root),
                 send_dask_config=settings["send_dask_config"] if send_dask_config is None else send_dask_config,
                 life=life or Life.of_settings(settings),
                 check_quotas=check_quotas,
@@ -277,7 +292,7 @@ class Deployment:
             closing = closing_.result()
         if scheduler is not None and (run is None or scheduler.run_id != run.run_id):
             scheduler = None
-        public = bool(descriptor.settings.get("use_scheduler_public_ip", True))
+        public = way_of(descriptor.settings) == "public"
         return DeploymentStatus(
             name=self.name,
             state=derive_state(groups, run, scheduler, hosts, closing=closing),
@@ -343,6 +358,8 @@ class Deployment:
         ------
         ClusterStopped, ClusterEnded
             When nobody has started the cluster, or it has ended by itself.
+        ClusterPrivate
+            When it is private to its creator, and the caller is nobody whom its settings name.
         HostFailed
             When the scheduler's host reports a failure, with its reason and the tail of its log.
         NoCapacity

@@ -12,7 +12,8 @@ from distributed.security import Security
 
 from terradask._runtime.attachment import Attachment, read_scheduler
 from terradask._runtime.deployment import Deployment
-from terradask.errors import SchedulerUnreachable
+from terradask._runtime.door import Door, Way
+from terradask.errors import SchedulerUnreachable, SessionFailed
 
 #: A scheduler that has said where it is, and doesn't answer for so long, is not reachable, or gone with its host.
 REACH_SECONDS = 60.0
@@ -30,7 +31,7 @@ async def reach(
     security: Security,
     call: Call,
     *,
-    public: bool,
+    door: Door,
     let_in: Callable[[], Sequence[str]],
     seconds: float = REACH_SECONDS,
 ) -> tuple[Attachment, Comm]:
@@ -46,8 +47,8 @@ async def reach(
         The client's keys.
     call
         Runs a blocking function in a thread.
-    public
-        Whether to dial the public address.
+    door
+        The way to it.
     let_in
         Asked in a thread, for the message, what the network lets in.
     seconds
@@ -56,7 +57,9 @@ async def reach(
     Raises
     ------
     SchedulerUnreachable
-        When none has answered in time.
+        When none has answered in time; `SessionFailed` when no session led to it.
+    SessionManagerPluginMissing
+        When the way is Session Manager and this machine has no plugin for it.
     ClusterStopped
         When the run is over.
     """
@@ -64,16 +67,28 @@ async def reach(
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while True:
-        address = attachment.address(public=public)
+        address = attachment.scheduler.private_address
         try:
-            comm = await connect(address, timeout=min(_TRY_SECONDS, seconds), **connection)
+            address = await call(door.scheduler, attachment)
+            comm = await _connect(address, timeout=min(_TRY_SECONDS, seconds), **connection)
         except OSError as error:
             if loop.time() >= deadline:
-                raise unreachable(attachment, address, public=public, let_in=await call(let_in)) from error
+                if isinstance(error, SessionFailed):
+                    raise
+                raise unreachable(attachment, address, way=door.way, let_in=await call(let_in)) from error
         else:
             return attachment, comm
         await asyncio.sleep(_PAUSE_SECONDS)
         attachment = await call(newest, attachment, deployment)
+
+
+async def _connect(address: str, **arguments: Any) -> Comm:
+    """Return a connection; raises ``OSError`` where there is none, whatever tornado makes of it."""
+    try:
+        return await connect(address, **arguments)
+    except ValueError as error:
+        # So tornado calls a connection that is closed the moment it is made, before TLS could begin on it.
+        raise ConnectionAbortedError(f"{address} ended the connection at once: {error}") from error
 
 
 def newest(attachment: Attachment, deployment: Deployment) -> Attachment:
@@ -91,21 +106,21 @@ def newest(attachment: Attachment, deployment: Deployment) -> Attachment:
     return replace(attachment, scheduler=scheduler) if scheduler is not None and ours else attachment
 
 
-def unreachable(attachment: Attachment, address: str, *, public: bool, let_in: Sequence[str]) -> SchedulerUnreachable:
+def unreachable(attachment: Attachment, address: str, *, way: Way, let_in: Sequence[str]) -> SchedulerUnreachable:
     """Return the error that says what may be in the way."""
     cluster, host = attachment.descriptor.cluster, attachment.scheduler.instance_id
-    if public:
-        way = (
-            f"The network lets in {', '.join(let_in) or 'nobody'}: this machine's address has to be among them (network.ingress, then: "
-            "terradask apply network). Inside the VPC, or over VPN or peering: use_scheduler_public_ip=False."
-        )
-    else:
-        way = "Its private address is reached from inside the VPC, or over VPN or peering with a route to it: use_scheduler_public_ip=True "
-        way += "dials the public one."
+    advice = {
+        "public": f"The network lets in {', '.join(let_in) or 'nobody'}: this machine's address has to be among them (network.ingress, "
+        "then: terradask apply network). Inside the VPC, or over VPN or peering: connect='private'.",
+        "private": "Its private address is reached from inside the VPC, or over VPN or peering with a route to it: connect='public' dials "
+        "the public one.",
+        "ssm": "A session with Session Manager leads to its host, and the scheduler doesn't answer there. A host that was launched by an "
+        "older terradask isn't reached so: terradask apply network, then stop and start the cluster.",
+    }[way]
     return SchedulerUnreachable(
         f"The scheduler of cluster {cluster!r} doesn't answer.",
         cluster=cluster,
         address=address,
         given=f"{address}, where instance {host} said it is",
-        advice=f"{way} Whether its host runs: terradask status {cluster}",
+        advice=f"{advice} Whether its host runs: terradask status {cluster}",
     )

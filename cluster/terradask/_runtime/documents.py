@@ -5,7 +5,10 @@ Each document carries a format number. A client that meets another number says s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import datetime
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -17,9 +20,32 @@ from terradask_stacks.numbers import first_of
 
 FORMAT = 1
 
+logger = logging.getLogger(__name__)
+
 
 class DocumentFormat(TerradaskError):
-    """An object in the bucket was written by a terradask of another format."""
+    """An object in the bucket was written by a terradask of another format, or isn't as its format says."""
+
+
+@contextlib.contextmanager
+def reading(what: str, advice: str) -> Iterator[None]:
+    """Turn whatever goes wrong while a document is read into `DocumentFormat`.
+
+    Parameters
+    ----------
+    what
+        What it is, for the message, which never carries what the document holds.
+    advice
+        The command that helps.
+    """
+    try:
+        yield
+    except TerradaskError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError, OverflowError) as error:
+        raise DocumentFormat(
+            f"{what} isn't as its format says.", given=type(error).__name__, allowed=f"format {FORMAT}", advice=advice
+        ) from None
 
 
 def check_format(document: Mapping[str, Any], what: str, advice: str) -> None:
@@ -85,19 +111,21 @@ class Descriptor:
     def read(cls, document: Mapping[str, Any]) -> Descriptor:
         """Read ``cluster.json``."""
         name = document.get("cluster", "?")
-        check_format(document, f"Cluster {name!r}", f"terradask apply {name}, with the newer of the two versions")
-        return cls(
-            workspace=document["workspace"],
-            cluster=document["cluster"],
-            region=document["region"],
-            bucket=document["bucket"],
-            zone=document["zone"],
-            groups={key: GroupEntry.read(entry) for key, entry in document["groups"].items()},
-            secret_id=document["secret_id"],
-            settings=document["settings"],
-            lock=document["lock"],
-            workers_per_host=document["worker"].get("workers_per_host", 1),
-        )
+        advice = f"terradask apply {name}, with the newer of the two versions"
+        check_format(document, f"Cluster {name!r}", advice)
+        with reading(f"Cluster {name!r}", advice):
+            return cls(
+                workspace=document["workspace"],
+                cluster=document["cluster"],
+                region=document["region"],
+                bucket=document["bucket"],
+                zone=document["zone"],
+                groups={key: GroupEntry.read(entry) for key, entry in document["groups"].items()},
+                secret_id=document["secret_id"],
+                settings=document["settings"],
+                lock=document["lock"],
+                workers_per_host=document["worker"].get("workers_per_host", 1),
+            )
 
     @property
     def architecture(self) -> str:
@@ -162,13 +190,17 @@ class Run:
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     dask_config: Mapping[str, Any] = field(default_factory=dict, repr=False)
     life: Life | None = None
+    #: Whether hosts install archives by hash. An older terradask says nothing of it, and had none.
+    hashed: bool = False
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Run:
         """Read ``run.json``."""
-        check_format(document, "The cluster's run", "stop the cluster with the version that started it")
+        what, advice = "The cluster's run", "stop the cluster with the version that started it"
+        check_format(document, what, advice)
         known = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
-        return cls(**{**known, "life": Life.read(known.get("life"))})
+        with reading(what, advice):
+            return cls(**{**known, "life": Life.read(known.get("life"))})
 
     def to_document(self) -> dict[str, Any]:
         """Return what ``run.json`` holds."""
@@ -201,10 +233,12 @@ class SchedulerAddress:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> SchedulerAddress:
         """Read ``scheduler.json``."""
-        check_format(document, "The scheduler's address", "stop the cluster and start it again")
+        what, advice = "The scheduler's address", "stop the cluster and start it again"
+        check_format(document, what, advice)
         known = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
         ended = known.get("ended")
-        return cls(**{**known, "ended": Ended(ended["at"], ended["reason"]) if ended else None})
+        with reading(what, advice):
+            return cls(**{**known, "ended": Ended(_plain(ended["at"]), _plain(ended["reason"])) if ended else None})
 
 
 @dataclass(frozen=True)
@@ -228,13 +262,18 @@ class HostReport:
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> HostReport:
-        """Read ``hosts/<instance id>.json``."""
-        known = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
-        known["history"] = tuple((s, at) for s, at in known.get("history", ()))
-        known["reasons"] = tuple(known.get("reasons", ()))
-        known["notes"] = tuple((at, group, what, why) for at, group, what, why in known.get("notes", ()))
-        known["log_tail"] = tuple(known.get("log_tail", ()))
-        return cls(**known)
+        """Read ``hosts/<instance id>.json``: whatever runs on a host can write it, and people see it in a terminal."""
+        with reading("A host's report", "nothing: the report is left out"):
+            known = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
+            plain: dict[str, Any] = {k: v if v is None else _plain(v) for k, v in known.items() if k not in _LISTS_OF_REPORTS}
+            plain["at"] = _moment(known["at"])
+            plain["history"] = tuple((_plain(state), _moment(at)) for state, at in known.get("history", ()))
+            plain["reasons"] = tuple(None if reason is None else _plain(reason) for reason in known.get("reasons", ()))
+            plain["log_tail"] = tuple(_plain(line) for line in known.get("log_tail", ()))
+            plain["notes"] = tuple(
+                (_moment(at), _plain(group), _plain(what), _plain(why)) for at, group, what, why in known.get("notes", ())
+            )
+            return cls(**plain)
 
     def lost(self) -> HostReport:
         """Return the report of a host whose instance is gone: its last words, unless it left or failed in order."""
@@ -255,3 +294,30 @@ class HostReport:
     def describe_with_log(self, lines: int = 10) -> list[str]:
         """Tell how far the host came, with the end of its log, as lines of a message."""
         return [f"  {self.describe()}", *(f"    | {line}" for line in self.log_tail[-lines:])]
+
+
+_LISTS_OF_REPORTS = ("history", "reasons", "notes", "log_tail")
+
+
+def read_host_reports(documents: Iterable[Mapping[str, Any]]) -> list[HostReport]:
+    """Read what hosts say of themselves; what can't be read is left out, with a warning: one host's nonsense stops nobody."""
+    reports = []
+    for document in documents:
+        try:
+            reports.append(HostReport.read(document))
+        except DocumentFormat as error:
+            logger.warning("a host's report is left out: %s", error.problem)
+    return reports
+
+
+def _plain(text: Any) -> str:
+    """Return a text as a terminal may show it: without control characters, which could rewrite what stands there."""
+    if not isinstance(text, str):
+        raise TypeError(f"{type(text).__name__} is no text")
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+def _moment(text: Any) -> str:
+    """Return a time as it is written, or refuse what is none."""
+    datetime.datetime.fromisoformat(_plain(text))
+    return str(text)

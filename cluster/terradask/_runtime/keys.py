@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from terradask._runtime.documents import reading
+
 if TYPE_CHECKING:
     from distributed.security import Security
 
@@ -47,9 +49,16 @@ class KeySet:
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> KeySet:
-        """Read the document that the cluster's secret holds."""
-        bundles = {role: Bundle(**document[role]) for role in ROLES}
-        return cls(run_id=document["run_id"], ca=document["ca"], **bundles)
+        """Read the document that the cluster's secret holds.
+
+        Raises
+        ------
+        DocumentFormat
+            If it lacks a part, which alone is named.
+        """
+        with reading("What the cluster's secret holds", "stop the cluster and start it again: start writes keys"):
+            bundles = {role: Bundle(cert=_text(document[role]["cert"]), key=_text(document[role]["key"])) for role in ROLES}
+            return cls(run_id=_text(document["run_id"]), ca=_text(document["ca"]), **bundles)
 
     def client_security(self) -> Security:
         """Return what a Dask client needs to talk to this cluster: mutual TLS, version 1.3 at least."""
@@ -63,4 +72,13 @@ class KeySet:
             tls_client_cert=self.client.cert,
             tls_client_key=self.client.key,
             tls_min_version=ssl.TLSVersion.TLSv1_3,
+            # Whatever the caller's Dask configuration says of other clusters.
+            tls_max_version=None,
+            tls_ciphers=None,
         )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("no text")
+    return value

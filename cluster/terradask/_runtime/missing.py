@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-from terradask._runtime.documents import HostReport
+from terradask._runtime.documents import HostReport, read_host_reports
 from terradask._runtime.objects import HOSTS, ClusterObjects
 
 
@@ -41,8 +41,8 @@ class MissingHosts:
         """Read the reports of hosts that were listed, each in a call."""
         documents = self._objects.read_all([f"{HOSTS}{host}.json" for host in hosts])
         for host, document in zip(hosts, documents, strict=True):
-            if document is not None:
-                self._read[host] = self._listed[host], HostReport.read(document)
+            for report in read_host_reports([] if document is None else [document]):
+                self._read[host] = self._listed[host], report
 
     @property
     def reports(self) -> list[HostReport]:

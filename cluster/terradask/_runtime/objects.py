@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from terradask._runtime.documents import DocumentFormat
+
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
 
@@ -73,8 +75,7 @@ class ClusterObjects:
             if error.response["Error"]["Code"] in _MISSING:
                 return None
             raise
-        document: dict[str, Any] = json.loads(answer["Body"].read())
-        return document, answer["ETag"]
+        return parse_object(answer["Body"].read(), name), answer["ETag"]
 
     def write(self, name: str, document: dict[str, Any]) -> None:
         """Write a JSON object, in place of what may be there."""
@@ -155,6 +156,32 @@ class ClusterObjects:
         self._client.put_object(Bucket=self.bucket, Key=self.prefix + name, Body=body, ContentType=content_type, **conditions)
 
 
+def parse_object(content: bytes | str, name: str) -> dict[str, Any]:
+    """Return a JSON object.
+
+    Parameters
+    ----------
+    content
+        What was read.
+    name
+        Where it came from. A host's report that is none reads as an empty one, which is then left out: it stops nobody.
+
+    Raises
+    ------
+    DocumentFormat
+        If it is none. What was read is never part of the error.
+    """
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        document = None
+    if isinstance(document, dict):
+        return document
+    if name.startswith(HOSTS):
+        return {}
+    raise DocumentFormat(f"{name} is no JSON object.", allowed="what terradask wrote there", advice="stop the cluster and start it again")
+
+
 def write_secret(aws: Aws, secret_id: str, document: dict[str, Any], *, version_id: str) -> None:
     """Write the value of a secret that Terraform made.
 
@@ -184,8 +211,7 @@ def read_secret(aws: Aws, secret_id: str, *, version_id: str) -> dict[str, Any]:
     Permission needed: ``secretsmanager:GetSecretValue`` on the secret.
     """
     value = aws.client("secretsmanager").get_secret_value(SecretId=secret_id, VersionId=version_id)
-    document: dict[str, Any] = json.loads(value["SecretString"])
-    return document
+    return parse_object(value["SecretString"], f"the secret {secret_id}")
 
 
 def holds_nothing(objects: ClusterObjects) -> bool:

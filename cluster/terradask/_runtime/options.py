@@ -35,6 +35,10 @@ STRUCTURE = {
     "allow_cross_zone": "allow_cross_zone",
     "placement_group": "placement_group",
     "scheduler_port": "scheduler_port",
+    "use_dashboard_https": "use_dashboard_https",
+    "allow_ingress_from": "allow_ingress_from",
+    "allow_ssh": "allow_ssh",
+    "allow_ssh_from": "allow_ssh_from",
     "scheduler_class": "scheduler_class",
     "scheduler_options": "scheduler_options",
     "extra_worker_on_scheduler": "extra_worker_on_scheduler",
@@ -42,6 +46,7 @@ STRUCTURE = {
     "worker_options": "worker_options",
     "_n_worker_specs_per_host": "workers_per_host",
     "workers_per_host": "workers_per_host",
+    "private_to_creator": "private_to_creator",
     "tags": "tags",
 }
 
@@ -50,9 +55,11 @@ RUN = {
     "n_workers": "n_workers",
     "environ": "environ",
     "software": "software",
+    "software_lock": "software_lock",
     "send_dask_config": "send_dask_config",
     "wait_for_workers": "wait_for_workers",
     "timeout": "create_timeout_seconds",
+    "connect": "connect",
     "use_scheduler_public_ip": "use_scheduler_public_ip",
     "idle_timeout": "idle_timeout_seconds",
     "no_client_timeout": "no_client_timeout_seconds",
@@ -64,19 +71,13 @@ UNBUILT: dict[str, tuple[tuple[Any, ...], str]] = {
     "container": ((None,), "use `software`, which gives hosts the versions that are installed here"),
     "cloud": ((None,), "leave it out: the AWS account is that of your credentials"),
     "account": ((None,), "leave it out: the AWS account is that of your credentials (AWS_PROFILE chooses them)"),
-    "use_dashboard_https": ((None,), "leave it out: `dashboard_link` goes through mutual TLS"),
-    "credentials": ((None,), "leave it out: hosts use their instance role; network.data_buckets says where it may read"),
-    "credentials_duration_seconds": ((None,), "leave it out: hosts use their instance role"),
     "custom_widget": ((None,), "pass `progress`, a function that gets every event"),
     "configure_logging": ((None,), "configure the logger named 'terradask'"),
     "package_sync": ((None, False), "use `software`, which gives hosts the versions that are installed here"),
     "package_sync_strict": ((None, False), "use `software`: its versions are exact"),
     "package_sync_ignore": ((None,), "use `software`: it holds only what you name"),
     "package_sync_fail_on": ((None, "critical-only"), "use `software`: a missing package is an error"),
-    "private_to_creator": ((None, False), "leave it out: who may read the cluster's secret may connect"),
-    "allow_ingress_from": ((None,), "set network.ingress and run: terradask apply network"),
-    "allow_ssh": ((None, False), "leave it out: hosts have no SSH; their logs are in CloudWatch"),
-    "jupyter": ((None, False), "leave it out"),
+    "jupyter": ((None, False), "leave it out: a notebook server on the scheduler would run code for whoever reaches its dashboard"),
 }
 
 
@@ -153,6 +154,23 @@ def under_either_name(name: str, value: Any, other: str, other_value: Any) -> An
             advice=f"leave `{other}` out",
         )
     return value if value is not None else other_value
+
+
+def check_credentials(credentials: Any) -> None:
+    """Refuse credentials other than ``"local"`` and None.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    if credentials not in (None, "local"):
+        # It may be the credentials themselves.
+        raise InvalidInput(
+            "There are no such credentials for a cluster.",
+            given=f"credentials, a {type(credentials).__name__}",
+            allowed="'local', for temporary ones of yours, or None, for the instance role",
+            advice="name a profile of yours by AWS_PROFILE, and pass credentials='local'",
+        )
 
 
 def unsupported(name: str, value: Any, instead: str) -> UnsupportedOption:

@@ -7,25 +7,30 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from terradask._account.lent_credentials import lend
 from terradask._progress import Message, Progress, phase
+from terradask._runtime.archive_hashes import lock_file_of
 from terradask._runtime.attachment import Attachment
 from terradask._runtime.deployment import Deployment
 from terradask._runtime.documents import Descriptor, HostReport, Run
+from terradask._runtime.door import way_of
 from terradask._runtime.first_look import FirstLook, first_look
 from terradask._runtime.life import Life
 from terradask._runtime.options import check_same_structure, structure_given
 from terradask._runtime.race import wait_for_deployment, wait_for_start
+from terradask._runtime.reachable import check_way, decided_here, names_me, with_own_address
+from terradask._runtime.readers import check_readable
 from terradask._runtime.sigterm import terminated_in_order
 from terradask._runtime.software import lock_software
 from terradask._runtime.undo import Origin, note_left_behind, note_taken_back, take_back
 from terradask._runtime.versions import check_versions
 from terradask._runtime.ways import Found, Way, to_go, way_to
-from terradask.errors import ClusterStopped, FolderBusy, NoIngress, PlanChanged, StalePlan, StateLocked
+from terradask.errors import ClusterStopped, FolderBusy, PlanChanged, StalePlan, StateLocked
 from terradask_stacks.numbers import first_of
 
 if TYPE_CHECKING:
@@ -51,6 +56,9 @@ class Request:
     attach: bool | None = None
     #: Whether it ends when its `Cluster` object closes; None: where it was made or started by that.
     shutdown_on_close: bool | None = None
+    #: Whether it gets temporary credentials of the caller's, and for how long those of a user are.
+    credentials: Literal["local"] | None = None
+    credentials_duration_seconds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -149,10 +157,16 @@ class Provisioner:
     def _run(self) -> Provisioned:
         from terradask._workspace import Workspace
 
+        if names_me(self._request.structure):
+            url = Workspace.load(self._request.path, workspace=dict(self._request.workspace)).settings.workspace.own_address_url
+            self._request = replace(self._request, structure=with_own_address(self._request.structure, url))
         request = self._request
         workspace = Workspace.load(request.path, progress=self._progress, **self._overrides())
         deployment = Deployment(workspace.aws, workspace.bucket, request.name)
         self._workspace, self._deployment = workspace, deployment
+        if request.credentials == "local":
+            # Who has none to lend learns it before anything is made.
+            lend(workspace.aws, request.credentials_duration_seconds)
         found = first_look(deployment, workspace.baseline)
         if found.closing:
             if request.attach or request.create is False:
@@ -172,12 +186,17 @@ class Provisioner:
         if self._origin != "created":
             deployed = deployed_settings(deployment.descriptor)
             check_same_structure(request.name, *(structure_given(each, request.structure) for each in (asked, deployed)))
-        settings = {**deployment.descriptor.settings, **{name: asked[name] for name in request.run}}
+        here = {name: asked[name] for name in decided_here(request.run, asked)}
+        settings = {**deployment.descriptor.settings, **here}
         run = found.run
         if way != "attach":
             run = self._start(deployment, settings, workspace)
-        elif run is not None:
-            self._warn_of_ignored(run)
+        else:
+            if way_of(settings) == "ssm":
+                check_way(workspace, settings)
+            if run is not None:
+                self._warn_of_ignored(run)
+        self._warn_without_hashes(run, asked)
         attachment = self._attach(deployment, settings, run)
         if self._origin == "created" and request.name in workspace.settings.clusters:
             # Whoever declares a cluster keeps it: closing stops it.
@@ -207,8 +226,12 @@ class Provisioner:
         """Deploy the cluster, or wait for somebody else who does; tell whether it was deployed here."""
         # What start would refuse is refused before anything is made.
         cluster = workspace.settings.cluster_named(self._request.name)
-        lock_software(cluster.software, architecture="arm64" if cluster.expects_arm else "x86_64")
-        self._check_ingress(workspace, cluster.ingress)
+        lock_software(
+            cluster.software,
+            architecture="arm64" if cluster.expects_arm else "x86_64",
+            lock_file=lock_file_of({"software_lock": cluster.software_lock}, workspace.root),
+        )
+        check_way(workspace, cluster.model_dump(mode="json"))
         try:
             plan = workspace.plan_launch(self._request.name)
             self._check_cancelled()
@@ -230,14 +253,17 @@ class Provisioner:
 
     def _start(self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace) -> Run:
         self._check_cancelled()
-        self._check_ingress(workspace, settings.get("ingress"))
+        check_way(workspace, settings)
         if self._origin != "created":
+            if settings.get("private_to_creator"):
+                check_readable(workspace.aws, deployment.descriptor)
             self._origin = "started"
         with phase(self._progress, "start", deployment.name):
             run = deployment.start(
                 n_workers=first_of(settings.get("n_workers")),
                 environ=settings["environ"],
                 software=settings["software"],
+                software_lock=lock_file_of(settings, workspace.root),
                 send_dask_config=settings["send_dask_config"],
                 group_workers={
                     name: group["n_workers"]
@@ -274,6 +300,15 @@ class Provisioner:
                 " and ".join(ignored),
             )
 
+    def _warn_without_hashes(self, run: Run | None, asked: Mapping[str, Any]) -> None:
+        """Warn of a cluster that installs its packages by version alone, where the settings in force want hashes."""
+        if run is not None and asked["software_lock"] is not None and not run.hashed:
+            logger.warning(
+                "cluster %s was started without software_lock: its hosts install packages by version, not by hash. "
+                "Stop it, and start it with the argument; a setting of terradask.toml counts from its next apply",
+                self._request.name,
+            )
+
     def _attach(self, deployment: Deployment, settings: Mapping[str, Any], run: Run | None) -> Attachment:
         with phase(self._progress, "attach", deployment.name):
             attachment = deployment.attach(
@@ -284,25 +319,6 @@ class Provisioner:
             )
         check_versions(deployment.name, attachment)
         return attachment
-
-    def _check_ingress(self, workspace: Workspace, ingress: Sequence[Any] | None) -> None:
-        """Refuse a cluster that nobody could reach; `ingress` are the rules of its own."""
-        if not workspace.settings.cluster_named(self._request.name).use_scheduler_public_ip:
-            return
-        baseline = workspace.baseline()
-        # In a workspace that all share, whom the network lets in counts, whatever a cluster says.
-        own = baseline.isolation == "cluster" and ingress is not None
-        if ingress if own else baseline.ingress:
-            return
-        who = "cluster" if own else "network"
-        raise NoIngress(
-            f"Nobody could reach the cluster's scheduler: the {who} lets no address in.",
-            given=f"{who}.ingress = []",
-            allowed="rules of ports and CIDR blocks, such as your own address",
-            advice=f'add [[{who}.ingress]] with cidr = "YOUR.ADDRESS/32" to terradask.toml'
-            + (", or leave cluster.ingress out; " if own else " and run: terradask apply network; ")
-            + "or, inside the VPC, set use_scheduler_public_ip = false",
-        )
 
     def _check_cancelled(self) -> None:
         if self._cancelled.is_set():

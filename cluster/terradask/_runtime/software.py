@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from terradask._runtime.archive_hashes import archive_hashes
 from terradask_modules.errors import InvalidInput
 
-#: What every host needs: Dask itself, and cloudpickle in the client's version, since functions travel in its format.
-BASE = ("dask", "distributed", "cloudpickle", "bokeh")
+#: What every host needs: Dask itself, of distributed no version with known holes (https://github.com/advisories/GHSA-c336-7962-wfj2),
+#: and cloudpickle in the client's version, since functions travel in its format.
+BASE = ("dask", "distributed>=2026.1.1", "cloudpickle", "bokeh")
 
 #: Of the base, what a client may lack: without Bokeh the dashboard is a hint on how to install it.
 OPTIONAL = frozenset({"bokeh"})
@@ -39,14 +42,20 @@ class SoftwareLock:
         The client's Python, as ``major.minor``.
     packages
         Version by package name.
+    hashes
+        SHA-256 of each of the version's archives, by package name; of all packages, or none.
     """
 
     python: str
     packages: Mapping[str, str] = field(default_factory=dict)
+    hashes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def to_requirements(self) -> str:
-        """Return the lock as a requirements file, one ``name==version`` a line."""
-        return "".join(f"{name}=={version}\n" for name, version in sorted(self.packages.items()))
+        """Return the lock as a requirements file, one ``name==version`` with its ``--hash`` options a line."""
+        return "".join(
+            " ".join([f"{name}=={version}", *(f"--hash=sha256:{digest}" for digest in self.hashes.get(name, ()))]) + "\n"
+            for name, version in sorted(self.packages.items())
+        )
 
 
 class SoftwareNotInstalled(InvalidInput):
@@ -59,7 +68,7 @@ def python_version() -> str:
     return f"{major}.{minor}"
 
 
-def lock_software(software: Iterable[str] = (), *, architecture: str = "x86_64") -> SoftwareLock:
+def lock_software(software: Iterable[str] = (), *, architecture: str = "x86_64", lock_file: Path | None = None) -> SoftwareLock:
     """Lock the environment of a cluster's hosts to the versions that are installed here.
 
     Parameters
@@ -69,16 +78,20 @@ def lock_software(software: Iterable[str] = (), *, architecture: str = "x86_64")
         that fits: what a function uses on a worker is then what it was written with.
     architecture
         The hosts', ``x86_64`` or ``arm64``; this process's may be another. It decides about packages that only some processors need.
+    lock_file
+        Lock file of this environment, whose hashes go into the lock. By default there are none.
 
     Returns
     -------
     SoftwareLock
-        Dask, what is named, and all that they need, in exact versions.
+        Dask, what is named, and all that they need, in exact versions; with a lock file also the hashes of their archives.
 
     Raises
     ------
     SoftwareNotInstalled
         When a requirement, or something that it needs, isn't installed here, or in another version.
+    SoftwareLockInvalid, SoftwareNotLocked
+        When the lock file can't be read, or hasn't got a package as it is installed here, with hashes.
     InvalidInput
         When an entry is no requirement.
     """
@@ -99,7 +112,7 @@ def lock_software(software: Iterable[str] = (), *, architecture: str = "x86_64")
         packages[name] = distribution.version
         needed = map(Requirement, distribution.requires or ())
         waiting.extend(r for r in needed if _applies(r, requirement.extras, markers))
-    return SoftwareLock(python_version(), packages)
+    return SoftwareLock(python_version(), packages, archive_hashes(lock_file, packages) if lock_file is not None else {})
 
 
 def _parse(text: str) -> Requirement:

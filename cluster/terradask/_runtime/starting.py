@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from terradask._account.launch_check import LaunchCheck
@@ -54,6 +55,7 @@ def plan_run(
     numbers: Mapping[str, int],
     environ: Mapping[str, str],
     software: Sequence[str],
+    software_lock: Path | None,
     send_dask_config: bool,
     life: Life,
     check_quotas: bool,
@@ -63,12 +65,12 @@ def plan_run(
     Raises
     ------
     InvalidInput
-        When a package isn't installed here.
+        When a package isn't installed here, or `software_lock` hasn't got it as it is installed.
     """
     descriptor = deployment.descriptor
     launch = deployed_launch(descriptor, numbers) if check_quotas else None
     check = None if launch is None else LaunchCheck(deployment.aws, launch, workspace=descriptor.workspace)
-    lock = lock_software(list(software), architecture=descriptor.architecture)
+    lock = lock_software(list(software), architecture=descriptor.architecture, lock_file=software_lock)
     now = datetime.datetime.now(datetime.UTC)
     run = Run(
         run_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}",
@@ -81,6 +83,7 @@ def plan_run(
         environ=dict(environ),
         dask_config=portable_config() if send_dask_config else {},
         life=life,
+        hashed=bool(lock.hashes),
     )
     return RunPlan(run, numbers, lock, check)
 

@@ -40,6 +40,9 @@ class WatchedCluster(MirroredCluster):
         """Number of the scheduler that this object talks to, which counts up with each that comes up in a run; a subclass knows."""
         raise AttributeError("a subclass says which")
 
+    async def _hand_over(self, attachment: Attachment) -> None:
+        """Give a scheduler that is in the other's place what that had been given; a subclass knows of any."""
+
     def _check_usable(self) -> None:
         super()._check_usable()
         if self._unreachable is not None:
@@ -53,6 +56,10 @@ class WatchedCluster(MirroredCluster):
             logger.info("cluster %s: the connection to its scheduler is lost", self.name)
             again = await self._while_running(self._subscribe_again())
             if again is None:
+                return
+            if self.status != Status.running:
+                # Closed in between: nobody else knows of this connection, and whoever closes waits for this to end.
+                await again.close()
                 return
             logger.info("cluster %s: connected to its scheduler again", self.name)
             comm = self._watch_worker_status_comm = again
@@ -68,8 +75,9 @@ class WatchedCluster(MirroredCluster):
         return None
 
     async def _subscribe_again(self) -> Any:
-        """Return a new connection to the same scheduler; None where that one is gone for good."""
-        while True:
+        """Return a new connection to the same scheduler; None where that one is gone for good, or the cluster is closed."""
+        # A cancellation may get lost in a connection that fails at the same moment: whoever closes waits for this to end.
+        while self.status == Status.running:
             try:
                 attachment = await self._reach_again(LOST_SECONDS)
                 known = self.scheduler_info.get("id")
@@ -78,7 +86,8 @@ class WatchedCluster(MirroredCluster):
                 if comm is None or self.scheduler_info.get("id") != known:
                     if comm is not None:
                         await comm.close()
-                    return self._lose_for_good(_replaced(attachment))
+                    self._lose_for_good(_replaced(attachment))
+                    return await self._hand_over(attachment)
             except ClusterStopped as error:
                 return self._lose_for_good(error)
             except SchedulerUnreachable as error:
@@ -92,6 +101,7 @@ class WatchedCluster(MirroredCluster):
                 self._unreachable = None
                 return comm
             await asyncio.sleep(_PAUSE_SECONDS)
+        return None
 
     async def _subscribe(self) -> Any:
         comm = await self.scheduler_comm.live_comm()

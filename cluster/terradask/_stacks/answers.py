@@ -15,7 +15,7 @@ from terradask._stacks.resolve_cluster import Place, asked_of, resolve_cluster, 
 from terradask._stacks.resolve_network import resolve_network
 from terradask_stacks.checks import check_own_templates, check_reachable
 from terradask_stacks.errors import Finding, SettingsError
-from terradask_stacks.ingress import check_ingress
+from terradask_stacks.ingress import check_dashboard_https, check_ingress
 from terradask_stacks.loading import LoadedSettings
 from terradask_stacks.lock import ClusterLock, NetworkLock, read_lock, write_lock
 from terradask_stacks.settings import ClusterSettings, IngressRule, NetworkSettings, Settings, check_capacity, check_egress
@@ -24,6 +24,9 @@ from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
 if TYPE_CHECKING:
     from terradask._account.aws import Aws
     from terradask._network.baseline import Baseline
+
+
+_PORTS = ("scheduler_port", "dashboard_port")
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,21 @@ def check_network(loaded: LoadedSettings, aws: Aws) -> list[Finding]:
     from terradask._network.given_change import check_change
 
     check_change(loaded.settings, aws)
-    return check_given(loaded.settings, aws)
+    return [*check_given(loaded.settings, aws), *_open_to_anywhere(loaded.settings.network)]
+
+
+def _open_to_anywhere(network: NetworkSettings) -> list[Finding]:
+    return [
+        Finding(
+            where="network.ingress",
+            problem="schedulers are open to the whole internet: mutual TLS alone keeps strangers out",
+            given=rule.cidr,
+            allowed="the addresses that your clients come from, such as 203.0.113.7/32",
+            advice='name them, or use cluster.connect = "ssm", which takes no rule',
+        )
+        for rule in network.ingress
+        if rule.is_anywhere
+    ]
 
 
 def network_lock(loaded: LoadedSettings, aws: Aws, *, refresh: bool) -> NetworkLock:
@@ -125,7 +142,8 @@ def cluster_answers(
     check_egress(network)
     check_reachable(network, settings.cluster)
     check_own_templates(settings.workspace, network, settings.cluster)
-    check_ingress(settings.workspace, [IngressRule(ports=rule.ports, cidr=rule.cidr) for rule in baseline.ingress], settings.cluster)
+    check_ingress(settings.workspace, network, settings.cluster)
+    check_dashboard_https(settings.workspace, network.ingress, settings.cluster, given="security_groups" in baseline.given)
     check_capacity(network, None, settings.cluster.most_hosts, zones=_zones_of_workers(settings.cluster, baseline.zones))
     earlier = _earlier(loaded, name, deployed)
     place = _deployed_place(loaded, baseline, aws)
@@ -146,7 +164,9 @@ def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: Ne
     check_egress(settings.network)
     check_reachable(settings.network, settings.cluster)
     check_own_templates(settings.workspace, settings.network, settings.cluster)
-    check_ingress(settings.workspace, settings.network.ingress, settings.cluster)
+    check_ingress(settings.workspace, settings.network, settings.cluster)
+    given = settings.network.security_groups is not None
+    check_dashboard_https(settings.workspace, settings.network.ingress, settings.cluster, given=given)
     if settings.network.vpc_id is None:
         check_capacity(settings.network, network, settings.cluster.most_hosts, zones=_zones_of_workers(settings.cluster, network.zones))
     place = Place(
@@ -171,7 +191,8 @@ def answers_to_destroy(loaded: LoadedSettings, baseline: Baseline, aws: Aws, des
     """
     try:
         document = descriptor or {}
-        cluster = ClusterSettings.model_validate(document["settings"])
+        # Ports of its own take an isolating workspace, which today's settings needn't say.
+        cluster = ClusterSettings.model_validate({name: value for name, value in document["settings"].items() if name not in _PORTS})
         lock = ClusterLock.model_validate(document["lock"])
     except (KeyError, ValueError):
         # Interrupted before its descriptor was written, or written by another version.
@@ -253,6 +274,9 @@ def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None)
         "interface_endpoints": list(baseline.interface_endpoints),
         "public_workers": baseline.public_workers,
         "public_schedulers": baseline.public_schedulers,
+        "session_manager": baseline.session_manager,
+        "allow_ingress_from_anywhere": baseline.allow_ingress_from_anywhere,
+        "ingress": [IngressRule(ports=rule.ports, cidr=rule.cidr) for rule in baseline.ingress],
         "cluster_launch_templates": baseline.cluster_launch_templates,
         "vpc_id": baseline.vpc_id if "vpc" in baseline.given else None,
         "public_subnet_prefix_length": ip_network(subnets.public_cidr).prefixlen,

@@ -12,6 +12,7 @@ from terradask._progress import Message, Progress, silent
 from terradask._stacks.cluster_hardware import ZONE, find_hardware
 from terradask.errors import ArchitectureMissing, UnknownZone
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
+from terradask_modules.secret_policy import principal_of
 from terradask_stacks.groups import worker_groups_of
 from terradask_stacks.lock import ClusterLock
 
@@ -97,8 +98,9 @@ def resolve_cluster(
     ``ec2:DescribeSpotPriceHistory`` for workers on spot.
     """
     asks = cluster.hardware_asks()
+    creator = _creator(cluster, existing_lock, aws)
     if existing_lock is not None and not refresh and still_holds(existing_lock, cluster, place):
-        return existing_lock
+        return existing_lock if existing_lock.creator == creator else existing_lock.model_copy(update={"creator": creator})
     zones = zones_for(cluster, place)
     preferred = existing_lock.zone if existing_lock is not None and not refresh else None
     found = find_hardware(cluster, zones, aws, progress=progress, preferred=preferred, workspace=place.workspace)
@@ -123,7 +125,15 @@ def resolve_cluster(
         group_instance_types={name: types[name] for name in sorted(cluster.worker_groups)},
         asked=asked_of(cluster),
         reasons=reasons,
+        creator=creator,
     )
+
+
+def _creator(cluster: ClusterSettings, existing_lock: ClusterLock | None, aws: Aws) -> str | None:
+    """Return whom a private cluster is private to: whoever asked first, however often its other answers are chosen again."""
+    if not cluster.private_to_creator:
+        return None
+    return (existing_lock.creator if existing_lock is not None else None) or principal_of(aws.caller_arn)
 
 
 def zones_for(cluster: ClusterSettings, place: Place) -> list[str]:

@@ -153,7 +153,7 @@ def _image(architecture: Architecture, network: NetworkSettings, aws: Aws, exist
     given = network.images.get(architecture)
     if given is not None:
         if given != locked:
-            _check_image(architecture, given, aws)
+            _check_image(architecture, given, network.image_owners, aws)
         return given
     return locked if locked is not None and not refresh else _newest_image(architecture, aws)
 
@@ -164,7 +164,7 @@ def _newest_image(architecture: Architecture, aws: Aws) -> str:
         return str(client.get_parameter(Name=IMAGE_PARAMETER.format(architecture=architecture))["Parameter"]["Value"])
 
 
-def _check_image(architecture: Architecture, image: str, aws: Aws) -> None:
+def _check_image(architecture: Architecture, image: str, owners: list[str], aws: Aws) -> None:
     from botocore.exceptions import ClientError
 
     setting = IMAGE_SETTINGS[architecture]
@@ -182,6 +182,15 @@ def _check_image(architecture: Architecture, image: str, aws: Aws) -> None:
             given=image,
             allowed="an image of this region that the account may launch",
             advice=f"correct network.{setting}, or leave it out for the newest Amazon Linux 2023",
+        )
+    owner = found[0]["OwnerId"]
+    known_as = {owner, found[0].get("ImageOwnerAlias"), "self" if owner == aws.account_id else None}
+    if not known_as & set(owners):
+        raise UnknownImage(
+            "the image is somebody else's: whatever is in it runs as root on every host",
+            given=f"{image}, of account {owner}",
+            allowed=f"images of {', '.join(owners)}",
+            advice=f'if you trust them, network.image_owners = ["{owner}"]; else another network.{setting}',
         )
     actual = found[0].get("Architecture", architecture)
     if actual != architecture:

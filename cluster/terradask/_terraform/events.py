@@ -98,9 +98,12 @@ def parse_event(line: str) -> Event | None:
     if not line.startswith("{"):
         return None
     try:
-        document = json.loads(line)
-    except ValueError:
+        return _event(json.loads(line))
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
+
+
+def _event(document: Any) -> Event | None:
     if not isinstance(document, dict) or "type" not in document:
         return None
     about = document.get("hook") or document.get("change") or {}

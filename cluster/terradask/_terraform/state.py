@@ -34,15 +34,26 @@ class StateInfo:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> StateInfo:
-        """Read a state as Terraform writes it."""
-        ids = {
-            ".".join(filter(None, (resource.get("module"), resource["type"], resource["name"]))): str(
-                resource["instances"][0].get("attributes", {}).get("id", "")
-            )
-            for resource in document.get("resources", [])
-            if resource.get("mode") == "managed" and resource.get("instances")
-        }
-        return cls(int(document["serial"]), str(document["lineage"]), ids)
+        """Read a state as Terraform writes it.
+
+        Raises
+        ------
+        TerraformError
+            If it is written otherwise. What it holds is never part of the error.
+        """
+        try:
+            ids = {
+                ".".join(filter(None, (resource.get("module"), resource["type"], resource["name"]))): str(
+                    resource["instances"][0].get("attributes", {}).get("id", "")
+                )
+                for resource in document.get("resources", [])
+                if resource.get("mode") == "managed" and resource.get("instances")
+            }
+            return cls(int(document["serial"]), str(document["lineage"]), ids)
+        except (AttributeError, LookupError, TypeError, ValueError, OverflowError):
+            raise TerraformError(
+                "the state isn't as Terraform writes it", verb="state", advice="bring back an earlier version of it"
+            ) from None
 
 
 def state_file(folder: Path, configuration: Mapping[str, Any]) -> Path | None:

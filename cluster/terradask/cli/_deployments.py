@@ -167,6 +167,7 @@ def start(name: str, workers: int | None, no_wait: bool, as_json: bool) -> None:
 
     No Terraform runs. A cluster that runs already stays as it is.
     """
+    from terradask._runtime.door import way_of
     from terradask._workspace import Workspace
 
     deployment = Workspace.load().deployment(name)
@@ -177,7 +178,7 @@ def start(name: str, workers: int | None, no_wait: bool, as_json: bool) -> None:
         if not no_wait:
             seconds = deployment.descriptor.settings["create_timeout_seconds"]
             attachment = deployment.attach(timeout_seconds=seconds, on_wait=_hosts_so_far)
-            public = bool(deployment.descriptor.settings.get("use_scheduler_public_ip", True))
+            public = way_of(deployment.descriptor.settings) == "public"
             document["scheduler_address"] = attachment.address(public=public)
     if as_json:
         result_json(document)

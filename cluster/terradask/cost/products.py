@@ -124,8 +124,12 @@ def read_instance_prices(region: str, entries: Iterable[str]) -> dict[str, Readi
     offers: dict[str, set[tuple[Decimal | None, str]]] = {}
     readings: dict[str, Reading] = {}
     for text in entries:
-        entry = json.loads(text)
-        name = str(entry["product"]["attributes"]["instanceType"])
+        try:
+            entry = json.loads(text)
+            name = str(entry["product"]["attributes"]["instanceType"])
+        except _MALFORMED:
+            # Nobody knows of which type: that one then has no price.
+            continue
         try:
             offers.setdefault(name, set()).update(_offers(_query_for_instance(region, name), entry))
         except _MALFORMED as error:

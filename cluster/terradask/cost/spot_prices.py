@@ -74,14 +74,14 @@ def fetch_region_spot_prices(
 
 def read_spot_price(instance_type: str, entries: Iterable[Mapping[str, Any]]) -> Reading:
     """Read a type's price: the newest, or none where the newest ones differ."""
-    own = [entry for entry in entries if entry["InstanceType"] == instance_type and entry["ProductDescription"] in LINUX]
-    if not own:
-        return Reading(problem="there is no spot price in this zone")
-    newest = max(entry["Timestamp"] for entry in own)
     try:
+        own = [entry for entry in entries if entry["InstanceType"] == instance_type and entry["ProductDescription"] in LINUX]
+        newest = max((entry["Timestamp"] for entry in own), default=None)
         found = {Decimal(entry["SpotPrice"]) for entry in own if entry["Timestamp"] == newest}
-    except InvalidOperation:
-        return Reading(problem="EC2's answer has no number as its spot price")
+    except (InvalidOperation, KeyError, TypeError, ValueError):
+        return Reading(problem="EC2's answer isn't as AWS documents it, or has no number as its spot price")
+    if not found:
+        return Reading(problem="there is no spot price in this zone")
     if len(found) > 1:
-        return Reading(problem=f"there are several spot prices, and none is chosen: {', '.join(map(str, sorted(found)))}")
+        return Reading(problem=f"there are several spot prices, and none is chosen: {', '.join(sorted(map(str, found)))}")
     return Reading(found.pop())

@@ -13,10 +13,13 @@
     │   ├── InvalidHardware                  a number of cores, a size of memory, … that can't be read
     │   ├── ArgumentCombination              parameters that exclude each other
     │   ├── NoMatchingType                   no instance type is as asked for; names the nearest
+    │   ├── SoftwareLockInvalid              the file that software_lock names can't be used
+    │   ├── SoftwareNotLocked                it lacks a package, its version, or its hashes
     │   └── NoIngress                        a cluster that nobody could reach
     ├── SetupError                       3   something on this machine is missing
     │   ├── RegoMissing                      rules are set, and what reads them isn't installed
     │   ├── TerraformMissing, TerraformTooOld
+    │   ├── SessionManagerPluginMissing      connect='ssm' takes AWS's plugin
     │   └── UnsupportedPlatform
     ├── AwsError                         3   AWS can't be used as things are
     │   ├── NoCredentials, ExpiredCredentials, InvalidCredentials
@@ -52,11 +55,14 @@
     └── ClusterError                     1
         ├── ClusterNotFound              6
         ├── ClusterExists                6   a name that must be new, or must not run
+        ├── ClusterPrivate               3   its keys are for its creator, and those whom settings name
         ├── ClusterStopped               6
         │   └── ClusterEnded                 by itself: idle, without a client, too old
         ├── ClusterClosed                    this object has left its cluster
         ├── SchedulerReplaced
+        ├── WorkersUntold                    don't have what was sent to all
         ├── SchedulerUnreachable             also a ConnectionError
+        │   └── SessionFailed                    with Session Manager
         ├── HostFailed
         ├── SchedulerMissing             7   also a TimeoutError
         ├── WorkersMissing               7   also a TimeoutError
@@ -94,18 +100,23 @@ from terradask.errors._cluster import (
     ClusterError,
     ClusterExists,
     ClusterNotFound,
+    ClusterPrivate,
     ClusterStopped,
     HostFailed,
     NoCapacity,
     SchedulerMissing,
     SchedulerReplaced,
     SchedulerUnreachable,
+    SessionFailed,
     SweepIncomplete,
     VersionMismatch,
     WorkersMissing,
+    WorkersUntold,
 )
 from terradask.errors._given import (
     NoIngress,
+    SoftwareLockInvalid,
+    SoftwareNotLocked,
     UnknownImage,
     UnknownInstanceType,
     UnknownZone,
@@ -113,6 +124,7 @@ from terradask.errors._given import (
 )
 from terradask.errors._hardware import NoMatchingType
 from terradask.errors._machine import (
+    SessionManagerPluginMissing,
     SetupError,
     TerraformMissing,
     TerraformTooOld,
@@ -158,6 +170,7 @@ __all__ = [
     "ClusterError",
     "ClusterExists",
     "ClusterNotFound",
+    "ClusterPrivate",
     "ClusterStopped",
     "EndpointUnreachable",
     "ExpiredCredentials",
@@ -186,8 +199,12 @@ __all__ = [
     "SchedulerReplaced",
     "SchedulerUnreachable",
     "ServiceRoleMissing",
+    "SessionFailed",
+    "SessionManagerPluginMissing",
     "SettingsError",
     "SetupError",
+    "SoftwareLockInvalid",
+    "SoftwareNotLocked",
     "StalePlan",
     "StateConflict",
     "StateLocked",
@@ -207,6 +224,7 @@ __all__ = [
     "UnsupportedPlatform",
     "VersionMismatch",
     "WorkersMissing",
+    "WorkersUntold",
 ]
 
 # Tracebacks and pickles name this package, not the file that a class stands in.

@@ -7,6 +7,9 @@ from typing import Any
 
 from terradask_modules.errors import TerradaskError
 
+#: So many names are shown of many.
+_SHOWN = 5
+
 
 class ClusterError(TerradaskError):
     """Something about one cluster.
@@ -46,6 +49,32 @@ class ClusterExists(ClusterError):
 
 class ClusterClosed(ClusterError):
     """The object has left its cluster, which may run on."""
+
+
+class ClusterPrivate(ClusterError):
+    """The cluster is private to its creator, and this caller may not read its keys.
+
+    Parameters
+    ----------
+    caller
+        ARN of the caller.
+    principals
+        ARNs of those who may: its creator first.
+    """
+
+    exit_code = 3
+
+    def __init__(self, cluster: str, *, caller: str, principals: Sequence[str]) -> None:
+        super().__init__(
+            f"Cluster {cluster!r} is private to its creator: AWS doesn't let you read its keys.",
+            cluster=cluster,
+            given=caller,
+            allowed=", ".join(principals),
+            advice="connect as one of these; or its creator names you in cluster.secret_principals, then: terradask apply "
+            f"{cluster}. They also need the right to secretsmanager:GetSecretValue",
+        )
+        self.caller = caller
+        self.principals = tuple(principals)
 
 
 class ClusterStopped(ClusterError):
@@ -100,6 +129,21 @@ class SweepIncomplete(TerradaskError):
 
 class SchedulerReplaced(ClusterError):
     """The scheduler's host was replaced: what the old scheduler knew is gone."""
+
+
+class WorkersUntold(ClusterError):
+    """Workers that don't answer their scheduler don't have what was sent to the cluster.
+
+    Parameters
+    ----------
+    workers
+        Their names.
+    """
+
+    def __init__(self, problem: str, *, cluster: str | None = None, workers: Sequence[str] = (), advice: str | None = None) -> None:
+        more = f" and {len(workers) - _SHOWN} others" if len(workers) > _SHOWN else ""
+        super().__init__(problem, cluster=cluster, given=", ".join(workers[:_SHOWN]) + more, advice=advice)
+        self.workers = list(workers)
 
 
 class HostFailed(ClusterError):
@@ -162,6 +206,10 @@ class SchedulerUnreachable(ClusterError, ConnectionError):
     ) -> None:
         super().__init__(problem, cluster=cluster, given=given, advice=advice)
         self.address = address
+
+
+class SessionFailed(SchedulerUnreachable):
+    """No session with Session Manager leads to the scheduler's host."""
 
 
 class WorkersMissing(ClusterError, TimeoutError):

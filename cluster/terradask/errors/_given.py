@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from terradask_modules.errors import InvalidInput
@@ -43,3 +44,72 @@ class UnknownImage(InvalidInput):
 
 class NoIngress(InvalidInput):
     """A cluster that nobody could reach: no rule lets clients in."""
+
+
+class SoftwareLockInvalid(InvalidInput):
+    """The file that `software_lock` names isn't there, can't be read, or is of no known format.
+
+    Parameters
+    ----------
+    how
+        What is wrong with it, as the end of a sentence: ``"isn't there"``.
+    path
+        The file.
+    given
+        The place in it, where that is known; never what stands there.
+    advice
+        What to do. By default the commands that write such a file.
+    """
+
+    def __init__(self, how: str, *, path: str, given: str | None = None, advice: str | None = None) -> None:
+        super().__init__(
+            f"The file that software_lock names {how}.",
+            given=path if given is None else f"{path}: {given}",
+            allowed="a requirements file with --hash, uv.lock or pylock.toml, of the environment where the cluster is started",
+            advice=advice
+            or "name the lock file of this environment; `uv pip compile --generate-hashes` or `pip-compile --generate-hashes` writes one",
+        )
+        self.path = path
+
+
+class SoftwareNotLocked(InvalidInput):
+    """The file that `software_lock` names hasn't got what is installed here, with hashes.
+
+    Parameters
+    ----------
+    path
+        The file.
+    installed
+        Version of each package that hosts would install.
+    missing
+        Packages that aren't in it, or not in an exact version.
+    other_versions
+        Package -> the versions that are in it, where the installed one isn't.
+    unhashed
+        Packages that are in it in the installed version, without SHA-256.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        installed: Mapping[str, str],
+        missing: Sequence[str] = (),
+        other_versions: Mapping[str, Sequence[str]] | None = None,
+        unhashed: Sequence[str] = (),
+    ) -> None:
+        self.path = path
+        self.missing = list(missing)
+        self.other_versions = {name: list(versions) for name, versions in (other_versions or {}).items()}
+        self.unhashed = list(unhashed)
+        found = [
+            *(f"{name} {installed[name]}: not in it with an exact version" for name in self.missing),
+            *(f"{name} {installed[name]}: it has {', '.join(versions)}" for name, versions in self.other_versions.items()),
+            *(f"{name} {installed[name]}: without a SHA-256" for name in self.unhashed),
+        ]
+        super().__init__(
+            "The file that software_lock names doesn't have all that hosts would install as it is installed here.",
+            given=f"{path}; {'; '.join(found)}",
+            allowed="each package in the version that is installed here, with the hashes of its archives",
+            advice="install what the file says, or lock this environment anew, with hashes",
+        )

@@ -19,5 +19,9 @@ class TerraformTooOld(SetupError):
     """The Terraform that was found is older than terradask needs."""
 
 
+class SessionManagerPluginMissing(SetupError):
+    """``connect="ssm"`` takes AWS's ``session-manager-plugin``, and there is none, or one that is too old."""
+
+
 class UnsupportedPlatform(SetupError):
     """The client doesn't run on this operating system."""

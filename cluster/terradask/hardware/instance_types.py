@@ -195,8 +195,19 @@ class Catalog:
 
 def read_types(described: Iterable[Mapping[str, Any]]) -> dict[str, InstanceType]:
     """Read the types out of ``DescribeInstanceTypes``' answer, without those that Linux doesn't run on (``mac1.metal``)."""
-    found = (read_type(one) for one in described)
+    found = (_sound(one) for one in described)
     return {one.name: one for one in found if one is not None}
+
+
+def _sound(described: Any) -> InstanceType | None:
+    """Read a type; None for one that AWS describes otherwise than it documents: such a one is not offered."""
+    try:
+        found = read_type(described)
+    except (AttributeError, LookupError, TypeError, ValueError, OverflowError):
+        return None
+    if found is None or not isinstance(found.name, str) or not all(type(n) is int for n in (found.vcpus, found.memory_mib)):
+        return None
+    return found
 
 
 def read_type(described: Mapping[str, Any]) -> InstanceType | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 _GZIP = b"\x1f\x8b"
 #: Groups of four, with blanks between them as MIME and YAML break lines; shorter ones hold no secret worth the name.
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4}\s*){4,}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_LEAST_LETTERS = 16
 _MAX_LAYERS = 5
 _MAX_BYTES = 4_000_000
 
@@ -63,9 +64,17 @@ def _parts(raw: bytes, text: str) -> Iterator[bytes]:
             if not part.is_multipart() and isinstance(payload, bytes) and payload != raw:
                 yield payload
     for run in _BASE64.findall(text):
-        decoded = from_base64(run)
-        if decoded is not None and _readable(decoded):
-            yield decoded
+        for candidate in _candidates(run):
+            decoded = from_base64(candidate)
+            if decoded is not None and _readable(decoded):
+                yield decoded
+
+
+def _candidates(run: str) -> list[str]:
+    """Return a run of letters, what follows its first word, which may be a command (``echo``), and each long word of it."""
+    words = run.split()
+    long = [word for word in words if len(word) >= _LEAST_LETTERS]
+    return list(dict.fromkeys([run, "".join(words[1:]), *long]))
 
 
 def _readable(decoded: bytes) -> bool:

@@ -94,6 +94,8 @@ class PlanDocument:
         The providers' configuration by name.
     role_rules
         What the settings demand of roles.
+    open_to_anywhere
+        The settings let rules open ports to the whole internet.
     """
 
     resources: tuple[Resource, ...] = ()
@@ -102,6 +104,7 @@ class PlanDocument:
     outputs: Mapping[str, tuple[Any, bool]] = field(default_factory=dict)
     providers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     role_rules: RoleRules = RoleRules()
+    open_to_anywhere: bool = False
 
     def of(self, *types: str) -> Iterator[Resource]:
         """Yield the resources of these types."""
@@ -118,7 +121,7 @@ class PlanDocument:
         return None
 
 
-def read(document: Mapping[str, Any], *, role_rules: RoleRules | None = None) -> PlanDocument:
+def read(document: Mapping[str, Any], *, role_rules: RoleRules | None = None, open_to_anywhere: bool = False) -> PlanDocument:
     """Read a plan's JSON, or a stack's ``cdk.tf.json``.
 
     Parameters
@@ -127,6 +130,8 @@ def read(document: Mapping[str, Any], *, role_rules: RoleRules | None = None) ->
         What ``terraform show -json PLAN`` prints, or what synthesis writes.
     role_rules
         What the settings demand of roles.
+    open_to_anywhere
+        Whether the settings let rules open ports to the whole internet.
 
     Raises
     ------
@@ -134,9 +139,9 @@ def read(document: Mapping[str, Any], *, role_rules: RoleRules | None = None) ->
         If it is neither.
     """
     if "format_version" in document and ("planned_values" in document or "resource_changes" in document):
-        return replace(_read_plan(document), role_rules=role_rules or RoleRules())
+        return replace(_read_plan(document), role_rules=role_rules or RoleRules(), open_to_anywhere=open_to_anywhere)
     if "terraform" in document or "resource" in document:
-        return replace(_read_stack(document), role_rules=role_rules or RoleRules())
+        return replace(_read_stack(document), role_rules=role_rules or RoleRules(), open_to_anywhere=open_to_anywhere)
     raise InvalidInput(
         "no policy can be checked: this is no plan",
         given=", ".join(sorted(map(str, document))[:6]) or "an empty document",

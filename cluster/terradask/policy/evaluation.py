@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from terradask._plans.malformed import UNREADABLE, unreadable_plan
 from terradask.policy.checks import CHECKS
 from terradask.policy.cost import cost_findings
 from terradask.policy.document import RoleRules, read
@@ -31,6 +32,7 @@ def evaluate(
     root: Path | None = None,
     estimate: CostEstimate | None = None,
     role_rules: RoleRules | None = None,
+    open_to_anywhere: bool = False,
 ) -> tuple[PolicyFinding, ...]:
     """Check a plan.
 
@@ -50,6 +52,8 @@ def evaluate(
         What the stack costs; without one, cost is not checked.
     role_rules
         What every role must carry, and how it is named: ``network.permissions_boundary`` and ``network.role_name_prefix``.
+    open_to_anywhere
+        Whether ``network.allow_ingress_from_anywhere`` is set: rules for the whole internet are then told, and stop nothing.
 
     Returns
     -------
@@ -63,8 +67,7 @@ def evaluate(
     RegoMissing, RuleError
         If the team's rules can't be read or evaluated.
     """
-    plan = read(document, role_rules=role_rules)
-    found = [finding for check in CHECKS for finding in check.find(plan)]
+    found = _built_in(document, role_rules, open_to_anywhere=open_to_anywhere)
     if settings.rego_folder is not None:
         found += rego_findings(document, (root or Path()) / settings.rego_folder)
     if estimate is not None:
@@ -74,6 +77,14 @@ def evaluate(
         return ()
     scrubber = Scrubber(document)
     return tuple(sorted(dict.fromkeys(map(scrubber.finding, marked)), key=_rank))
+
+
+def _built_in(document: Mapping[str, Any], role_rules: RoleRules | None, *, open_to_anywhere: bool) -> list[PolicyFinding]:
+    try:
+        plan = read(document, role_rules=role_rules, open_to_anywhere=open_to_anywhere)
+        return [finding for check in CHECKS for finding in check.find(plan)]
+    except UNREADABLE as error:
+        raise unreadable_plan(error) from error
 
 
 def blocking(findings: tuple[PolicyFinding, ...]) -> tuple[PolicyFinding, ...]:

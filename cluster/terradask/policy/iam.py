@@ -25,11 +25,18 @@ _DATA_READS = (
     "ec2:getpassworddata",
     "sts:getfederationtoken",
 )
+#: What Session Manager's agent says of its own host: AWS's list for it knows no narrower resource
+#: (https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html).
+_OF_ITSELF = frozenset({
+    "ssm:updateinstanceinformation", "ssmmessages:createcontrolchannel", "ssmmessages:createdatachannel",
+    "ssmmessages:opencontrolchannel", "ssmmessages:opendatachannel",
+})  # fmt: skip
 #: Operators that don't hold where the key is absent; ``…IfExists`` and ``ForAllValues:…`` do, and so scope nothing.
 _STRICT = ("StringEquals", "StringLike", "ArnEquals", "ArnLike", "ForAnyValue:StringEquals", "ForAnyValue:StringLike")
 _EXISTING_TAG = re.compile(r"^(aws|ec2|autoscaling|secretsmanager|ssm):resourcetag/terradask:", re.IGNORECASE)
 _GIVEN_TAG = re.compile(r"^aws:requesttag/terradask:", re.IGNORECASE)
-_TAGGING = ("ec2:createtags", "ec2:deletetags", "autoscaling:createorupdatetags", "autoscaling:deletetags")
+#: Verbs of actions that give tags and take them away (service authorization reference, access level "Tagging").
+_TAGGING = re.compile(r"^[a-z0-9-]+:(createtags|deletetags|createorupdatetags|tag|untag|addtags|removetags|put\w*tagging)", re.IGNORECASE)
 _PASSED_TO = "ec2.amazonaws.com"
 _LENDING = "iam:passrole"
 #: Policies of AWS that hold everything (IAM User Guide, "AWS managed policies for job functions").
@@ -61,6 +68,8 @@ def _rights(statement: Statement) -> Iterator[PolicyFinding]:
             yield from _pass_role(statement, action)
         elif action.lower().startswith("iam:") and not _reads(action):
             yield _error(statement, f"allows {action}, by which rights can be widened", "leave it to whoever deploys")
+        elif action.lower() in _OF_ITSELF and _in_region(statement):
+            continue
         elif not _reads(action) and not _scoped(statement, action):
             yield _error(statement, f"allows {action} beyond the workspace", _SCOPE)
         elif _reads(action) and "*" in statement.resources and not _in_region(statement):
@@ -87,7 +96,7 @@ def _scoped(statement: Statement, action: str) -> bool:
     if any(_EXISTING_TAG.match(key) and ends for key, ends in values_end.items()):
         return True
     named = bool(statement.resources) and all(map(_named, statement.resources))
-    if action.lower() in _TAGGING:
+    if _TAGGING.match(action):
         # Who may put the workspace's tag on anything may then do to it what the tag allows.
         return named or "ec2:CreateAction" in keys
     return named or any(_GIVEN_TAG.match(key) and ends for key, ends in values_end.items())

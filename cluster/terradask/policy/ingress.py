@@ -18,6 +18,7 @@ _WIDEST = {4: 8, 6: 16}
 _INTERNET: dict[int, Block] = {4: ipaddress.ip_network("0.0.0.0/0"), 6: ipaddress.ip_network("2000::/3")}
 _SSH_PORT = 22
 _NAMED = "name the addresses that your clients come from, such as 203.0.113.7/32: Dask runs whatever code a client sends"
+_MEANT = f"network.allow_ingress_from_anywhere allows it, and mutual TLS alone keeps strangers out; better: {_NAMED}"
 _BY_HAND = (
     "somebody added this rule beside Terraform, which removes no rule but its own: remove it (aws ec2 describe-security-group-rules tells "
     "its id, aws ec2 revoke-security-group-ingress takes it), and open what is needed in terradask.toml"
@@ -31,7 +32,9 @@ def ingress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     groups = Groups(document)
     for opening in openings(document):
         for network in opening.networks:
-            if network.prefixlen < _WIDEST[network.version]:
+            if network.prefixlen == 0 and document.open_to_anywhere and not opening.by_hand:
+                yield PolicyFinding("P2", "warning", opening.address, f"lets {network} in at {opening.ports}: the whole internet", _MEANT)
+            elif network.prefixlen < _WIDEST[network.version]:
                 yield _error("P2", opening, f"lets {network} in at {opening.ports}: {_part(network)}", _NAMED)
             else:
                 by_group[groups.key(opening.group) or opening.address, network.version].append((opening, network))

@@ -8,12 +8,21 @@ from terradask.policy.document import PlanDocument, Resource, Unknown, block, is
 from terradask.policy.findings import PolicyFinding
 from terradask.policy.roles import role_of
 
+#: What launches a machine without a template: nothing says then that it is closed.
+_BESIDE_TEMPLATES = (
+    "aws_instance",
+    "aws_launch_configuration",
+    "aws_spot_instance_request",
+    "aws_spot_fleet_request",
+)
 #: What must carry its tags from its birth, so that nothing is ever found without an owner.
 _TAGGED = ("instance", "volume", "network-interface")
 
 
 def launch_template_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield what a launch template leaves open."""
+    """Yield what a launch template leaves open, and what launches machines beside templates."""
+    for machine in document.of(*_BESIDE_TEMPLATES):
+        yield _error(machine, "launches machines that no launch template closes", "launch by a template and a group")
     for template in document.of("aws_launch_template"):
         yield from _metadata(template)
         yield from _disks(template)

@@ -14,6 +14,7 @@ IDENTITY_POLICIES = ("aws_iam_role_policy", "aws_iam_policy", "aws_iam_user_poli
 #: Resources whose ``policy`` says who may use them.
 RESOURCE_POLICIES = (
     "aws_s3_bucket_policy",
+    "aws_secretsmanager_secret",
     "aws_secretsmanager_secret_policy",
     "aws_kms_key",
     "aws_kms_key_policy",

@@ -1,6 +1,8 @@
-"""The door in front of the dashboard: mutual TLS outside, plain bytes to loopback inside.
+"""Doors of a scheduler's host: in front of the dashboard, mutual TLS outside and plain bytes to loopback inside; and on loopback.
 
-Dask's dashboard has no authentication, even where Dask's comms have TLS.
+Dask's dashboard has no authentication, even where Dask's comms have TLS. What comes through Session Manager arrives on the host's
+loopback, where its agent connects to (https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-sessions-start.html),
+and is passed on as it is to the ports that demand a certificate.
 """
 
 from __future__ import annotations
@@ -8,8 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import sys
+from collections.abc import Mapping
+from typing import Any
 
 CHUNK_BYTES = 65_536
+
+#: Whose certificate opens the door. Those of hosts come from the same authority, and are for Dask's own connections.
+CLIENT_ROLE = "client"
 
 
 def server_context(*, ca: str, cert: str, key: str) -> ssl.SSLContext:
@@ -30,26 +38,36 @@ def server_context(*, ca: str, cert: str, key: str) -> ssl.SSLContext:
     return context
 
 
+def roles_of(certificate: Mapping[str, Any] | None) -> list[str]:
+    """Return the roles that a certificate is for: the organizational units of its subject, as ``SSLSocket.getpeercert`` gives it."""
+    subject = (certificate or {}).get("subject", ())
+    return [value for relative in subject for name, value in relative if name == "organizationalUnitName"]
+
+
 class Forward:
-    """Takes TLS connections at an address and joins each to a port on loopback.
+    """Takes connections of the cluster's clients at an address and joins each to another.
 
     Parameters
     ----------
     host, port
         Where to listen.
     target_port
-        On 127.0.0.1.
+        Of `target_host`.
     context
-        As from :func:`server_context`.
+        As from :func:`server_context`. None: bytes are passed on as they come.
+    target_host
+        Where to connect to; loopback by default.
     """
 
-    def __init__(self, host: str, port: int, *, target_port: int, context: ssl.SSLContext) -> None:
+    def __init__(self, host: str, port: int, *, target_port: int, context: ssl.SSLContext | None, target_host: str = "127.0.0.1") -> None:
         self._host = host
         self._port = port
+        self._target_host = target_host
         self._target_port = target_port
         self._context = context
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._refused: set[str] = set()
 
     async def start(self) -> None:
         """Listen; raises ``OSError`` where the port is taken."""
@@ -68,7 +86,9 @@ class Forward:
         assert task is not None
         self._tasks.add(task)
         try:
-            inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
+            if not self._lets_in(writer):
+                return
+            inner_reader, inner_writer = await asyncio.open_connection(self._target_host, self._target_port)
             try:
                 await asyncio.gather(_pump(reader, inner_writer), _pump(inner_reader, writer))
             finally:
@@ -79,6 +99,17 @@ class Forward:
         finally:
             await _close(writer)
             self._tasks.discard(task)
+
+    def _lets_in(self, writer: asyncio.StreamWriter) -> bool:
+        roles = roles_of(writer.get_extra_info("peercert"))
+        # Without a context, whom the bytes go to asks for the certificate.
+        if self._context is None or roles == [CLIENT_ROLE]:
+            return True
+        told = f"{', '.join(roles) or 'nobody'} from {(writer.get_extra_info('peername') or ('?',))[0]}"
+        if told not in self._refused:
+            self._refused.add(told)
+            print(f"the dashboard was refused to a certificate for {told}: it is for clients", file=sys.stderr)
+        return False
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

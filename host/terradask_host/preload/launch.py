@@ -1,6 +1,7 @@
 """The Dask process's first file. Run by path, in the cluster's Python: ``python -P launch.py <descriptor for events>``.
 
-It stays small and imports the standard library alone: a nanny's worker process, which is spawned, imports it a second time.
+It stays small and imports the standard library alone: a nanny's worker process, which is spawned, imports it a second time, and needs the
+package too.
 """
 
 from __future__ import annotations
@@ -85,5 +86,7 @@ def _chain(error: BaseException) -> str:
     return " <- ".join(parts)
 
 
-if __name__ == "__main__":
+if __name__ == "__mp_main__":
+    load_package()
+elif __name__ == "__main__":
     sys.exit(main())

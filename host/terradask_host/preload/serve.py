@@ -11,11 +11,15 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any
 
+from terradask_host.membership import Rules
+from terradask_host.preload.confided import Confidant
 from terradask_host.preload.downscaling import keep_extra_worker
 from terradask_host.preload.emptying import ask_to_empty, let_empty
+from terradask_host.preload.entrance import Entrance
 from terradask_host.preload.forward import Forward, server_context
 from terradask_host.preload.life_watch import LifeWatch
 from terradask_host.preload.roll_call import call_roll
+from terradask_host.preload.shared_dashboard import SharedDashboard
 from terradask_host.preload.watchers import allow_several
 
 Read = Callable[[], dict[str, Any]]
@@ -27,12 +31,16 @@ ALIVE_SECONDS = 60.0
 
 
 class Leave:
-    """The host program's words: to get empty, and to close, with how long that may take."""
+    """The host program's words: to get empty, and to close, with how long that may take.
+
+    `others` are those who take what it says besides, by what each is to do; a server adds its own.
+    """
 
     def __init__(self) -> None:
         self.empty = asyncio.Event()
         self._said = asyncio.Event()
         self.seconds = 0.0
+        self.others: dict[str, Callable[[dict[str, Any]], None]] = {"empty": lambda _: self.empty.set()}
 
     def say(self, seconds: float) -> None:
         """Give the word."""
@@ -106,14 +114,23 @@ async def serve_scheduler(tell: Tell, start: dict[str, Any], running: Callable[[
     from distributed.utils import import_term
 
     cls = remember_reason(import_term(start["class"]))
-    async with cls(security=Security(**start["security"]), **start["arguments"]) as scheduler:
+    scheduler = cls(security=Security(**start["security"]), **start["arguments"])
+    if getattr(scheduler, "jupyter", False):
+        raise RuntimeError(f"{start['class']} runs a notebook server, which runs code for whoever reaches the dashboard")
+    entrance = Entrance(scheduler, Rules.read(start["members"]), tell)
+    leave.others["members"] = lambda word: entrance.told(word["instance_ids"])
+    async with scheduler:
         allow_several(scheduler)
         keep_extra_worker(scheduler)
         let_empty(scheduler)
+        Confidant(scheduler)
         door = start["forward"]
         context = server_context(ca=door["ca"], cert=door["cert"], key=door["key"])
         forward = Forward(door["host"], door["port"], target_port=scheduler.http_server.port, context=context)
         await forward.start()
+        shared = SharedDashboard(scheduler, start["shared_dashboard"])
+        await shared.start()
+        inner = await _on_loopback(start["loopback"])
         watching = [
             asyncio.create_task(LifeWatch(scheduler, start["life"], tell).run()),
             asyncio.create_task(call_roll(scheduler, start["roll_call_seconds"], tell)),
@@ -126,8 +143,24 @@ async def serve_scheduler(tell: Tell, start: dict[str, Any], running: Callable[[
         finally:
             for each in watching:
                 each.cancel()
-            await forward.close()
+            await shared.close()
+            for each_door in (forward, *inner):
+                await each_door.close()
         return _text(scheduler.close_reason)
+
+
+async def _on_loopback(loopback: dict[str, Any]) -> list[Forward]:
+    """Listen on loopback for what Session Manager brings, as far as the ports are free there."""
+    doors = []
+    for port in loopback["ports"]:
+        door = Forward(loopback["host"], port, target_port=port, context=None, target_host=loopback["target"])
+        try:
+            await door.start()
+        except OSError as error:
+            print(f"port {port} of {loopback['host']} is taken, so that Session Manager can't be used: {error}", file=sys.stderr)
+        else:
+            doors.append(door)
+    return doors
 
 
 async def serve_worker(tell: Tell, start: dict[str, Any], running: Callable[[], None], leave: Leave) -> str | None:
@@ -187,8 +220,9 @@ async def _until_closed(serve: Serve, start: dict[str, Any], read: Read, tell: T
     def listen() -> None:
         # The second read waits for the host program's end.
         while (word := read()).get("do") != "leave":
-            if word.get("do") == "empty":
-                loop.call_soon_threadsafe(leave.empty.set)
+            take = leave.others.get(str(word.get("do")))
+            if take is not None:
+                loop.call_soon_threadsafe(take, word)
         loop.call_soon_threadsafe(leave.say, word["seconds"])
         read()
 

@@ -28,6 +28,7 @@ from terradask_modules.caller_policies._own_things import see_roles_of_gone_clus
 from terradask_modules.caller_policies._placement import see_placement_groups
 from terradask_modules.caller_policies._quotas import see_quotas, see_vcpu_quotas
 from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope, Statement
+from terradask_modules.caller_policies._sessions import open_sessions
 from terradask_modules.caller_policies._state import keep_network_state, read_network_state
 from terradask_modules.caller_policies._trust import GitHubActions, parse_trust
 from terradask_modules.names import resource_name
@@ -94,6 +95,7 @@ def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
         *change_clusters(scope),
         *sweep_strays(scope),
         read_keys(scope),
+        *open_sessions(scope),
         *use_key(scope),
         see_zones(scope),
         see_service_roles(scope),

@@ -79,7 +79,9 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             "KeepSecrets",
             [
                 "secretsmanager:CreateSecret",
+                "secretsmanager:DeleteResourcePolicy",
                 "secretsmanager:DeleteSecret",
+                "secretsmanager:PutResourcePolicy",
                 "secretsmanager:PutSecretValue",
                 "secretsmanager:TagResource",
                 "secretsmanager:UntagResource",

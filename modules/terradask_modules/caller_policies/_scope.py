@@ -44,7 +44,7 @@ class CallerScope:
         ARNs of the hosts' roles and instance profiles, where they exist already. Empty: the network makes them.
     given_vpc, given_subnets, given_security_groups
         Ids of what exists already. None or empty: the network makes it.
-    interface_endpoints, flow_logs, dual_stack
+    interface_endpoints, flow_logs, dual_stack, session_manager
         Whether the network has them.
     isolated
         Whether clusters make roles, security groups and launch templates of their own. Nothing but a VPC is given then.
@@ -68,6 +68,7 @@ class CallerScope:
     interface_endpoints: bool = False
     flow_logs: bool = False
     dual_stack: bool = False
+    session_manager: bool = False
     isolated: bool = False
     own_templates: bool = False
     network_state: str | None = None

@@ -37,6 +37,7 @@ def install_all(*, public_cidr: str) -> None:
         rule_descriptions,
         rule_ids,
         service_roles,
+        session_tokens,
         spot,
         subnet_ipv6,
         visibility,
@@ -61,6 +62,7 @@ def install_all(*, public_cidr: str) -> None:
     rule_descriptions.install()
     rule_ids.install()
     service_roles.install()
+    session_tokens.install()
     spot.install()
     subnet_ipv6.install()
     visibility.install()

@@ -20,6 +20,7 @@ from terradask_host.groups import ClusterGroups
 from terradask_host.keys import KeyFiles, write_keys
 from terradask_host.launch_documents import prepare_document
 from terradask_host.mailbox import Mailbox
+from terradask_host.memory_files import check_in_memory
 from terradask_host.objects import ClusterObjects, wait_for
 from terradask_host.preload.serve import configure
 
@@ -92,6 +93,7 @@ class Run:
         secret = need(
             "keys of this run", lambda: _of_run(objects.read_secret(cluster["secret_id"], run.get("secret_version_id")), run["run_id"])
         )
+        check_in_memory(config.paths.keys)
         return cls(config, cluster, run, write_keys(secret, "worker", config.paths.keys), objects, ClusterGroups(aws, cluster, print))
 
     @property

@@ -17,6 +17,7 @@ from ..cloud_config import BootFailed, parse_cloud_config, write_files
 from ..credentials import RoleCredentials, RoleKeys
 from ..host_faults import HostFaults
 from ..instances import InstanceView, end_instance
+from ..memory import forget_run, make_run
 from ..processes import MARK
 
 __all__ = ["HollowHosts"]
@@ -59,8 +60,10 @@ class Crew:
         self.log_path = folder / "host.log"
         self._kill_at = 0.0
         root = folder / "root"
-        for name in ("etc", "run", "var/lib", "tmp"):
+        for name in ("etc", "var/lib", "tmp"):
             (root / name).mkdir(parents=True, exist_ok=True)
+        make_run(root)
+        self._root = root
         write_files(parse_cloud_config(first.user_data), root)
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
@@ -110,6 +113,7 @@ class Crew:
         self._process.wait()
         with contextlib.suppress(OSError):
             self._stdin.close()
+        forget_run(self._root)
 
     @property
     def _stdin(self) -> Any:

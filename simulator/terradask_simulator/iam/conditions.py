@@ -55,11 +55,9 @@ def holds(condition: Condition, context: Context, version: str = "2012-10-17") -
         return any((wanted.lower() == "true") != present for wanted in condition.values)
     quantifier = next((one for one in (_FOR_ALL, _FOR_ANY) if operator.startswith(one)), "")
     operator = operator.removeprefix(quantifier)
-    if operator.endswith(_IF_EXISTS):
-        operator = operator.removesuffix(_IF_EXISTS)
-        if not present:
-            return True
-    compare, negated = _operator(operator, condition.operator)
+    compare, negated = _operator(operator.removesuffix(_IF_EXISTS), condition.operator)
+    if operator.endswith(_IF_EXISTS) and not present:
+        return True
 
     def matches(value: str) -> bool:
         found = any(compare(wanted, value, context, version) for wanted in condition.values)

@@ -12,7 +12,7 @@ from typing import Any
 
 from .conditions import holds
 from .documents import Policy, Statement
-from .patterns import Context, like, like_arn
+from .patterns import Context, like, like_resource
 
 __all__ = ["Decision", "Policies", "Request", "evaluate"]
 
@@ -205,11 +205,11 @@ def _action_matches(statement: Statement, action: str) -> bool:
 
 def _resource_matches(statement: Statement, request: Request, context: Context, version: str) -> bool:
     if statement.not_resources:
-        return not any(like_arn(one, request.resource, context, version) for one in statement.not_resources)
+        return not any(like_resource(one, request.resource, context, version) for one in statement.not_resources)
     if not statement.resources:
         # A trust policy names no resource: it is the role's own.
         return bool(statement.principals or statement.not_principals)
-    return any(like_arn(one, request.resource, context, version) for one in statement.resources)
+    return any(like_resource(one, request.resource, context, version) for one in statement.resources)
 
 
 def _names(statement: Statement, request: Request, context: Context) -> bool:

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from ..environment import ACCESS_KEY
 from . import reference
 from .documents import Policy
 from .evaluation import Decision, Policies, Request, evaluate
@@ -46,11 +45,10 @@ class Gate:
             The whole body.
         """
         operation = read_operation(environ, body)
-        if operation.access_key == ACCESS_KEY:
-            principal: Principal | None = Principal("", "")
-        else:
-            principal = find_principal(operation.access_key) if operation.access_key else None
+        principal = find_principal(operation.access_key) if operation.access_key else None
         if principal is None and (operation.access_key or operation.service != "s3"):
+            return unknown_key(operation)
+        if principal is not None and principal.is_session and _not_by_session(operation):
             return unknown_key(operation)
         world = MotoWorld(operation.region)
         common = _common(operation, principal)
@@ -68,6 +66,16 @@ class Gate:
                 _log.warning("refused: %s", refusal.message)
                 return refusal
         return None
+
+
+def _not_by_session(operation: Operation) -> bool:
+    """Tell whether a user's session, made without a code of a device, may not ask for this.
+
+    `GetSessionToken <https://docs.aws.amazon.com/STS/latest/APIReference/API_GetSessionToken.html>`_.
+    """
+    # That it can't ask for another session either, STS says itself, and better.
+    allowed = {"AssumeRole", "GetCallerIdentity", "GetSessionToken"}
+    return operation.service == "iam" or (operation.service == "sts" and operation.name not in allowed)
 
 
 def _decide(request: Request, principal: Principal | None, world: MotoWorld) -> Decision:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-__all__ = ["Context", "like", "like_arn", "literal"]
+__all__ = ["Context", "like", "like_arn", "like_resource", "literal"]
 
 #: Condition keys in lower case, each with its values.
 Context = Mapping[str, tuple[str, ...]]
@@ -61,6 +61,27 @@ def like_arn(pattern: str, arn: str, context: Context, version: str = _WITH_VARI
     if len(patterns) != _ARN_PARTS or len(parts) != _ARN_PARTS:
         return False
     return all(like(one, part, context, version) for one, part in zip(patterns, parts, strict=True))
+
+
+def like_resource(pattern: str, arn: str, context: Context, version: str = _WITH_VARIABLES) -> bool:
+    """Say whether an ARN matches a pattern of ``Resource`` or ``NotResource``.
+
+    There, other than in conditions, a ``*`` that ends one of the parts reaches over colons: `Resource
+    <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html>`_.
+    """
+    if like_arn(pattern, arn, context, version):
+        return True
+    parts = _split(pattern)
+    first = next((number for number, part in enumerate(parts) if part.endswith("*")), None)
+    if first is None:
+        return False
+    given = arn.split(":", first)
+    before = zip(parts[:first], given[:first], strict=False)
+    return (
+        len(given) > first
+        and all(like(one, part, context, version) for one, part in before)
+        and like(":".join(parts[first:]), given[first], context, version)
+    )
 
 
 def _split(pattern: str) -> list[str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..backend import ACCOUNT
+from ..environment import ACCESS_KEY
+from ..fidelity.session_tokens import key_behind
 from .documents import MalformedPolicy, Policy
 from .evaluation import Policies
 from .moto_world import iam_backend, table
@@ -32,12 +34,15 @@ class Principal:
         What it may do.
     context
         The condition keys that its requests carry.
+    is_session
+        Whether its credentials are a session of a user's.
     """
 
     arn: str
     entity: str
     policies: Policies = field(default_factory=Policies)
     context: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    is_session: bool = False
 
 
 def find_principal(access_key: str) -> Principal | None:
@@ -50,6 +55,11 @@ def find_principal(access_key: str) -> Principal | None:
     """
     from moto.sts.models import sts_backends
 
+    if access_key == ACCESS_KEY:
+        return Principal("", "")
+    if (key := key_behind(access_key)) is not None:
+        caller = find_principal(key)
+        return None if caller is None else replace(caller, is_session=True)
     for assumed in reversed(sts_backends[ACCOUNT]["aws"].assumed_roles):
         if assumed.access_key_id == access_key:
             return _session(assumed)

@@ -13,16 +13,17 @@ from terradask_stacks.rules import (
     check_dotted,
     check_environ,
     check_n_workers,
+    check_principals,
     check_requirements,
     check_scheduler_options,
     check_worker_options,
     refuse,
 )
-from terradask_stacks.settings.base import Port, Tags
+from terradask_stacks.settings.base import Tags
 from terradask_stacks.settings.capacity import CapacitySettings
+from terradask_stacks.settings.connection import ConnectionSettings
 from terradask_stacks.settings.disks import Disk, DiskSettings
 from terradask_stacks.settings.hardware import HardwareSettings
-from terradask_stacks.settings.ingress import Ingress
 from terradask_stacks.settings.life import LifeSettings
 from terradask_stacks.settings.worker_groups import MOST_GROUPS, GroupName, WorkerGroupSettings
 
@@ -44,7 +45,7 @@ def _wait_for_workers(value: Any) -> bool | int | float:
     return number
 
 
-class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySettings):
+class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySettings, ConnectionSettings):
     """Section ``[cluster]``: defaults of every cluster; arguments of ``Cluster`` override them."""
 
     max_workers: int = Field(
@@ -78,18 +79,11 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
         description="Workers are launched in all of the network's zones that offer their types, the scheduler in one. There is more to be "
         "had then, and AWS charges for traffic between zones, in both directions.",
     )
-    ingress: Ingress | None = Field(
-        default=None,
-        description="Who may reach the scheduler from outside instead of those of network.ingress, where workspace.isolation is 'cluster'; "
-        "else clusters share their security groups: then this has to lie within network.ingress. Unset: as network.ingress says.",
-    )
     placement_group: bool = Field(
         default=False,
         description="All hosts in a cluster placement group of the cluster's own: close to each other in their one zone, for a faster "
         "network between them, and harder for AWS to find. Types that can't be placed so are left out.",
     )
-    scheduler_port: Port = Field(default=8786, description="Port of the Dask scheduler.")
-    dashboard_port: Port = Field(default=8787, description="Port of the dashboard, behind mutual TLS.")
     worker_class: Annotated[str, AfterValidator(check_dotted)] = Field(
         default="distributed.Nanny", description="Class of the workers, as a dotted path."
     )
@@ -113,9 +107,26 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
         default=[],
         description="Packages that the hosts need beside Dask, as PEP 508 requirements, such as 'pandas==3.0.1'.",
     )
+    software_lock: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Lock file of the environment where the cluster is started, with hashes, relative to terradask.toml: hosts install "
+        "only archives that it has. A requirements file with --hash, uv.lock or pylock.toml. Unset: packages come by exact version.",
+    )
     environ: Annotated[dict[str, str], AfterValidator(check_environ)] = Field(
         default={},
         description="Environment variables of scheduler and workers. Not for secrets: they lie in the workspace's bucket.",
+    )
+    private_to_creator: bool = Field(
+        default=False,
+        description="The cluster's keys are readable by its hosts, whoever planned it first, and cluster.secret_principals alone, whatever "
+        "IAM allows others. Those may still stop it and destroy it. Hosts of other clusters with the same roles (workspace.isolation) can "
+        "read them too.",
+    )
+    secret_principals: Annotated[list[str], AfterValidator(check_principals)] = Field(
+        default=[],
+        description="IAM users and roles, by ARN, who may read the cluster's keys, and so connect, beside its creator, where "
+        "private_to_creator is true.",
     )
     tags: Tags = Field(default={}, description="Tags on the cluster's resources and instances, beside the workspace's.")
     send_dask_config: bool = Field(default=True, description="Send a frozen copy of the caller's Dask configuration to the hosts.")
@@ -129,10 +140,6 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
     )
     worker_timeout_seconds: float = Field(
         default=600, gt=0, description="Longest time to wait for the workers of wait_for_workers, in seconds."
-    )
-    use_scheduler_public_ip: bool = Field(
-        default=True,
-        description="Clients reach the scheduler at its public address; false: at its private one.",
     )
 
     @property
@@ -188,10 +195,5 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
                 "cluster.placement_group and cluster.allow_cross_zone are both true",
                 allowed="one of them: a cluster placement group lies in one zone",
                 advice="leave allow_cross_zone out for hosts close to each other, placement_group for more that can be had",
-            )
-        if self.scheduler_port == self.dashboard_port:
-            raise refuse(
-                f"cluster.scheduler_port and cluster.dashboard_port are both {self.scheduler_port}",
-                allowed="two ports",
             )
         return self

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from terradask_stacks.rules import check_ingress_cidr, check_ports, refuse
+from terradask_stacks.address_rules import check_ingress_cidr, is_anywhere
+from terradask_stacks.rules import check_ports, refuse
 from terradask_stacks.settings.base import Section
 
 
@@ -19,13 +20,19 @@ class IngressRule(Section):
         description="Ports or ranges of ports, such as 8786 or '8786-8787'.",
     )
     cidr: Annotated[str, AfterValidator(check_ingress_cidr)] = Field(
-        description="Addresses that clients come from, such as 203.0.113.7/32. The whole internet is refused."
+        description="Addresses that clients come from, such as 203.0.113.7/32. The whole internet takes "
+        "network.allow_ingress_from_anywhere."
     )
     description: str = Field(
         default="clients of Dask",
         pattern=r"^[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{1,255}$",
         description="Why the rule is there; AWS shows it beside the rule.",
     )
+
+    @property
+    def is_anywhere(self) -> bool:
+        """Whether it lets the whole internet in."""
+        return is_anywhere(self.cidr)
 
     @property
     def port_ranges(self) -> list[tuple[int, int]]:

@@ -14,6 +14,7 @@ from terradask_stacks.rules import (
     LOG_RETENTION_DAYS,
     check_bucket_path,
     check_image,
+    check_image_owner,
     check_network_cidr,
     check_type_for,
     refuse,
@@ -23,7 +24,7 @@ from terradask_stacks.settings.base import DiskSize, Section
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 from terradask_stacks.settings.ingress import Ingress
 
-EndpointService = Literal["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
+EndpointService = Literal["secretsmanager", "autoscaling", "ec2", "logs", "sts", "ssm", "ssmmessages"]
 #: Architecture -> the setting of its image.
 IMAGE_SETTINGS: dict[Architecture, str] = {"x86_64": "image", "arm64": "arm64_image"}
 
@@ -63,7 +64,7 @@ class NetworkSettings(Section):
     interface_endpoints: Annotated[list[EndpointService], AfterValidator(unique)] = Field(
         default=[],
         description="AWS services that get an interface endpoint in every zone: secretsmanager, autoscaling, ec2, logs, sts. "
-        "With nat = 'none' hosts need all five.",
+        "With nat = 'none' hosts need all five; with session_manager also ssm and ssmmessages.",
     )
     public_workers: bool = Field(
         default=False,
@@ -72,7 +73,17 @@ class NetworkSettings(Section):
     public_schedulers: bool = Field(
         default=True,
         description="Give schedulers public addresses. false: they lie in private subnets, and clusters need "
-        "cluster.use_scheduler_public_ip = false.",
+        "cluster.connect = 'private' or 'ssm'.",
+    )
+    session_manager: bool = Field(
+        default=False,
+        description="Let clients reach schedulers through Session Manager (cluster.connect = 'ssm'), with no inbound rule: schedulers' "
+        "hosts get the rights that its agent needs.",
+    )
+    allow_ingress_from_anywhere: bool = Field(
+        default=False,
+        description="Rules of ingress, and of clusters' own, may let the whole internet in (0.0.0.0/0, ::/0). What then keeps strangers "
+        "out is mutual TLS alone. Policy P2 goes on reporting it.",
     )
     dual_stack: bool = Field(
         default=False,
@@ -130,6 +141,12 @@ class NetworkSettings(Section):
     )
     arm64_image: Annotated[str, AfterValidator(check_image)] | None = Field(
         default=None, description="Image (AMI) of every ARM host. Unset: as image, for ARM."
+    )
+    image_owners: Annotated[list[Annotated[str, AfterValidator(check_image_owner)]], AfterValidator(unique)] = Field(
+        default=["self", "amazon"],
+        min_length=1,
+        description="Whose images image and arm64_image may be: accounts' ids, self, amazon, aws-marketplace. Anybody may publish an image "
+        "under any name.",
     )
     worker_disk_size_gib: DiskSize = Field(default=100, description="Size of a worker's encrypted gp3 volume, in GiB.")
     scheduler_disk_size_gib: DiskSize = Field(default=50, description="Size of a scheduler's encrypted gp3 volume, in GiB.")
@@ -203,6 +220,18 @@ class NetworkSettings(Section):
             raise refuse(
                 f"network.zones names {', '.join(sorted(self.zones))}, network.subnets {', '.join(sorted(self.subnets))}",
                 allowed="the same zones, or network.zones left out",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _not_from_anywhere(self) -> NetworkSettings:
+        anywhere = [rule.cidr for rule in self.ingress if rule.is_anywhere]
+        if anywhere and not self.allow_ingress_from_anywhere:
+            raise refuse(
+                f"network.ingress lets in {anywhere[0]}, the whole internet",
+                allowed="the addresses that your clients come from, such as 203.0.113.7/32",
+                advice="name the address of your office, VPN or machine: Dask runs whatever code a client sends. If you mean it: "
+                "network.allow_ingress_from_anywhere = true",
             )
         return self
 

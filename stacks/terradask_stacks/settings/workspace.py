@@ -33,6 +33,12 @@ class WorkspaceSettings(Section):
         description="What keeps hosts apart. workspace: clusters share roles and security groups. cluster: each cluster gets its own, and "
         "its hosts reach no other's machines, keys or objects; making a cluster takes ten seconds longer.",
     )
+    own_address_url: str = Field(
+        default="https://checkip.amazonaws.com",
+        pattern=r"^https?://[^\s@]+$",
+        description="Who is asked for this machine's public address, where Cluster(allow_ingress_from='me') needs it: it answers with the "
+        "address that a request came from.",
+    )
     tags: Tags = Field(default={}, description="Tags on every resource, such as a team's name or a cost centre.")
     sweep_grace_seconds: int = Field(
         default=30,

@@ -14,6 +14,8 @@ from distributed.security import Security
 
 RUN_ID = "20261120T051500Z-1f3a9c"
 
+A_DAY = datetime.timedelta(days=1)
+
 
 @dataclass
 class Authority:
@@ -30,7 +32,9 @@ class Authority:
         )
         self.pem = self.cert.public_bytes(serialization.Encoding.PEM).decode()
 
-    def _builder(self, subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    def _builder(
+        self, subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, life: datetime.timedelta = A_DAY
+    ) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)
         return (
             x509.CertificateBuilder()
@@ -39,13 +43,14 @@ class Authority:
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(minutes=5))
-            .not_valid_after(now + datetime.timedelta(days=1))
+            .not_valid_after(now + life)
         )
 
-    def bundle(self, role: str) -> dict[str, str]:
+    def bundle(self, role: str, life: datetime.timedelta = A_DAY) -> dict[str, str]:
+        """A certificate of a role with its key, by default for a day from now; a `life` below zero is over."""
         key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, role)])
-        cert = self._builder(subject, self.cert.subject, key).sign(self.key, hashes.SHA256())
+        subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, role), x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+        cert = self._builder(subject, self.cert.subject, key, life).sign(self.key, hashes.SHA256())
         return {
             "cert": cert.public_bytes(serialization.Encoding.PEM).decode(),
             "key": key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode(),

@@ -16,6 +16,8 @@ from typing import Any
 
 from distributed import Client
 
+from terradask_simulator.memory import forget_run, make_run
+
 from .account import BUCKET, LOG_GROUP, REGION, Account
 from .authority import RUN_ID, Authority, client_security
 from .metadata import Metadata
@@ -24,7 +26,13 @@ from .processes import children
 PORT, DASHBOARD_PORT = 8786, 8787
 
 #: Retired and silent hosts need not wait as long as on AWS.
-QUICK = {"retired_grace_seconds": 1.0, "log_flush_seconds": 0.5, "dask_restart_pause_seconds": 0.1, "leave_seconds": 30.0}
+QUICK = {
+    "retired_grace_seconds": 1.0,
+    "log_flush_seconds": 0.5,
+    "dask_restart_pause_seconds": 0.1,
+    "leave_seconds": 30.0,
+    "member_patience_seconds": 2.0,
+}
 
 
 class Cluster:
@@ -161,6 +169,7 @@ class HostProcess:
             "TERRADASK_HOST_MEMORY_BYTES": str(4 * 2**30),
             "TERRADASK_HOST_TIMING": json.dumps(QUICK | (timing or {})),
         }
+        make_run(self.root)
         self.log_path = self.root / "host.log"
         self.started = time.monotonic()
         with self.log_path.open("w") as log:
@@ -200,6 +209,7 @@ class HostProcess:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        forget_run(self.root)
         self.metadata.close()
 
 

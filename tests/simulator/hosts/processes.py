@@ -13,6 +13,11 @@ def children(pid: int) -> list[int]:
     return [int(child) for text in texts for child in text.split()]
 
 
+def family(pid: int) -> list[int]:
+    """A process and all below it."""
+    return [pid, *(each for child in children(pid) for each in family(child))]
+
+
 def alive(pid: int) -> bool:
     try:
         return ") Z" not in Path(f"/proc/{pid}/stat").read_text()

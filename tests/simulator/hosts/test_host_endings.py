@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ...package_index import publish, serving
+from .account import BUCKET
 from .authority import RUN_ID
 from .cluster import DASHBOARD_PORT, PORT, Cluster
 from .processes import alive, children
@@ -104,11 +106,47 @@ def test_a_scheduler_option_that_dask_refuses_ends_in_a_report_that_says_so(
     assert len(report["log_tail"]) <= 40
 
 
+def test_packages_without_hashes_or_with_other_ones_end_in_a_report_that_says_so(
+    lonely: Callable[..., Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = lonely(settings={"software_lock": "uv.lock"})
+    monkeypatch.setenv("UV_PYTHON_PREFERENCE", "only-system")
+    with serving(tmp_path / "index") as url:
+        monkeypatch.setenv("UV_DEFAULT_INDEX", url)
+        digest = publish(tmp_path / "index", "probe", "1.0")
+        told = []
+        for number, hashes in enumerate(["", f" --hash=sha256:{'0' * 64}"]):
+            lock = f"probe==1.0{hashes}\n".encode()
+            cluster.account.s3.put_object(Bucket=BUCKET, Key=f"clusters/{cluster.name}/software.lock", Body=lock)
+            host = cluster.worker(number, python="")
+            assert host.wait_exit() == 1
+            assert host.states() == ["booting", "environment", "failed"]
+            told.append(host.report()["reason"])
+    assert "no hashes" in told[0]
+    assert "Hash mismatch for `probe==1.0`" in told[1]
+    assert digest in told[1]
+
+
 def test_a_python_that_is_not_there_is_named(lonely: Callable[..., Cluster]) -> None:
     cluster = lonely()
     host = cluster.worker(0, python="/nowhere/python")
     assert host.wait_exit() == 1
     assert "/nowhere/python" in host.report()["reason"]
+
+
+def test_an_environment_with_an_old_distributed_never_listens(lonely: Callable[..., Cluster], tmp_path: Path) -> None:
+    package = tmp_path / "old/distributed/__init__.py"
+    package.parent.mkdir(parents=True)
+    package.write_text('__version__ = "2025.12.0"\n')
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec env PYTHONPATH={package.parent.parent} {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    cluster = lonely()
+    for host in (cluster.scheduler(python=str(python)), cluster.worker(0, python=str(python))):
+        assert host.wait_exit() == 1
+        assert "distributed 2025.12.0" in host.report()["reason"]
+        assert "distributed 2026.1.1 or later" in host.report()["reason"]
+    assert cluster.get("scheduler.json") is None
 
 
 def test_a_host_without_a_name_says_what_it_lacks(lonely: Callable[..., Cluster]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import os
 import socket
@@ -14,12 +15,16 @@ from typing import Any
 import dask
 import distributed
 import pytest
-from distributed import Client
+from distributed import Client, Worker
+from distributed.security import Security
+
+from terradask_host.memory_files import check_in_memory
 
 from .account import LOG_GROUP, REGION
 from .authority import RUN_ID, Authority, client_security
 from .cluster import DASHBOARD_PORT, PORT, Cluster, wait_until
-from .processes import listening
+from .intruders import INTRUDERS, ROLES, context_of, doors
+from .processes import family, listening
 
 pytestmark = pytest.mark.simulator
 
@@ -125,62 +130,6 @@ def test_log_lines_reach_cloudwatch_without_a_secret(cluster: Cluster) -> None:
         assert "vanilla" not in host.log
 
 
-def test_a_client_of_another_authority_is_refused(cluster: Cluster) -> None:
-    document = cluster.get("scheduler.json")
-    assert document is not None
-    stranger = Authority().secret()
-    for secret in (stranger, stranger | {"ca": cluster.authority.pem}):
-        with pytest.raises(OSError, match=r"Timed out|SSL|ssl|certificate|Cannot connect|unknown ca"):
-            Client(document["private_address"], security=client_security(secret), timeout="2s")
-
-
-def test_plain_tcp_is_refused(cluster: Cluster) -> None:
-    with pytest.raises(OSError, match=r"Timed out|Cannot connect|reset|closed"):
-        Client(f"tcp://{cluster.subnet}.10:{PORT}", timeout="2s")
-
-
-def fetch_dashboard(cluster: Cluster, context: ssl.SSLContext) -> bytes:
-    with (
-        socket.create_connection((f"{cluster.subnet}.10", DASHBOARD_PORT), 5) as plain,
-        context.wrap_socket(plain) as secure,
-    ):
-        secure.sendall(b"GET /health HTTP/1.1\r\nHost: dashboard\r\nConnection: close\r\n\r\n")
-        return b"".join(iter(lambda: secure.recv(4096), b""))
-
-
-def tls_context(cluster: Cluster, folder: Path, secret: dict[str, Any] | None) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.load_verify_locations(cadata=cluster.authority.pem)
-    if secret is not None:
-        (folder / "client.pem").write_text(secret["client"]["cert"] + secret["client"]["key"])
-        context.load_cert_chain(folder / "client.pem")
-    return context
-
-
-def test_the_dashboard_is_served_to_the_clusters_certificates(cluster: Cluster, tmp_path: Path) -> None:
-    answer = fetch_dashboard(cluster, tls_context(cluster, tmp_path, cluster.secret))
-    assert answer.startswith(b"HTTP/1.1 200 OK")
-    assert answer.endswith(b"ok")
-
-
-def test_the_dashboard_refuses_everybody_else(cluster: Cluster, tmp_path: Path) -> None:
-    for secret in (None, Authority().secret()):
-        # TLS 1.3 tells a client of its refusal with the first read, which may also just find the end.
-        try:
-            answer = fetch_dashboard(cluster, tls_context(cluster, tmp_path, secret))
-        except OSError:
-            answer = b""
-        assert answer == b""
-    with socket.create_connection((f"{cluster.subnet}.10", DASHBOARD_PORT), 5) as plain:
-        plain.sendall(b"GET /health HTTP/1.1\r\nHost: dashboard\r\n\r\n")
-        try:
-            answer = plain.recv(4096)
-        except ConnectionResetError:
-            answer = b""
-        assert b"HTTP" not in answer
-
-
 def test_dask_listens_where_tls_guards_it_and_on_loopback(cluster: Cluster) -> None:
     worker, scheduler = cluster.hosts[0], cluster.hosts[2]
     outside = [(address, port) for address, port in listening(scheduler.dask_pid()) if address != "127.0.0.1"]
@@ -199,9 +148,75 @@ def test_dask_listens_where_tls_guards_it_and_on_loopback(cluster: Cluster) -> N
                 secure.recv(1)
 
 
-def test_keys_are_readable_by_their_user_alone(cluster: Cluster) -> None:
+def test_the_doors_open_for_those_that_they_are_for(cluster: Cluster, tmp_path: Path) -> None:
+    """What the tests of refusals below would see if nobody were refused."""
+    for door in doors(cluster):
+        entered = [role for role in ROLES if door.lets_in(context_of(cluster.authority.pem, cluster.secret[role], tmp_path))]
+        # Dask asks for a certificate of the authority and for nothing else; the dashboard for the client's.
+        assert entered == (["client"] if door.name == "dashboard" else list(ROLES)), door.name
+
+
+@pytest.mark.parametrize("intruder", sorted(INTRUDERS))
+def test_everybody_else_is_refused_at_every_door(cluster: Cluster, tmp_path: Path, intruder: str) -> None:
+    assert len(doors(cluster)) == 4
+    for role in ROLES:
+        context = INTRUDERS[intruder](cluster.authority, role, tmp_path)
+        assert not [door.name for door in doors(cluster) if door.lets_in(context)], role
+
+
+def test_a_client_of_another_authority_gets_no_connection(cluster: Cluster) -> None:
+    document = cluster.get("scheduler.json")
+    assert document is not None
+    stranger = Authority().secret()
+    with pytest.raises(OSError, match=r"Timed out|SSL|ssl|certificate|Cannot connect|unknown ca"):
+        Client(document["private_address"], security=client_security(stranger), timeout="2s")
+
+
+async def test_a_stranger_with_a_workers_certificate_is_refused_and_told(cluster: Cluster) -> None:
+    worker = cluster.secret["worker"]
+    security = Security(
+        require_encryption=True, tls_ca_file=cluster.authority.pem, tls_worker_cert=worker["cert"], tls_worker_key=worker["key"]
+    )
+    scheduler = next(host for host in cluster.hosts if host.instance_id == cluster.scheduler_id)
+    names = ["stranger", f"{cluster.worker_ids[0]}-1", "i-0123456789abcdef0", cluster.scheduler_id]
+    for name in names:
+        with pytest.raises(RuntimeError, match="failed to start") as caught:
+            await Worker(
+                f"tls://{cluster.subnet}.10:{PORT}",
+                name=name,
+                security=security,
+                protocol="tls",
+                host="127.0.0.1",
+                nthreads=1,
+                dashboard=False,
+                dashboard_address=":0",
+            )
+        assert "no instance of this cluster" in str(caught.value.__cause__)
+    notes = await asyncio.to_thread(
+        wait_until, lambda: len(notes := scheduler.report()["notes"]) == len(names) and notes, "the report of the strangers"
+    )
+    assert [note[1:3] for note in notes] == [["workers", "refused"]] * len(names)
+    assert all(name in note[3] for name, note in zip(names, notes, strict=True))
+    assert set(scheduler.log.split("Register worker addr: tls://127.0.0.1:")) == {scheduler.log}
+
+
+def test_keys_are_readable_by_their_user_alone_and_in_memory(cluster: Cluster) -> None:
     for host, role in ((cluster.hosts[2], "scheduler"), (cluster.hosts[0], "worker")):
         folder = host.root / "run/terradask"
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         files = {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
         assert files == {"ca.pem": 0o600, f"{role}.pem": 0o600, f"{role}.key": 0o600}
+        check_in_memory(folder)
+
+
+def test_no_process_of_a_host_has_a_key_in_its_arguments_or_its_environment(cluster: Cluster) -> None:
+    keys = [line for role in ROLES for line in cluster.secret[role]["key"].splitlines() if len(line) > 40]
+    everybody = [pid for host in cluster.hosts for pid in family(host.process.pid)]
+    # The host program, the nanny or scheduler, and below the nanny its worker.
+    assert len(everybody) >= 3 + 2 + 3
+    for pid in everybody:
+        for file in ("cmdline", "environ"):
+            told = Path(f"/proc/{pid}/{file}").read_text(errors="replace")
+            assert "PRIVATE KEY" not in told
+            assert "DASK_INTERNAL_INHERIT_CONFIG" not in told
+            assert not [line for line in keys if line in told]

@@ -56,6 +56,16 @@ def ssm_needs(operation: Operation, world: World) -> Iterator[Need]:
         What exists.
     """
     action = f"ssm:{operation.name}"
+    if operation.name == "StartSession":
+        target, document = named(operation.parameters, "Target"), named(operation.parameters, "DocumentName")
+        named_document = {"ssm:SessionDocumentAccessCheck": ("true",)}
+        instance = f"arn:{world.partition}:ec2:{world.region}:{world.account}:instance/{target}"
+        yield Need(action, instance, "instance", has_tags=world.ec2_tags(target), context=named_document)
+        # AWS's own documents belong to no account.
+        account = "" if document.startswith("AWS-") else world.account
+        arn = f"arn:{world.partition}:ssm:{world.region}:{account}:document/{document or 'SSM-SessionManagerRunShell'}"
+        yield Need(action, arn, "document", context=named_document)
+        return
     names = texts(operation.parameters, "Names", "Name", "Path")
     if "parameter" not in reference.resource_types(action) or not names:
         yield from any_needs(operation, world)

@@ -1,0 +1,57 @@
+"""The address from which this machine is seen outside: what "me" means where somebody says who may reach a scheduler."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, ip_address
+from urllib.error import HTTPError
+from urllib.request import build_opener
+
+from terradask.errors import EndpointUnreachable
+
+_SECONDS = 10.0
+#: An address has far fewer.
+_MOST_BYTES = 200
+_INSTEAD = (
+    "name your address yourself, allow_ingress_from='203.0.113.7/32', or reach the scheduler with no inbound rule: connect='ssm'; "
+    "workspace.own_address_url says who is asked"
+)
+
+
+def own_block(url: str) -> str:
+    """Return this machine's public address as a block of its own, such as ``203.0.113.7/32``.
+
+    Parameters
+    ----------
+    url
+        What is asked: it answers with the address that the request came from, as https://checkip.amazonaws.com does.
+
+    Raises
+    ------
+    EndpointUnreachable
+        When nobody answers, or with something else than an IPv4 address, the one kind that schedulers are reached at.
+    """
+    try:
+        with build_opener().open(url, timeout=_SECONDS) as answer:
+            text = answer.read(_MOST_BYTES).decode("ascii", "replace").strip()
+    except (OSError, ValueError) as error:
+        if isinstance(error, HTTPError):
+            error.close()
+        raise EndpointUnreachable(
+            "Your own address can't be found: who was asked doesn't answer.",
+            given=f"{url}: {getattr(error, 'reason', error)}",
+            advice=_INSTEAD,
+        ) from error
+    try:
+        address = ip_address(text)
+    except ValueError as error:
+        raise EndpointUnreachable(
+            "Your own address can't be found: the answer is no address.", given=f"{url}: {text[:60]!r}", advice=_INSTEAD
+        ) from error
+    if not isinstance(address, IPv4Address):
+        raise EndpointUnreachable(
+            "Your own address is one of IPv6, and schedulers are reached over IPv4.",
+            given=str(address),
+            allowed="an IPv4 address",
+            advice=_INSTEAD,
+        )
+    return f"{address}/32"

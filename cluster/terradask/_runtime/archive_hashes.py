@@ -1,0 +1,196 @@
+"""Hashes of packages' archives, from the lock file of the environment that a cluster is started in.
+
+What is installed doesn't know the hash of the archive that it came from; the file that it was installed from does.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from terradask.errors import SoftwareLockInvalid, SoftwareNotLocked
+
+#: Package -> version -> SHA-256 of each of its archives. A package may be there in several versions, each for other machines.
+Locked = dict[str, dict[Version | str, set[str]]]
+
+_COMMENT = re.compile(r"(^|\s)#.*$")
+_HASH = re.compile(r"--hash[= ]\s*(sha256:[0-9a-fA-F]{64})")
+#: An option of the installer, or something without a name: a path, a URL.
+_UNNAMED = re.compile(r"-|\.|/|[\w+]+:")
+_OTHER_FILE = re.compile(r"-r|--requirement")
+_SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
+
+
+def lock_file_of(settings: Mapping[str, Any], root: Path | None) -> Path | None:
+    """Return the lock file that a cluster's settings name; None where they name none.
+
+    Parameters
+    ----------
+    settings
+        The cluster's.
+    root
+        Folder that the path is relative to; the working directory where None.
+    """
+    # A cluster that an older terradask deployed has no such setting.
+    named = settings.get("software_lock")
+    return None if named is None else (root or Path()) / Path(named).expanduser()
+
+
+def archive_hashes(path: Path, packages: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the SHA-256 of all archives of these packages' versions: hosts may be of another architecture than this machine.
+
+    Parameters
+    ----------
+    path
+        The lock file.
+    packages
+        Version by package name, as installed here.
+
+    Raises
+    ------
+    SoftwareLockInvalid
+        When the file isn't there, can't be read, or is of no known format.
+    SoftwareNotLocked
+        When a package isn't in it, or in other versions, or without a hash; it names all of them.
+    """
+    locked = read_lock_file(path)
+    missing: list[str] = []
+    unhashed: list[str] = []
+    other_versions: dict[str, list[str]] = {}
+    found: dict[str, tuple[str, ...]] = {}
+    for name, version in sorted(packages.items()):
+        versions = locked.get(canonicalize_name(name))
+        hashes = None if versions is None else versions.get(_version(version))
+        if versions is None:
+            missing.append(name)
+        elif hashes is None:
+            other_versions[name] = sorted(map(str, versions))
+        elif not hashes:
+            unhashed.append(name)
+        else:
+            found[name] = tuple(sorted(hashes))
+    if missing or other_versions or unhashed:
+        raise SoftwareNotLocked(str(path), installed=packages, missing=missing, other_versions=other_versions, unhashed=unhashed)
+    return found
+
+
+def read_lock_file(path: Path) -> Locked:
+    """Read a requirements file with hashes, ``uv.lock`` or ``pylock.toml``; which of them it is, its content tells.
+
+    Raises
+    ------
+    SoftwareLockInvalid
+        When the file isn't there, can't be read, or is of no known format. It repeats no line: an index's address may hold a password.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise SoftwareLockInvalid("isn't there", path=str(path)) from error
+    except (OSError, ValueError) as error:
+        raise SoftwareLockInvalid(f"can't be read: {type(error).__name__}", path=str(path)) from error
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return _read_requirements(text, path)
+    if "lock-version" in document:
+        return _read_pylock(document, path)
+    if "version" in document and "package" in document:
+        return _read_uv(document, path)
+    raise SoftwareLockInvalid("is of no known format", path=str(path))
+
+
+def _read_requirements(text: str, path: Path) -> Locked:
+    locked: Locked = {}
+    for number, line in _whole_lines(text):
+        if _OTHER_FILE.match(line):
+            raise SoftwareLockInvalid(f"names another file in line {number}: all has to be in one", path=str(path))
+        if _UNNAMED.match(line):
+            continue
+        named, *options = re.split(r"\s+(?=--)", line)
+        try:
+            requirement = Requirement(named)
+        except InvalidRequirement:
+            # The cause would repeat the line.
+            raise SoftwareLockInvalid(f"is of no known format: line {number} is no requirement", path=str(path)) from None
+        for version in _exact_versions(requirement):
+            _add(locked, requirement.name, version, (found[1] for option in options if (found := _HASH.match(option))))
+    if not locked:
+        raise SoftwareLockInvalid("is of no known format: it pins no version", path=str(path))
+    return locked
+
+
+def _whole_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Return the number and text of each line that says something, continued ones in one."""
+    whole, first = "", 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        first = first if whole else number
+        said = _COMMENT.sub("", line).rstrip()
+        whole += said.removesuffix("\\")
+        if said.endswith("\\"):
+            continue
+        if whole.strip():
+            yield first, whole.strip()
+        whole = ""
+    if whole.strip():
+        yield first, whole.strip()
+
+
+def _exact_versions(requirement: Requirement) -> list[str]:
+    return [s.version for s in requirement.specifier if s.operator in ("==", "===") and not s.version.endswith("*")]
+
+
+def _read_uv(document: Mapping[str, Any], path: Path) -> Locked:
+    # Its version changes where older readers would misread it: https://docs.astral.sh/uv/reference/versioning
+    if document["version"] != 1:
+        raise SoftwareLockInvalid("is a uv.lock of a version that this terradask doesn't know; version 1 it does", path=str(path))
+    locked: Locked = {}
+    try:
+        for package in document["package"]:
+            archives = [*package.get("wheels", ()), *([package["sdist"]] if "sdist" in package else ())]
+            # What is made from its source alone may have no version.
+            if "version" in package:
+                _add(locked, package["name"], package["version"], (archive.get("hash", "") for archive in archives))
+    except (AttributeError, LookupError, TypeError) as error:
+        raise SoftwareLockInvalid("is no uv.lock, or a damaged one", path=str(path)) from error
+    return locked
+
+
+def _read_pylock(document: Mapping[str, Any], path: Path) -> Locked:
+    try:
+        from packaging.pylock import Pylock, PylockValidationError
+    except ImportError as error:
+        raise SoftwareLockInvalid(
+            "is a pylock.toml, which the installed packaging can't read",
+            path=str(path),
+            advice="pip install 'packaging>=26', or name a requirements file with hashes",
+        ) from error
+    try:
+        packages = Pylock.from_dict(document).packages
+    except PylockValidationError as error:
+        raise SoftwareLockInvalid("is no valid pylock.toml", path=str(path), given=error.context) from error
+    locked: Locked = {}
+    for package in packages:
+        archives = [*(package.wheels or ()), *(each for each in (package.sdist, package.archive) if each is not None)]
+        if package.version is not None:
+            _add(locked, package.name, str(package.version), (archive.hashes.get("sha256", "") for archive in archives))
+    return locked
+
+
+def _add(locked: Locked, name: str, version: str, hashes: Iterable[str]) -> None:
+    known = locked.setdefault(canonicalize_name(name), {}).setdefault(_version(version), set())
+    known.update(found[1] for each in hashes if (found := _SHA256.fullmatch(each.lower())))
+
+
+def _version(text: str) -> Version | str:
+    """Return a version that equals others of its value, 1.0 and 1.0.0; the text where it is none."""
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return text

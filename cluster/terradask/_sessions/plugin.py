@@ -1,0 +1,112 @@
+"""AWS's ``session-manager-plugin``: where it is, whether it is new enough, and its command line.
+
+The command line is the AWS CLI's own for it
+(https://github.com/aws/aws-cli/blob/v2/awscli/customizations/sessionmanager.py): what StartSession answered, the region, the operation,
+the profile, what StartSession was asked, and where Systems Manager answers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from terradask.errors import SessionManagerPluginMissing
+
+NAME = "session-manager-plugin"
+
+#: By this variable the plugin takes what StartSession answered: there is a token in it, and arguments are everybody's to read.
+RESPONSE_VARIABLE = "AWS_SSM_START_SESSION_RESPONSE"
+
+#: The last version that knows no such variable: as the AWS CLI says.
+_LAST_WITHOUT_VARIABLE = (1, 2, 497, 0)
+
+#: Where AWS's installers put it, if PATH doesn't know.
+_USUAL_FOLDERS = ("/usr/local/sessionmanagerplugin/bin", "/usr/local/bin")
+
+_VERSION = re.compile(r"\d+(\.\d+){0,3}")
+_VERSION_SECONDS = 20.0
+_PAGE = "https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-install-plugin.html"
+_ALTERNATIVES = "connect='public' with an inbound rule for your address, or connect='private' over VPN or peering"
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """The plugin that was found.
+
+    Parameters
+    ----------
+    path
+        The program.
+    version
+        What it calls itself.
+    """
+
+    path: str
+    version: str
+
+    def command(self, request: Mapping[str, Any], *, region: str, profile: str | None, endpoint_url: str) -> list[str]:
+        """Return the command line that forwards what `request` asked StartSession for; the answer is in `RESPONSE_VARIABLE`."""
+        return [self.path, RESPONSE_VARIABLE, region, "StartSession", profile or "", json.dumps(request), endpoint_url]
+
+
+def find_plugin(environ: Mapping[str, str] | None = None) -> Plugin:
+    """Return the plugin of this machine.
+
+    Parameters
+    ----------
+    environ
+        Where ``PATH`` is; ``os.environ`` by default.
+
+    Raises
+    ------
+    SessionManagerPluginMissing
+        When there is none, it doesn't say its version, or it takes the session's token as an argument alone.
+    """
+    path = (os.environ if environ is None else environ).get("PATH", "")
+    # An empty folder would be the working one: no program is taken from there by accident.
+    folders = [folder for folder in (*path.split(os.pathsep), *_USUAL_FOLDERS) if folder]
+    found = shutil.which(NAME, path=os.pathsep.join(folders)) if folders else None
+    if found is None:
+        raise SessionManagerPluginMissing(
+            f"connect='ssm' takes AWS's {NAME}, which isn't on this machine.",
+            given=f"PATH={path}",
+            allowed=f"{NAME} newer than {_text(_LAST_WITHOUT_VARIABLE)}",
+            advice=f"install it: {_PAGE}; or reach the scheduler otherwise: {_ALTERNATIVES}",
+        )
+    version = _version(found)
+    if version is None or _numbers(version) <= _LAST_WITHOUT_VARIABLE:
+        raise SessionManagerPluginMissing(
+            f"This machine's {NAME} is too old: it takes a session's token as an argument, which every process can read."
+            if version
+            else f"This machine's {NAME} doesn't say its version.",
+            given=f"{found}, version {version}" if version else found,
+            allowed=f"newer than {_text(_LAST_WITHOUT_VARIABLE)}",
+            advice=f"install a new one: {_PAGE}; or reach the scheduler otherwise: {_ALTERNATIVES}",
+        )
+    return Plugin(found, version)
+
+
+def _version(path: str) -> str | None:
+    try:
+        answer = subprocess.run(
+            [path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_VERSION_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return None
+    version = answer.stdout.strip()
+    return version if _VERSION.fullmatch(version) else None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    numbers = [int(part) for part in version.split(".")]
+    return tuple(numbers + [0] * (4 - len(numbers)))
+
+
+def _text(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

@@ -1,0 +1,65 @@
+"""``terradask dashboard``: a cluster's dashboard on this machine, as long as the command runs."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from terradask.cli._completion import complete_cluster
+from terradask.cli._output import result, say
+
+if TYPE_CHECKING:
+    from terradask._runtime.cluster import Cluster
+
+_LOOK_SECONDS = 1.0
+
+
+@click.command(short_help="Serve a cluster's dashboard here, tell the link for others")
+@click.argument("name", shell_complete=complete_cluster)
+@click.option("--shared", is_flag=True, help="Only tell the link for people without terradask; needs cluster.use_dashboard_https.")
+def dashboard(*, name: str, shared: bool) -> None:
+    """Attach to the cluster NAME and tell the link that opens its dashboard, on this machine, until Ctrl-C.
+
+    The link leads to a port of this machine's loopback and on through mutual TLS; the token in it is this command's own. While it runs, it
+    counts as a client: a cluster that ends without one goes on.
+    """
+    from terradask import Cluster
+    from terradask.errors import InvalidInput
+
+    with Cluster.from_name(name) as cluster:
+        if shared:
+            found = cluster.shared_dashboard
+            if found is None:
+                raise InvalidInput(
+                    f"Cluster {name!r} serves its dashboard to nobody without its certificates.",
+                    given="use_dashboard_https = false",
+                    allowed="use_dashboard_https = true",
+                    advice=f"terradask dashboard {name} opens it on this machine; or set use_dashboard_https, see docs/dashboard.md",
+                )
+            say(f"the browser asks whether to trust the certificate with the SHA-256 fingerprint {found.fingerprint}")
+            result(found.link)
+            return
+        result(cluster.dashboard_link)
+        say("until Ctrl-C")
+        _wait(cluster)
+
+
+def _wait(cluster: Cluster) -> None:
+    from terradask.errors import SchedulerUnreachable
+
+    lost = False
+    try:
+        while True:
+            time.sleep(_LOOK_SECONDS)
+            try:
+                cluster._check_usable()
+                lost = False
+            except SchedulerUnreachable as error:
+                # It is looked for on and on, as after a laptop has slept.
+                if not lost:
+                    say(f"{error.problem} Looking for it")
+                lost = True
+    except KeyboardInterrupt:
+        say("closed; the cluster goes on")

@@ -1,0 +1,72 @@
+"""Two connections joined: bytes of each go to the other, no faster than it takes them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+CHUNK_BYTES = 65_536
+
+#: Who takes nothing for so long is gone.
+STALLED_SECONDS = 300.0
+
+#: So long an answer may take whose asker has said all there was to say.
+HALF_CLOSED_SECONDS = 60.0
+
+#: So long the last bytes may take on their way out.
+FLUSH_SECONDS = 30.0
+
+
+async def join(near: Streams, far: Streams, *, lasting: bool) -> None:
+    """Carry bytes both ways until the far end has said all, or the near one is gone; closes the far one.
+
+    Parameters
+    ----------
+    near, far
+        Who asked, and who answers.
+    lasting
+        Whether they talk to each other, as over a websocket: the end of one is the end of both. Else whoever has asked may already have
+        closed its direction, and still gets its answer.
+    """
+    asking = asyncio.create_task(_pump(near[0], far[1]))
+    answering = asyncio.create_task(_pump(far[0], near[1]))
+    try:
+        await asyncio.wait({asking, answering}, return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done() and not lasting and not asking.exception():
+            # TLS knows no half-closed connection.
+            if far[1].can_write_eof():
+                far[1].write_eof()
+            await asyncio.wait({answering}, timeout=HALF_CLOSED_SECONDS)
+    finally:
+        for task in (asking, answering):
+            task.cancel()
+        await asyncio.gather(asking, answering, return_exceptions=True)
+        close_soon(far[1])
+
+
+async def finish(writer: asyncio.StreamWriter) -> None:
+    """Close a connection once what was written is out, or nobody takes it."""
+    close_soon(writer)
+    try:
+        async with asyncio.timeout(FLUSH_SECONDS):
+            await writer.wait_closed()
+    except (OSError, TimeoutError):
+        pass
+    finally:
+        # Nothing happens to one that is closed.
+        writer.transport.abort()
+
+
+def close_soon(writer: asyncio.StreamWriter) -> None:
+    """Close a connection that may be broken, or whose loop may be at its end."""
+    with contextlib.suppress(OSError, RuntimeError):
+        writer.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while chunk := await reader.read(CHUNK_BYTES):
+        writer.write(chunk)
+        async with asyncio.timeout(STALLED_SECONDS):
+            await writer.drain()

@@ -1,0 +1,126 @@
+"""The head of an HTTP/1 request, read strictly: what is not as RFC 9112 wants it is refused rather than guessed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+#: As much as Tornado, which serves the dashboard, takes.
+MAX_HEAD_BYTES = 65_536
+
+END_OF_HEAD = b"\r\n\r\n"
+
+_TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # noqa: S105 - RFC 9110's word for a name
+_REQUEST_LINE = re.compile(rf"({_TOKEN}) (/[!-~]*) (HTTP/1\.[01])")
+_HEADER = re.compile(rf"({_TOKEN}):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._\-]+)(?::[0-9]{1,5})?")
+
+
+class BadRequest(ValueError):
+    """The head of a request can't be read; the text says why, and has nothing of the request in it."""
+
+
+@dataclass(frozen=True, repr=False)
+class Request:
+    """The head of a request. Its repr shows no header and no query: they may carry a token."""
+
+    method: str
+    path: str
+    query: tuple[str, ...]
+    version: str
+    headers: tuple[tuple[str, str], ...]
+
+    def __repr__(self) -> str:
+        return f"Request({self.method!r}, {self.path!r})"
+
+    def header(self, name: str) -> str | None:
+        """Return the first header of this name, which is given in small letters."""
+        return next(self.values(name), None)
+
+    def values(self, name: str) -> Iterator[str]:
+        """Return every header of this name, which is given in small letters."""
+        return (value for key, value in self.headers if key.lower() == name)
+
+    @property
+    def host(self) -> str:
+        """Address and port that the browser was given."""
+        return (self.header("host") or "").lower()
+
+    @property
+    def host_name(self) -> str:
+        """The address alone."""
+        found = _HOST.fullmatch(self.host)
+        return found[1].strip("[]") if found else ""
+
+    @property
+    def is_upgrade(self) -> bool:
+        """Whether it asks for another protocol, such as a websocket."""
+        return any("upgrade" in value.lower() for value in self.values("connection")) and self.header("upgrade") is not None
+
+    def cookies(self, name: str) -> Iterator[str]:
+        """Return the values of cookies of this name."""
+        for header in self.values("cookie"):
+            for pair in header.split(";"):
+                key, _, value = pair.strip().partition("=")
+                if key == name:
+                    yield value
+
+    def query_value(self, name: str) -> str | None:
+        """Return the first value of this name in the query, as it stands there."""
+        return next((value for key, _, value in (pair.partition("=") for pair in self.query) if key == name), None)
+
+    def without_query(self, name: str) -> tuple[str, ...]:
+        """Return the query without what has this name."""
+        return tuple(pair for pair in self.query if pair.partition("=")[0] != name)
+
+    def forwarded(self, *, without_cookie: str) -> bytes:
+        """Return the head as the dashboard gets it: without a cookie, and the last of its connection unless that changes its protocol.
+
+        So each request comes over a connection of its own, and none gets in behind another one.
+        """
+        headers = [(name, _without(value, without_cookie) if name.lower() == "cookie" else value) for name, value in self.headers]
+        kept = [(name, value) for name, value in headers if value or name.lower() != "cookie"]
+        if not self.is_upgrade:
+            kept = [(name, value) for name, value in kept if name.lower() not in ("connection", "keep-alive")]
+            kept.append(("Connection", "close"))
+        target = self.path + ("?" + "&".join(self.query) if self.query else "")
+        lines = [f"{self.method} {target} {self.version}", *(f"{name}: {value}" for name, value in kept)]
+        return "\r\n".join(lines).encode("latin-1") + END_OF_HEAD
+
+
+def parse_request(head: bytes) -> Request:
+    """Read the head of a request.
+
+    Parameters
+    ----------
+    head
+        All of it, to the empty line at its end.
+
+    Raises
+    ------
+    BadRequest
+        When it isn't one, or leaves room for two readings: several hosts, a length and an encoding.
+    """
+    if not head.endswith(END_OF_HEAD):
+        raise BadRequest("It ends in the middle.")
+    first, *rest = head[: -len(END_OF_HEAD)].decode("latin-1").split("\r\n")
+    line = _REQUEST_LINE.fullmatch(first)
+    if line is None:
+        raise BadRequest("It is no HTTP/1 request for a path.")
+    path, _, query = line[2].partition("?")
+    found = [_HEADER.fullmatch(each) for each in rest]
+    headers = tuple((each[1], each[2].rstrip(" \t")) for each in found if each is not None)
+    if len(headers) < len(found):
+        raise BadRequest("One of its headers is malformed.")
+    request = Request(line[1], path, tuple(query.split("&")) if query else (), line[3], headers)
+    hosts, lengths = list(request.values("host")), list(request.values("content-length"))
+    if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
+        raise BadRequest("It names no host, several, or none that could be one.")
+    if any(request.values("transfer-encoding")) or len(lengths) > 1 or not all(re.fullmatch("[0-9]{1,18}", each) for each in lengths):
+        raise BadRequest("Its body has no plain length.")
+    return request
+
+
+def _without(cookies: str, name: str) -> str:
+    return "; ".join(pair for pair in (each.strip() for each in cookies.split(";")) if pair.partition("=")[0] != name)

@@ -1,0 +1,112 @@
+"""Which workers a scheduler takes: those on the cluster's own instances. Pure: no AWS, no Dask, no clock of its own.
+
+Dask asks whoever connects for a certificate of the cluster's authority and for nothing else.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+_NAME = re.compile(r"(i-[0-9a-z]+)(?:-([1-9][0-9]*))?")
+
+
+class Verdict(enum.Enum):
+    """What a worker's name says."""
+
+    #: One of the cluster's instances.
+    OURS = "ours"
+    #: No instance of the cluster.
+    STRANGER = "stranger"
+    #: An instance of which AWS has not told yet.
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a cluster's workers are called, and how long AWS may take to tell of an instance.
+
+    Parameters
+    ----------
+    workers_per_host
+        Dask workers on each host.
+    extra_worker
+        The name of the worker beside the scheduler; None where there is none.
+    patience_seconds
+        For so long an instance may be missing from what AWS shows.
+    ask_seconds
+        How often AWS is asked, at most, while a worker waits for the answer.
+    """
+
+    workers_per_host: int = 1
+    extra_worker: str | None = None
+    patience_seconds: float = 60.0
+    ask_seconds: float = 1.0
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read what the host program tells the scheduler's process."""
+        return cls(**{name: value for name, value in document.items() if name in cls.__dataclass_fields__})
+
+    def instance_of(self, name: str) -> str | None:
+        """Return the instance that a worker's name is of; None for a name that no host of this cluster gives."""
+        match = _NAME.fullmatch(name)
+        if match is None or int(match[2] or 0) >= self.workers_per_host:
+            return None
+        return match[1]
+
+
+@dataclass(frozen=True)
+class Roll:
+    """The cluster's instances, as AWS has shown them. Times are those of a monotonic clock, in seconds.
+
+    Parameters
+    ----------
+    missing_since
+        Instance id -> the first answer of AWS's that left it out; None for those that the last answer showed.
+    looked_at
+        When AWS last answered; None before the first time.
+    """
+
+    missing_since: Mapping[str, float | None] = field(default_factory=dict)
+    looked_at: float | None = None
+
+    def told(self, instance_ids: Iterable[str], now: float, rules: Rules) -> Self:
+        """Return the roll with one answer more; an instance that answers have left out for as long as they may lag behind is gone."""
+        shown: dict[str, float | None] = dict.fromkeys(instance_ids)
+        missing = {each: now if since is None else since for each, since in self.missing_since.items() if each not in shown}
+        lagging = {each: since for each, since in missing.items() if now - since < rules.patience_seconds}
+        return replace(self, missing_since={**lagging, **shown}, looked_at=now)
+
+
+def judge(name: str, since: float, roll: Roll, rules: Rules) -> Verdict:
+    """Decide whether a worker belongs to the cluster.
+
+    Parameters
+    ----------
+    name
+        The worker's.
+    since
+        When it asked to join; minus infinity once it has joined.
+    roll
+        What AWS has shown.
+    rules
+        The cluster's.
+
+    Returns
+    -------
+    Verdict
+        A stranger's only once AWS's answers have left its instance out for as long as they may lag behind.
+    """
+    if rules.extra_worker is not None and name == rules.extra_worker:
+        return Verdict.OURS
+    instance_id = rules.instance_of(name)
+    if instance_id is None:
+        return Verdict.STRANGER
+    if instance_id in roll.missing_since:
+        return Verdict.OURS
+    late = roll.looked_at is not None and roll.looked_at - since >= rules.patience_seconds
+    return Verdict.STRANGER if late else Verdict.UNKNOWN

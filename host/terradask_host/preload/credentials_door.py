@@ -1,0 +1,114 @@
+"""Serves AWS credentials to the SDKs of one process and of what it starts, as ECS and EKS serve them to containers.
+
+All SDKs read them there, and again before they expire; from variables such as ``AWS_ACCESS_KEY_ID`` they would read them once:
+`Container credential provider <https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html>`_.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import secrets
+import socketserver
+import threading
+from collections.abc import Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+_PATH = "/credentials"
+
+_LAPSED = (
+    "the AWS credentials that a Cluster object sent here expired at {at}, and it sends no others any more: it is closed, or its machine "
+    "sleeps. Attach again: Cluster.from_name(..., credentials='local'), or call cluster.send_credentials()"
+)
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of whoever hung up."""
+
+
+class CredentialsDoor:
+    """Answers on loopback, from a thread of its own, whoever holds its token. The credentials lie in memory alone."""
+
+    def __init__(self) -> None:
+        self._token = secrets.token_urlsafe(32)
+        self._credentials: dict[str, str] = {}
+        self._server = _Server(("127.0.0.1", 0), self._handler())
+        self._token_file = _in_memory(self._token)
+        threading.Thread(target=self._server.serve_forever, name="aws-credentials", daemon=True).start()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables that lead SDKs here.
+
+        Most take the token from either; Rust's ``object_store`` (polars, deltalake, obstore) wants the file, where there can be one.
+        """
+        found = {
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"http://127.0.0.1:{self._server.server_address[1]}{_PATH}",
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN": self._token,
+        }
+        return found if self._token_file is None else {**found, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": self._token_file}
+
+    def hold(self, credentials: Mapping[str, str]) -> None:
+        """Answer with these from now on: ``AccessKeyId``, ``SecretAccessKey``, ``Token`` and ``Expiration``."""
+        self._credentials = dict(credentials)
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, path: str, token: str) -> tuple[HTTPStatus, dict[str, str]]:
+        """Return the answer to a request for `path` by whoever showed `token`."""
+        if not secrets.compare_digest(token.encode(), self._token.encode()):
+            return HTTPStatus.FORBIDDEN, _error("AccessDenied", "this is not the token of AWS_CONTAINER_AUTHORIZATION_TOKEN")
+        if path != _PATH:
+            return HTTPStatus.NOT_FOUND, _error("NotFound", f"there is only {_PATH}")
+        held = self._credentials
+        if _expired(held["Expiration"]):
+            return HTTPStatus.BAD_REQUEST, _error("ExpiredToken", _LAPSED.format(at=held["Expiration"]))
+        return HTTPStatus.OK, held
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        door = self
+
+        class Handler(BaseHTTPRequestHandler):
+            timeout = 10
+
+            def do_GET(self) -> None:
+                status, document = door.answer(self.path, self.headers.get("Authorization", ""))
+                body = json.dumps(document).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                """Log nothing: an SDK asks as often as it likes."""
+
+        return Handler
+
+
+def _error(code: str, message: str) -> dict[str, str]:
+    return {"code": code, "message": message}
+
+
+def _expired(at: str) -> bool:
+    return datetime.datetime.fromisoformat(at) <= datetime.datetime.now(datetime.UTC)
+
+
+def _in_memory(text: str) -> str | None:
+    """Return the path of a file that is in this process's memory and on no disk; None where the system has no such files."""
+    create = getattr(os, "memfd_create", None)
+    if create is None:
+        return None
+    descriptor = create("aws-token")
+    os.write(descriptor, text.encode())
+    # It stays open as long as this process lives, also for what that starts.
+    return f"/proc/{os.getpid()}/fd/{descriptor}"

@@ -1,0 +1,37 @@
+"""A host's ``/run``: memory, as on an instance, and gone with the machine."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from terradask_host.memory_files import IN_MEMORY, filesystem_of
+
+__all__ = ["forget_run", "make_run"]
+
+#: Where Linux has files in memory for everybody.
+MEMORY = Path("/dev/shm")  # noqa: S108  (a folder of its own with a name that nobody can guess is made below)
+
+
+def make_run(root: Path) -> None:
+    """Make a host's ``/run``; where this machine has no memory for files, an ordinary folder, in which a host refuses to keep keys."""
+    run = root / "run"
+    if run.exists():
+        return
+    root.mkdir(parents=True, exist_ok=True)
+    run.unlink(missing_ok=True)
+    if filesystem_of(MEMORY) not in IN_MEMORY:
+        run.mkdir()
+        return
+    run.symlink_to(tempfile.mkdtemp(prefix="terradask-host-", dir=MEMORY), target_is_directory=True)
+
+
+def forget_run(root: Path) -> None:
+    """Lose what lies in a host's ``/run``, as a machine that is switched off does."""
+    run = root / "run"
+    if run.is_symlink():
+        shutil.rmtree(run.readlink(), ignore_errors=True)
+        run.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(run, ignore_errors=True)

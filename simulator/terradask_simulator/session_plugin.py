@@ -1,0 +1,90 @@
+"""The embedded AWS's ``session-manager-plugin``: takes the command line of AWS's own, says the same lines, forwards to the simulator.
+
+Runs by itself, with the standard library alone. AWS's: https://github.com/aws/session-manager-plugin
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+
+VERSION = "1.2.650.0"
+
+_VARIABLE = "AWS_SSM_START_SESSION_RESPONSE"
+_CHUNK = 65_536
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(_CHUNK):
+            writer.write(data)
+            await writer.drain()
+        writer.write_eof()
+    except OSError:
+        writer.close()
+
+
+async def _forward(response: dict[str, str], local_port: int) -> int:
+    host, port = response["StreamUrl"].removeprefix("tcp://").split(":")
+    token = response["TokenValue"]
+
+    async def connect(kind: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(f"{token} {kind}\n".encode())
+        await writer.drain()
+        return reader, writer
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            far_reader, far_writer = await connect("data")
+        except OSError:
+            # The session is over: as with AWS's, the connection ends with the program, a moment later.
+            await asyncio.Event().wait()
+            return
+        try:
+            await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
+        finally:
+            far_writer.close()
+            writer.close()
+
+    session = response["SessionId"]
+    try:
+        control, kept = await connect("control")
+        server = await asyncio.start_server(accept, "127.0.0.1", local_port)
+    except OSError as error:
+        print(f"Cannot perform start session: {error}", flush=True)
+        return 0
+    print(f"Port {server.sockets[0].getsockname()[1]} opened for sessionId {session}.\nWaiting for connections...", flush=True)
+    ended = asyncio.ensure_future(control.read())
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, ended.cancel)
+    try:
+        await ended
+        print(f"Session: {session} timed out.", flush=True)
+    except asyncio.CancelledError:
+        print(f"Terminate signal received, exiting.\nExiting session with sessionId: {session}.", flush=True)
+    kept.close()
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the arguments say: ``--version``, or what StartSession answered, region, operation, profile, what it was asked, endpoint."""
+    if arguments == ["--version"]:
+        print(VERSION)
+        return 0
+    if len(arguments) != 6 or arguments[2] != "StartSession":
+        print("Invalid Operation")
+        return 0
+    response = json.loads(os.environ[_VARIABLE] if arguments[0] == _VARIABLE else arguments[0])
+    print(f"\nStarting session with SessionId: {response['SessionId']}", flush=True)
+    parameters = json.loads(arguments[4])["Parameters"]
+    return asyncio.run(_forward(response, int(parameters.get("localPortNumber", ["0"])[0])))
+
+
+if __name__ == "__main__":
+    # As of a program whose sessions end with it: open connections aren't waited for.
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    os._exit(code)

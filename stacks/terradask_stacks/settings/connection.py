@@ -1,0 +1,135 @@
+"""How clients reach the scheduler, and whom it lets in from outside: the part of ``[cluster]`` that is about connections."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from terradask_modules.names import SCHEDULER_PORTS
+from terradask_stacks.address_rules import check_sources
+from terradask_stacks.rules import refuse
+from terradask_stacks.settings.base import Port
+from terradask_stacks.settings.dashboard import DashboardSettings
+from terradask_stacks.settings.ingress import Ingress, IngressRule
+
+#: How a client reaches a scheduler.
+Connect = Literal["public", "private", "ssm"]
+
+SSH_PORT = 22
+
+Sources = Annotated[list[str] | None, BeforeValidator(check_sources)]
+
+
+class ConnectionSettings(DashboardSettings):
+    """How clients reach the scheduler, and whom it lets in from outside."""
+
+    connect: Connect | None = Field(
+        default=None,
+        description="How clients reach the scheduler: public (its public address), private (its private one, from inside the VPC or over "
+        "VPN or peering), or ssm (Session Manager, with no inbound rule; takes network.session_manager and AWS's session-manager-plugin). "
+        "Unset: as use_scheduler_public_ip says.",
+    )
+    use_scheduler_public_ip: bool | None = Field(
+        default=None,
+        description="true: the same as connect = 'public'; false: as 'private', and fits 'ssm'. Unset: as connect says, and public where "
+        "that is unset too.",
+    )
+    ingress: Ingress | None = Field(
+        default=None,
+        description="Who may reach the scheduler from outside instead of those of network.ingress, where workspace.isolation is 'cluster'; "
+        "else clusters share their security groups: then this has to lie within network.ingress. Unset: as network.ingress says.",
+    )
+    allow_ingress_from: Sources = Field(
+        default=None,
+        description="The same as ingress, for the scheduler's and the dashboard's port: a block such as '203.0.113.7/32', or a list. The "
+        "argument of Cluster takes 'me' too.",
+    )
+    allow_ssh: bool = Field(
+        default=False,
+        description="Let port 22 of the scheduler's host in as well, from allow_ssh_from. Hosts have no key of their own: log in with EC2 "
+        "Instance Connect, or a key in your image. Policy P4 reports it.",
+    )
+    allow_ssh_from: Sources = Field(
+        default=None,
+        description="From where, with allow_ssh: a block or a list. Unset: as allow_ingress_from says.",
+    )
+    scheduler_port: Port = Field(default=8786, description="Port of the Dask scheduler.")
+
+    @property
+    def way(self) -> Connect:
+        """How clients reach the scheduler."""
+        if self.connect is not None:
+            return self.connect
+        return "private" if self.use_scheduler_public_ip is False else "public"
+
+    @property
+    def ports_for_workers(self) -> tuple[int, int]:
+        """First and last of the ports on which workers reach the scheduler."""
+        first, last = SCHEDULER_PORTS
+        usual = first <= self.scheduler_port <= last
+        return SCHEDULER_PORTS if usual else (self.scheduler_port, self.scheduler_port)
+
+    @property
+    def own_ingress(self) -> list[IngressRule] | None:
+        """Who may reach the scheduler from outside, where the cluster says so itself, in whichever words. None: as the network says."""
+        if self.allow_ingress_from is None:
+            rules = None if self.ingress is None else list(self.ingress)
+        else:
+            first, last = sorted((self.scheduler_port, self.dashboard_port))
+            ports: list[int | str] = [f"{first}-{last}"] if last == first + 1 else [first, last]
+            ports += [self.dashboard_https_port] if self.use_dashboard_https else []
+            rules = [IngressRule(ports=ports, cidr=cidr) for cidr in self.allow_ingress_from]
+        if self.allow_ssh:
+            ssh = self.allow_ssh_from or self.allow_ingress_from or []
+            rules = [*(rules or []), *(IngressRule(ports=[SSH_PORT], cidr=cidr, description="SSH") for cidr in ssh)]
+        return rules
+
+    @model_validator(mode="after")
+    def _one_way(self) -> ConnectionSettings:
+        if None not in (self.connect, self.use_scheduler_public_ip) and (self.connect == "public") != self.use_scheduler_public_ip:
+            said = str(self.use_scheduler_public_ip).lower()
+            raise refuse(
+                f"cluster.connect is {self.connect!r}, but cluster.use_scheduler_public_ip is {said}",
+                allowed="true with 'public', false with 'private' and 'ssm'",
+                advice="set cluster.connect alone: it says all that use_scheduler_public_ip does",
+            )
+        if self.ingress is not None and self.allow_ingress_from is not None:
+            raise refuse(
+                "cluster.ingress and cluster.allow_ingress_from are both given",
+                allowed="one of them",
+                advice="use ingress where ports differ, allow_ingress_from where addresses are all there is to say",
+            )
+        if self.scheduler_port == self.dashboard_port:
+            raise refuse(
+                f"cluster.scheduler_port and cluster.dashboard_port are both {self.scheduler_port}",
+                allowed="two ports",
+            )
+        if self.use_dashboard_https and self.dashboard_https_port in (self.scheduler_port, self.dashboard_port):
+            raise refuse(
+                f"cluster.dashboard_https_port is {self.dashboard_https_port}, which is cluster.scheduler_port or cluster.dashboard_port",
+                allowed="a port of its own",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _ssh_from_somewhere(self) -> ConnectionSettings:
+        if self.allow_ssh_from is not None and not self.allow_ssh:
+            raise refuse(
+                "cluster.allow_ssh_from is given without cluster.allow_ssh",
+                allowed="both, or neither",
+                advice="set allow_ssh = true, or leave allow_ssh_from out",
+            )
+        if self.allow_ssh and not (self.allow_ssh_from or self.allow_ingress_from):
+            raise refuse(
+                "cluster.allow_ssh is true, and nothing says from where",
+                allowed="with cluster.allow_ssh_from, or cluster.allow_ingress_from",
+                advice="name the addresses that you log in from in allow_ssh_from",
+            )
+        if self.allow_ssh and self.ingress is None and self.allow_ingress_from is None:
+            raise refuse(
+                "cluster.allow_ssh is true without cluster.ingress or cluster.allow_ingress_from",
+                allowed="with one of them: whoever has a rule of its own has no rules of the network's",
+                advice="say in allow_ingress_from who reaches the scheduler; [] for nobody",
+            )
+        return self

@@ -1,0 +1,197 @@
+"""The dashboard in a real browser: through the door on loopback, and over HTTPS at the scheduler's host."""
+
+import hashlib
+import http.server
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from click.testing import CliRunner
+from distributed import Client
+from playwright.sync_api import Error, sync_playwright
+
+from terradask import Cluster
+from terradask.cli import command as terradask_command
+
+CHROMIUM = shutil.which("chromium")
+
+pytestmark = [
+    pytest.mark.simulator,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH: make chromium, as root on Debian, or install it"),
+]
+
+#: Nothing that Chromium asks of the internet by itself.
+QUIET = [
+    *("--disable-gpu", "--disable-quic", "--disable-sync", "--disable-extensions"),
+    *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
+]
+
+#: How many rows of data the page's plots have: Bokeh's server sends them over its websocket.
+ROWS = """() => (window.Bokeh?.documents ?? [])
+    .flatMap((each) => [...each._all_models.values()])
+    .filter((model) => model.type === "ColumnDataSource")
+    .reduce((rows, source) => rows + (source.get_length() ?? 0), 0)"""
+
+
+@pytest.fixture(scope="module")
+def cluster(sim_environ):
+    with Cluster("seen", n_workers=1, wait_for_workers=True, max_workers=4, use_dashboard_https=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    with Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET, chromium_sandbox=False)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def complaints():
+    return []
+
+
+@pytest.fixture
+def page(browser, complaints):
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("requestfailed", lambda request: complaints.append(f"{request.url}: {request.failure}"))
+    yield page
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def other_site():
+    """Somebody else's site on this machine, under its port; the page that it shows is the attribute `content`."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(server.content.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.content = "<p>a site</p>"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def watch_work(page, client):
+    """Let the cluster work until the page's plots show more than before, and look different."""
+    plot = page.locator(".bk-Canvas").first
+    plot.wait_for()
+    before, looked = page.evaluate(ROWS), page.screenshot()
+    futures = client.map(lambda n: time.sleep(0.01) or n, range(100), pure=False)
+    page.wait_for_function(f"() => ({ROWS})() > {before} + 20")
+    assert sum(client.gather(futures)) == 4950
+    assert page.screenshot() != looked
+
+
+def test_the_link_opens_a_dashboard_that_lives(page, cluster, client, complaints):
+    assert client.dashboard_link == cluster.dashboard_link
+    assert cluster.dashboard_link in cluster._repr_html_()
+    assert "token" not in repr(cluster)
+    page.goto(cluster.dashboard_link)
+    page.wait_for_url("**/status")
+    watch_work(page, client)
+    page.get_by_role("link", name="Workers").first.click()
+    page.wait_for_url("**/workers")
+    for worker in client.scheduler_info(n_workers=-1)["workers"].values():
+        page.get_by_text(worker["name"]).first.wait_for()
+    base = page.url.rpartition("/")[0]
+    for name in ("graph", "profile"):
+        page.goto(f"{base}/{name}")
+        page.locator(".bk-Canvas").first.wait_for()
+    assert complaints == []
+
+
+def test_a_link_on_another_sites_page_opens_it_too(page, cluster, other_site):
+    other_site.content = f'<a href="{cluster.dashboard_link}">the dashboard</a>'
+    page.goto(f"http://localhost:{other_site.server_port}/")
+    page.get_by_role("link").click()
+    page.wait_for_url("**/status")
+    page.locator(".bk-Canvas").first.wait_for()
+
+
+def test_without_the_token_or_from_another_page_nothing_is_seen(page, cluster, other_site):
+    base = cluster.dashboard_link.partition("/status")[0]
+    assert page.goto(f"{base}/status").status == 403
+    assert page.goto(f"{base}/status?terradask-token=guessed").status == 403
+    # Who is in has a cookie, which the browser sends to this address, whatever port the page that asks is of.
+    page.goto(cluster.dashboard_link)
+    page.wait_for_url("**/status")
+    assert page.goto(f"{base}/health").status == 200
+    page.goto(f"http://127.0.0.1:{other_site.server_port}/")
+    with page.expect_response(f"{base}/health") as asked:
+        page.evaluate("(address) => fetch(address, {method: 'POST', mode: 'no-cors', credentials: 'include'})", f"{base}/health")
+    assert asked.value.status == 403
+
+
+def test_the_hosts_port_refuses_whoever_has_no_certificate(page, cluster):
+    attachment = cluster._deployed.attachment
+    host = attachment.address(public=True).partition("://")[2].rpartition(":")[0]
+    address = f"{host}:{attachment.scheduler.dashboard_port}/health"
+    for scheme in ("http", "https"):
+        with pytest.raises(Error, match="ERR_"):
+            page.goto(f"{scheme}://{address}")
+        asked = subprocess.run(["curl", "-sk", "--max-time", "10", f"{scheme}://{address}"], check=False, capture_output=True)
+        assert asked.returncode != 0
+        assert asked.stdout == b""
+
+
+def test_people_without_terradask_open_it_over_https(browser, page, cluster, client, sim):
+    shared = cluster.shared_dashboard
+    base, _, token = shared.link.partition("/status?terradask-token=")
+    # A browser that trusts nobody yet asks its user.
+    with pytest.raises(Error, match="ERR_CERT_AUTHORITY_INVALID"):
+        page.goto(shared.link)
+    host, _, port = base.partition("://")[2].partition(":")
+    served = ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate((host, int(port))))
+    assert shared.fingerprint == hashlib.sha256(served).hexdigest()
+    with browser.new_context(ignore_https_errors=True) as trusting, trusting.new_page() as theirs:
+        assert theirs.goto(f"{base}/status").status == 403
+        theirs.goto(shared.link)
+        theirs.wait_for_url("**/status")
+        watch_work(theirs, client)
+        (cookie,) = trusting.cookies()
+        assert (cookie["value"], cookie["httpOnly"], cookie["secure"], cookie["sameSite"]) == (token, True, True, "Strict")
+        with pytest.raises(Error, match="ERR_"):
+            theirs.goto(base.replace("https", "http"))
+    assert token not in repr(shared)
+    assert [path for path in sim.state_dir.rglob("*") if path.is_file() and token.encode() in path.read_bytes()] == []
+
+
+def test_the_command_opens_it_until_ctrl_c(page, cluster, sim):
+    shared = CliRunner().invoke(terradask_command, ["dashboard", "seen", "--shared"], catch_exceptions=False)
+    assert shared.stdout.strip() == cluster.shared_dashboard.link
+    assert cluster.shared_dashboard.fingerprint in shared.stderr
+    command = [sys.executable, "-m", "terradask", "dashboard", "seen"]
+    with subprocess.Popen(command, env=sim.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            page.goto(running.stdout.readline().strip())
+            page.wait_for_url("**/status")
+            page.locator(".bk-Canvas").first.wait_for()
+        finally:
+            running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 0
+        assert "goes on" in running.stderr.read()

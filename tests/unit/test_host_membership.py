@@ -1,0 +1,152 @@
+"""Whom a scheduler takes for a worker: names, what AWS shows and when, and a real scheduler's entrance."""
+
+import asyncio
+import contextlib
+import random
+
+import pytest
+from distributed import Client, Scheduler, Worker
+
+from terradask_host.membership import Roll, Rules, Verdict, judge
+from terradask_host.preload.entrance import MOST_TOLD, Entrance
+
+RULES = Rules(workers_per_host=3, extra_worker="scheduler-i-0", patience_seconds=60)
+OURS = Roll().told(["i-1"], 0, RULES)
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"),
+    [
+        ("i-1", Verdict.OURS),
+        ("i-1-1", Verdict.OURS),
+        ("i-1-2", Verdict.OURS),
+        ("scheduler-i-0", Verdict.OURS),
+        ("i-2", Verdict.UNKNOWN),
+        ("i-1-3", Verdict.STRANGER),
+        ("i-1-0", Verdict.STRANGER),
+        ("i-1-01", Verdict.STRANGER),
+        ("scheduler-i-1", Verdict.STRANGER),
+        ("i-1\n", Verdict.STRANGER),
+        ("pending-1", Verdict.STRANGER),
+        ("0", Verdict.STRANGER),
+        ("tls://10.64.0.9:4711", Verdict.STRANGER),
+        ("", Verdict.STRANGER),
+    ],
+)
+def test_a_name_says_whose_worker_it_is(name, verdict):
+    assert judge(name, 0, OURS, RULES) is verdict
+
+
+def test_there_is_no_worker_beside_a_scheduler_that_has_none():
+    assert judge("scheduler-i-0", 0, OURS, Rules()) is Verdict.STRANGER
+    assert judge("None", 0, OURS, Rules()) is Verdict.STRANGER
+
+
+def test_a_stranger_is_one_only_once_aws_has_left_it_out_for_as_long_as_it_may():
+    roll = Roll()
+    assert judge("i-2", 0, roll, RULES) is Verdict.UNKNOWN
+    for now in (0, 30, 59):
+        roll = roll.told(["i-1"], now, RULES)
+        assert judge("i-2", 0, roll, RULES) is Verdict.UNKNOWN
+    # Time alone says nothing: an AWS that doesn't answer makes nobody a stranger.
+    assert judge("i-2", 0, roll, RULES) is Verdict.UNKNOWN
+    assert judge("i-2", 0, roll.told(["i-1"], 60, RULES), RULES) is Verdict.STRANGER
+    assert judge("i-2", 0, roll.told(["i-1", "i-2"], 60, RULES), RULES) is Verdict.OURS
+
+
+def test_an_instance_that_answers_leave_out_is_gone_after_a_second_look():
+    roll = OURS.told([], 1000, RULES)
+    assert judge("i-1", 0, roll, RULES) is Verdict.OURS
+    assert judge("i-1", 0, roll.told(["i-1"], 1060, RULES), RULES) is Verdict.OURS
+    assert judge("i-1", 0, roll.told([], 1060, RULES), RULES) is Verdict.STRANGER
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_instance_is_refused_that_aws_hides_for_no_longer_than_it_may(seed):
+    rng = random.Random(seed)
+    hidden_until = {f"i-{n}": rng.uniform(0, 60) for n in range(20)}
+    roll, now = Roll(), 0.0
+    while now < 300:
+        now += rng.uniform(0.1, 70)
+        # Now and then an answer is an old one.
+        shown = [each for each, until in hidden_until.items() if now >= until and rng.random() > 0.02]
+        roll = roll.told(shown, now, RULES)
+        roll = roll.told([each for each, until in hidden_until.items() if now >= until], now, RULES)
+        assert all(judge(each, 0, roll, RULES) is not Verdict.STRANGER for each in hidden_until)
+
+
+@contextlib.asynccontextmanager
+async def scheduler_with(rules, answers):
+    """Run a scheduler that asks who there is; `answers` gives the next answer, or None where AWS has none."""
+    asked, refused = [], []
+    entrance = None
+
+    def tell(event, **facts):
+        if event == "who":
+            asked.append(event)
+            asyncio.get_running_loop().call_later(0.01, lambda: entrance.told(answers()))
+        else:
+            refused.append(facts["name"])
+
+    scheduler = Scheduler(host="127.0.0.1", port=0, dashboard=False, dashboard_address=":0")
+    entrance = Entrance(scheduler, rules, tell)
+    async with scheduler:
+        yield scheduler, entrance, asked, refused
+
+
+def worker(scheduler, name):
+    return Worker(scheduler.address, name=name, nthreads=1, dashboard=False, dashboard_address=":0")
+
+
+async def test_a_stranger_is_told_so_and_never_gets_a_task():
+    async with scheduler_with(Rules(), list) as (scheduler, _, asked, refused):
+        async with Client(scheduler.address, asynchronous=True) as client:
+            waiting = client.submit(lambda: "worked")
+            with pytest.raises(Exception, match="failed to start") as caught:
+                await worker(scheduler, "stranger")
+            assert "no instance of this cluster" in str(caught.value.__cause__)
+            assert not scheduler.workers
+            assert waiting.status == "pending"
+        assert (asked, refused) == ([], ["'stranger'"])
+
+
+async def test_a_worker_waits_until_aws_shows_its_instance_and_several_ask_once():
+    shown = iter([None, [], ["i-1", "i-2"]])
+    rules = Rules(workers_per_host=2, ask_seconds=0.05)
+    async with scheduler_with(rules, lambda: next(shown)) as (scheduler, _, asked, refused):
+        async with worker(scheduler, "i-1"), worker(scheduler, "i-1-1"), worker(scheduler, "i-2"):
+            assert {state.name for state in scheduler.workers.values()} == {"i-1", "i-1-1", "i-2"}
+        assert (len(asked), refused) == (3, [])
+
+
+async def test_a_name_that_aws_never_shows_is_refused_at_its_limit():
+    rules = Rules(patience_seconds=0.2, ask_seconds=0.05)
+    async with scheduler_with(rules, lambda: ["i-1"]) as (scheduler, _, asked, refused):
+        with pytest.raises(Exception, match="failed to start"):
+            await worker(scheduler, "i-2")
+        assert len(asked) > 1
+        assert refused == ["'i-2'"]
+
+
+async def test_a_worker_whose_instance_is_no_longer_the_clusters_is_removed():
+    rules = Rules(patience_seconds=0.05)
+    async with (
+        scheduler_with(rules, lambda: ["i-1", "i-2"]) as (scheduler, entrance, _, refused),
+        worker(scheduler, "i-1") as first,
+        worker(scheduler, "i-2"),
+    ):
+        entrance.told(["i-2"])
+        await asyncio.sleep(0.1)
+        assert len(scheduler.workers) == 2
+        entrance.told(["i-2"])
+        await asyncio.wait_for(first.finished(), 5)
+        assert [state.name for state in scheduler.workers.values()] == ["i-2"]
+        assert refused == ["'i-1'"]
+
+
+async def test_what_strangers_call_themselves_is_told_short_and_not_for_ever():
+    async with scheduler_with(Rules(), list) as (_, entrance, _, refused):
+        for number in range(2 * MOST_TOLD):
+            entrance._say_refused(f"{number}\n" + "x" * 1000, "tls://10.0.0.1:1")
+    assert len(refused) == MOST_TOLD
+    assert all(len(name) < 100 and "\n" not in name for name in refused)

@@ -1,0 +1,88 @@
+"""The caller's own address, for "me": asked of somebody who answers, or an error that says what to do instead."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from terradask._account.own_address import own_block
+from terradask._runtime.reachable import names_me, with_own_address
+from terradask.errors import EndpointUnreachable
+
+
+class Answer(BaseHTTPRequestHandler):
+    text = b""
+    status = 200
+
+    def do_GET(self) -> None:
+        self.send_response(self.status)
+        self.end_headers()
+        self.wfile.write(self.text)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def asked() -> Iterator[tuple[str, type[Answer]]]:
+    """A service of this machine, and what it answers."""
+    handler = type("Handler", (Answer,), {})
+    server = HTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", handler
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_the_address_becomes_a_block_of_its_own(asked: tuple[str, type[Answer]]) -> None:
+    url, answer = asked
+    answer.text = b"203.0.113.7\n"
+    assert own_block(url) == "203.0.113.7/32"
+    structure = {"max_workers": 3, "allow_ingress_from": "me", "allow_ssh_from": ["me", "198.51.100.0/24", "203.0.113.7/32"]}
+    assert with_own_address(structure, url) == {
+        "max_workers": 3,
+        "allow_ingress_from": ["203.0.113.7/32"],
+        "allow_ssh_from": ["203.0.113.7/32", "198.51.100.0/24"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "problem"),
+    [
+        (b"2001:db8::7\n", 200, "one of IPv6"),
+        (b"<html>Log in to the hotel's network</html>", 200, "no address"),
+        (b"", 200, "no address"),
+        (b"\xff\xfe", 200, "no address"),
+        (b"203.0.113.7", 503, "doesn't answer"),
+    ],
+)
+def test_answers_that_are_no_address(asked: tuple[str, type[Answer]], text: bytes, status: int, problem: str) -> None:
+    url, answer = asked
+    answer.text, answer.status = text, status
+    with pytest.raises(EndpointUnreachable, match=problem) as caught:
+        own_block(url)
+    assert "allow_ingress_from='203.0.113.7/32'" in str(caught.value)
+    assert "connect='ssm'" in str(caught.value)
+
+
+def test_nobody_answers() -> None:
+    with pytest.raises(EndpointUnreachable, match="doesn't answer"):
+        own_block("http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize(
+    ("structure", "named"),
+    [
+        ({}, False),
+        ({"allow_ingress_from": "me"}, True),
+        ({"allow_ssh_from": ["me"]}, True),
+        ({"allow_ingress_from": ["203.0.113.7/32"]}, False),
+    ],
+)
+def test_who_says_me(structure: dict[str, object], named: bool) -> None:
+    assert names_me(structure) is named

@@ -1,0 +1,34 @@
+"""docs/security.md has a test for every threat, and names tests that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/security.md").read_text()
+ROWS = [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in PAGE.splitlines() if re.match(r"\| \d", line)]
+NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`")
+
+
+def test_threats_are_numbered() -> None:
+    assert len(ROWS) >= 26
+    assert [row[0].strip("| ") for row in ROWS] == [str(number) for number in range(1, len(ROWS) + 1)]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[1] for row in ROWS])
+def test_a_threat_is_held_by_tests_that_exist(row: tuple[str, ...]) -> None:
+    _, threat, stands, held = row
+    assert threat
+    assert stands
+    named = NAMED.findall(held)
+    assert named
+    missing = [f"{path}::{name}" for path, name in named if f"def {name}(" not in (ROOT / "tests" / path).read_text()]
+    assert missing == []
+
+
+def test_every_part_of_a_threat_model_is_there() -> None:
+    headings = re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
+    assert headings == ["What is worth something", "Who there is", "Threats", "What is left open", "Out of scope"]
