@@ -225,3 +225,15 @@ def test_an_object_that_left_its_cluster_running_says_that_it_cannot_shut_it_dow
         assert attached == []
 
     asyncio.run(main())
+
+
+def test_what_aws_is_being_told_is_waited_for():
+    async def main():
+        cluster = Cluster(name="etl", asynchronous=True)
+        cluster._workers = SimpleNamespace(sets={"workers": SimpleNamespace(roster=["i-1"]), "gpu": SimpleNamespace(roster=["i-2"])})
+        assert cluster._wanted() == 2
+        cluster._untold_targets, cluster._targets = {"workers": 3}, {"gpu": 2}
+        assert cluster._wanted() == 5
+        await cluster.close()
+
+    asyncio.run(main())

@@ -129,7 +129,7 @@ class FakeGroups:
         gone = set(self.there[name]) - set(how.survivors) if isinstance(how, ProtectAndLower) else set(how.instance_ids)
         self.calls["remove"] += 1
         self.there[name] = [i for i in self.there[name] if i not in gone]
-        self.desired[name] -= len(gone)
+        self.desired[name] = how.desired if isinstance(how, ProtectAndLower) else self.desired[name] - len(gone)
 
     def failures(self, name: str):
         self.calls["failures"] += 1

@@ -24,7 +24,7 @@ class World:
         self.draws = draws
         self.desired = draws.randint(1, 70)
         self.alive = [f"i-{number:03}" for number in range(self.desired)]
-        # The newest are hidden, and the newest are those that AWS ends when it is told a smaller number.
+        # The newest are hidden.
         self.hidden = set(self.alive[self.desired - draws.choice([0, 0, draws.randint(0, self.desired)]) :])
         self.joined = {one for one in self.alive if draws.random() < 0.9}
         self.retired: set[str] = set()
@@ -44,7 +44,8 @@ class World:
 
     def set_desired(self, name: str, n: int) -> None:
         self.desired = n
-        self._end(self.alive[n:])
+        # Whom AWS ends, when nobody is protected, nobody can know: here those that work.
+        self._end(self.alive[: max(len(self.alive) - n, 0)])
 
     def remove(self, name: str, how: Any, pause: Any) -> None:
         if isinstance(how, ProtectAndLower):

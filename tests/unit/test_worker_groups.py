@@ -285,7 +285,7 @@ class FakeGroups:
         self.calls["remove"] += 1
         gone = set(self.there[name]) - set(how.survivors) if hasattr(how, "survivors") else set(how.instance_ids)
         self.there[name] = [i for i in self.there[name] if i not in gone]
-        self.desired[name] -= len(gone)
+        self.desired[name] = how.desired if hasattr(how, "desired") else self.desired[name] - len(gone)
 
     def failures(self, name: str) -> list[tuple[datetime.datetime, LaunchProblem]]:
         self.asked.append(name)

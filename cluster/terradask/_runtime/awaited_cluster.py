@@ -110,7 +110,9 @@ class AwaitedCluster(WatchedCluster):
     def _wanted(self) -> int:
         """Return how many workers all groups together are to have."""
         sets = self._workers.sets if self._workers is not None else {}
-        return sum(self._targets.get(name, len(each.roster)) for name, each in sets.items())
+        # What AWS is being told just now is in no plan yet.
+        asked = (self._untold_targets or {}) | self._targets
+        return sum(asked.get(name, len(each.roster)) for name, each in sets.items())
 
     def _awaited(self, n_workers: int | None) -> int:
         return self._wanted() if n_workers is None else n_workers

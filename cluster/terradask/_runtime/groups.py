@@ -22,6 +22,9 @@ DEAD_MAN_MINUTES = 30
 #: How long AWS may take to come after a smaller number before its survivors are left to its choice.
 LOWERED_SECONDS = 60.0
 
+#: How long it is given where it may end instances that it doesn't show.
+UNSEEN_SECONDS = 3.0
+
 #: As many of a group's newest activities are read.
 _ACTIVITIES = 20
 
@@ -121,22 +124,24 @@ class Groups:
             self._protect(group, how.survivors, protected=True)
             try:
                 self.set_desired(group, how.desired)
-                self._await_lowered(group, how.desired, pause)
+                self._await_lowered(group, how, pause)
             finally:
                 self._protect(group, how.survivors, protected=False)
             return
         for instance_id in how.instance_ids:
             self._terminate(instance_id)
 
-    def _await_lowered(self, group: str, desired: int, pause: Callable[[], None]) -> None:
+    def _await_lowered(self, group: str, how: ProtectAndLower, pause: Callable[[], None]) -> None:
         """Return when AWS has chosen whom it ends, or the number is somebody else's, or after a minute.
 
         AWS takes a smaller number at once and chooses later; from whom, nothing says but the protection at that moment.
         """
-        deadline = time.monotonic() + LOWERED_SECONDS
-        while time.monotonic() < deadline:
+        started = time.monotonic()
+        while (waited := time.monotonic() - started) < LOWERED_SECONDS:
             now = self.describe().get(group)
-            if now is None or now.desired != desired or len(now.active_ids) <= desired:
+            if now is None or now.desired != how.desired:
+                return
+            if len(now.active_ids) <= how.desired and (waited >= UNSEEN_SECONDS or not how.unseen):
                 return
             pause()
 

@@ -71,10 +71,20 @@ class ProtectAndLower:
     """Protect those that stay, lower desired once, and take the protection back.
 
     Interrupted in between it is harmless: whoever lowers the group next takes leftover protection back first.
+
+    Parameters
+    ----------
+    survivors
+        Instance ids.
+    desired
+        How many stay.
+    unseen
+        Whether AWS may have, and end, instances that it doesn't show yet: that it has chosen can't be seen then.
     """
 
     survivors: tuple[str, ...]
     desired: int
+    unseen: bool = False
 
     @property
     def calls(self) -> int:

@@ -15,7 +15,7 @@ from terradask._runtime.groups import Groups
 from terradask._runtime.host_workers import host_of, hosts_to_close, idle_hosts
 from terradask._runtime.looks import SECONDS_A_LOOK, Looks
 from terradask._runtime.markets import dearest_first, grown, moved_on, without_missing
-from terradask._runtime.scaling import Group, Roster, cheapest_victims, one_by_one, removal
+from terradask._runtime.scaling import Group, ProtectAndLower, Roster, cheapest_victims, one_by_one, removal
 from terradask.errors import ClusterError
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
@@ -232,7 +232,7 @@ class Workers:
         for name, n in shrinking.items():
             each = self.sets[name]
             if each.roster.cancel_pending(len(each.roster) - n):
-                await self._set(without_missing(each.chain(described), len(each.roster)))
+                await self._cancel_launches(without_missing(each.chain(described), len(each.roster)), described)
                 cancelled.append(each)
         if cancelled:
             # AWS may end a booting host instead of a launch that has not happened: the groups are read again before anyone is chosen.
@@ -240,6 +240,16 @@ class Workers:
             for each in cancelled:
                 each.roster.mirror(each.members, len(each.roster))
         return described
+
+    async def _cancel_launches(self, numbers: Mapping[str, int], described: Described) -> None:
+        """Lower groups to what they show, without letting AWS choose, in place of what it doesn't show yet, hosts that work."""
+        for name, number in numbers.items():
+            working = tuple(one for one in described[name].active_ids if one not in described[name].booting_ids)
+            if working:
+                how = ProtectAndLower(working, desired=number, unseen=True)
+                await self._call(self._groups.remove, name, how, self._pause)
+            else:
+                await self._call(self._groups.set_desired, name, number)
 
     async def _victims(self, shrinking: Mapping[str, int], scheduler: Any, joined: set[str], described: Described) -> set[str]:
         """Choose the hosts that leave, in each group those that are cheapest to do without."""
