@@ -27,6 +27,7 @@ from distributed import Client, Worker, wait
 from distributed.security import Security
 
 from terradask import Cluster, Deployment, Workspace
+from terradask._plans.render import report_to_text
 from terradask._runtime import reachable
 from terradask._runtime.keys import KeySet
 from terradask._runtime.objects import read_secret
@@ -403,7 +404,9 @@ def test_no_secret_is_found_anywhere_in_a_life_or_after_it(cluster, sim, secrets
     """Roles' keys are in the cluster's secret and in their hosts' memory-backed folders; the authority's is nowhere."""
     with cluster.get_client() as client:
         assert client.submit(sum, [1, 2]).result() == 3
-    Workspace.load().plan_cluster("shared")
+    workspace = Workspace.load()
+    report = workspace.report(workspace.plan_cluster("shared"))
+    (temporary / "report").write_text(report_to_text(report) + json.dumps(report.as_dict()))
     # Hosts' memory is elsewhere than their disks.
     run = [(host.log_path.parent / "root/run").resolve() for host in sim.hosts()]
     own = [Path(platformdirs.user_cache_dir("terradask")), Path(platformdirs.user_data_dir("terradask"))]
