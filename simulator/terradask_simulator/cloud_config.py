@@ -86,7 +86,12 @@ def _written(entry: Any) -> WrittenFile:
             content = gzip.decompress(content)
     except (binascii.Error, OSError) as error:
         raise BootFailed("A file in `write_files` can't be decoded", given=f"{path} as {encoding}") from error
-    return WrittenFile(path, content, int(str(entry.get("permissions", "0644")), 8), bool(entry.get("append", False)))
+    permissions = str(entry.get("permissions", "0644"))
+    try:
+        mode = int(permissions, 8)
+    except ValueError as error:
+        raise BootFailed("A file in `write_files` has permissions that are no octal number", given=f"{path}, {permissions}") from error
+    return WrittenFile(path, content, mode, bool(entry.get("append", False)))
 
 
 def write_files(files: list[WrittenFile], root: Path) -> None:
