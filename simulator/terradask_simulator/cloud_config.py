@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import gzip
+import zlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,6 +19,10 @@ __all__ = ["BootFailed", "WrittenFile", "parse_cloud_config", "write_files"]
 
 class BootFailed(SimulatorError):
     """A host could not be brought as far as starting its program."""
+
+
+#: What comes of unpacking what is no gzip, or half of one.
+_BROKEN = (OSError, EOFError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -57,13 +62,13 @@ def parse_cloud_config(user_data: bytes) -> list[WrittenFile]:
     """
     try:
         text = (gzip.decompress(user_data) if user_data[:2] == b"\x1f\x8b" else user_data).decode()
-    except (OSError, UnicodeDecodeError) as error:
+    except (*_BROKEN, UnicodeDecodeError) as error:
         raise BootFailed("The user data is no text", given=user_data[:40]) from error
     if not text.startswith("#cloud-config"):
         raise BootFailed("The user data is no cloud-config document", given=text[:40], allowed="a first line `#cloud-config`")
     try:
         document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BootFailed("The user data is no valid YAML", given=str(error)) from error
     entries = (document or {}).get("write_files") or [] if isinstance(document, dict) or document is None else None
     if not isinstance(entries, list):
@@ -84,7 +89,7 @@ def _written(entry: Any) -> WrittenFile:
             content = base64.b64decode(b"".join(content.split()), validate=True)
         if encoding.startswith("gz"):
             content = gzip.decompress(content)
-    except (binascii.Error, OSError) as error:
+    except (binascii.Error, *_BROKEN) as error:
         raise BootFailed("A file in `write_files` can't be decoded", given=f"{path} as {encoding}") from error
     permissions = str(entry.get("permissions", "0644"))
     try:
