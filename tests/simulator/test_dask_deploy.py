@@ -192,9 +192,10 @@ def test_adaptive_local_cluster(cluster, client):
 def test_adaptive_local_cluster_multi_workers(cluster, client):
     adapt = cluster.adapt(minimum=0, maximum=4, wait_count=3, **EAGER)
     for _ in range(2):
-        futures = client.map(slowinc, range(40), delay=SLOW_SECONDS / 4, pure=False)
+        # Enough to last until the fourth has booted, also where that takes a while.
+        futures = client.map(slowinc, range(100), delay=SLOW_SECONDS / 2, pure=False)
         eventually(lambda: len(cluster.observed) == 4)
-        assert client.gather(futures) == list(range(1, 41))
+        assert client.gather(futures) == list(range(1, 101))
         assert len(cluster.requested) <= 4
         del futures
         eventually(lambda: not cluster.observed and not cluster.requested)
