@@ -106,7 +106,7 @@ class Soak:
         deadline = time.monotonic() + SETTLE_SECONDS
         while not self._is_settled():
             if time.monotonic() > deadline:
-                self._tell(time.time() - SETTLE_SECONDS - 10)
+                self.tell(time.time() - SETTLE_SECONDS - 10)
                 raise AssertionError(f"not {self.target} workers: {self._look()}; so far: {self.said}")
             time.sleep(0.1)
 
@@ -248,7 +248,7 @@ class Soak:
         told = self.simulator.history()["instances"]
         return {one for one, row in told.items() if row["ended"] is None and tags.items() <= row["tags"].items()}
 
-    def _tell(self, since: float) -> None:
+    def tell(self, since: float) -> None:
         """Print what has happened at AWS since some time, for whoever has to find out why."""
         for row in self.simulator.history()["groups"]:
             if row["seconds"] >= since:

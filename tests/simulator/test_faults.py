@@ -55,9 +55,10 @@ def faulty(made: Soak) -> Iterator[Soak]:
     sim, name = made.simulator, made.name
     assert invariants.over_scaled(sim, name, at_most=MOST) == []
     assert invariants.born_without_tags(sim, name) == []
-    if invariants.removed_unretired(sim, name, made.witness, lost=made.lost):
-        made._tell(time.time() - 60)
-    assert invariants.removed_unretired(sim, name, made.witness, lost=made.lost) == []
+    unretired = invariants.removed_unretired(sim, name, made.witness, lost=made.lost)
+    if unretired:
+        made.tell(time.time() - 60)
+    assert unretired == []
     assert invariants.unjoined(sim, name, made.witness.joined, seconds=JOIN_SECONDS + 20) == []
 
 

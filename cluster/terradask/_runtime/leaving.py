@@ -98,8 +98,8 @@ class LeavingCluster(ConfidingCluster):
 
         Notes
         -----
-        Needs what ``terradask stop`` needs: ``autoscaling:UpdateAutoScalingGroup``, ``secretsmanager:PutSecretValue``, and to write and
-        delete the cluster's objects.
+        Needs what ``terradask stop`` needs: ``autoscaling:DescribeAutoScalingGroups``, ``SetDesiredCapacity``, ``SetInstanceProtection``,
+        ``BatchDeleteScheduledAction``, ``secretsmanager:PutSecretValue``, and to write and delete the cluster's objects.
         """
         self._check_open()
         self._ending = _stop
