@@ -429,7 +429,8 @@ class Cluster(ProvisionedCluster):
         self._check_usable()
         if not self._deployed.settings.get("use_dashboard_https"):
             return None
-        return await ask_for_shared_dashboard(self.scheduler_comm, self._deployed.attachment, public=self._door.way == "public")
+        async with self._telling_whether_over():
+            return await ask_for_shared_dashboard(self.scheduler_comm, self._deployed.attachment, public=self._door.way == "public")
 
     @property
     def region(self) -> str:

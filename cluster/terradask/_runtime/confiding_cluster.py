@@ -6,7 +6,8 @@ import asyncio
 import datetime
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from distributed.core import Status, rpc
@@ -211,13 +212,8 @@ class ConfidingCluster(GroupCluster):
         VersionMismatch
             When the scheduler doesn't know the operation.
         """
-        self._check_usable()
-        try:
+        async with self._telling_whether_over():
             heard = await getattr(self.scheduler_comm, operation)(**arguments)
-        except OSError:
-            await self._find_whether_over()
-            self._check_usable()
-            raise
         if not heard:
             # A scheduler answers None to what it doesn't know.
             name = self._deployment.name
@@ -227,6 +223,17 @@ class ConfidingCluster(GroupCluster):
                 advice="terradask apply network, then stop and start the cluster",
             )
         return heard
+
+    @asynccontextmanager
+    async def _telling_whether_over(self) -> AsyncIterator[None]:
+        """Ask the scheduler something inside: where nobody answers, and that is because the cluster is over, say that."""
+        self._check_usable()
+        try:
+            yield
+        except OSError:
+            await self._find_whether_over()
+            self._check_usable()
+            raise
 
     def _check_all_told(self, missed: Sequence[str]) -> None:
         if missed:
