@@ -16,9 +16,9 @@ from typing import Any
 import moto
 
 from benchmarks._measure import Row, Verdict, in_turn
+from terradask._instance_types.choice import choose
+from terradask._instance_types.model import Catalog, read_types
 from terradask.errors import NoMatchingType
-from terradask.hardware.choice import choose
-from terradask.hardware.instance_types import Catalog, read_types
 from terradask_stacks.hardware.ask import HardwareAsk
 
 _DATA = Path(moto.__file__).parent / "ec2/resources"

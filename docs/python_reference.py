@@ -14,12 +14,12 @@ _TABLES = {"Parameters", "Attributes", "Raises", "Returns"}
 def python_markdown() -> str:
     """Return the reference of what ``terradask`` exports."""
     import terradask
+    from terradask._cleanup.findings import Sweep, Swept
+    from terradask._cleanup.orphans import Stray
+    from terradask._deployments.overview import ClusterOverview
     from terradask._plans.report import PlanReport, WorkspaceReport
     from terradask._plans.several import Plans
     from terradask._plans.summary import Change, Danger, PlanSummary
-    from terradask._runtime.overview import ClusterOverview
-    from terradask._sweep.findings import Sweep, Swept
-    from terradask._sweep.policy import Stray
 
     exported = [getattr(terradask, name) for name in terradask.__all__ if not name.startswith("_")]
     entries = [*exported, Plans, WorkspaceReport, PlanReport, PlanSummary, Change, Danger, ClusterOverview, Sweep, Stray, Swept]

@@ -9,14 +9,14 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from terradask._backend_options import BackendOptionsChange, set_backend_options
-    from terradask._instance_types import list_instance_types
-    from terradask._runtime.cluster import Cluster
-    from terradask._runtime.deployment import Deployment
-    from terradask._runtime.status import DeploymentStatus
-    from terradask._workspace import Plan, Workspace
-    from terradask.hardware.instance_types import Gpus, InstanceType
-    from terradask.hardware.listing import PricedInstanceType
+    from terradask._dask.cluster import Cluster
+    from terradask._deployments.deployment import Deployment
+    from terradask._deployments.status import DeploymentStatus
+    from terradask._instance_types.listing import PricedInstanceType
+    from terradask._instance_types.model import Gpus, InstanceType
+    from terradask._workspace.backend_options import BackendOptionsChange, set_backend_options
+    from terradask._workspace.instance_types import list_instance_types
+    from terradask._workspace.workspace import Plan, Workspace
 
 __all__ = [
     "BackendOptionsChange",
@@ -36,17 +36,17 @@ __all__ = [
 __version__ = _version("terradask")
 
 _HOMES = {
-    "BackendOptionsChange": "terradask._backend_options",
-    "Cluster": "terradask._runtime.cluster",
-    "Deployment": "terradask._runtime.deployment",
-    "DeploymentStatus": "terradask._runtime.status",
-    "Gpus": "terradask.hardware.instance_types",
-    "InstanceType": "terradask.hardware.instance_types",
-    "Plan": "terradask._workspace",
-    "PricedInstanceType": "terradask.hardware.listing",
-    "Workspace": "terradask._workspace",
-    "list_instance_types": "terradask._instance_types",
-    "set_backend_options": "terradask._backend_options",
+    "BackendOptionsChange": "terradask._workspace.backend_options",
+    "Cluster": "terradask._dask.cluster",
+    "Deployment": "terradask._deployments.deployment",
+    "DeploymentStatus": "terradask._deployments.status",
+    "Gpus": "terradask._instance_types.model",
+    "InstanceType": "terradask._instance_types.model",
+    "Plan": "terradask._workspace.workspace",
+    "PricedInstanceType": "terradask._instance_types.listing",
+    "Workspace": "terradask._workspace.workspace",
+    "list_instance_types": "terradask._workspace.instance_types",
+    "set_backend_options": "terradask._workspace.backend_options",
 }
 
 

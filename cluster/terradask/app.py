@@ -25,7 +25,7 @@ def main() -> int:
     int
         The exit code.
     """
-    from terradask._workspace import Workspace
+    from terradask._workspace.workspace import Workspace
     from terradask.errors import TerradaskError
 
     try:

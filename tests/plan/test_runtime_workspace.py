@@ -20,10 +20,10 @@ import boto3
 import pytest
 
 from terradask import Workspace
-from terradask._account.doctor import examine
+from terradask._common.progress import Message, PhaseFinished, PhaseStarted, ProgressEvent, ResourceChanged
+from terradask._doctor.doctor import examine
 from terradask._network.baseline import Baseline
 from terradask._plans.applied import AppliedNotes
-from terradask._progress import Message, PhaseFinished, PhaseStarted, ProgressEvent, ResourceChanged
 from terradask._terraform.terraform import Terraform
 from terradask.errors import (
     BaselineInUse,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from terradask._workspace import Workspace
-from terradask.cost.plan_resources import PlannedStack
+from terradask._pricing.plan_resources import PlannedStack
+from terradask._workspace.workspace import Workspace
 from terradask.errors import NoMatchingType, SettingsError
 from terradask_simulator import Simulator
 

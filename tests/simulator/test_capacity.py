@@ -7,8 +7,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask import Cluster, Workspace
-from terradask._progress import Message, ProgressEvent
-from terradask._runtime import delivery
+from terradask._common.progress import Message, ProgressEvent
+from terradask._deployments import pending_launches
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
 from terradask.errors import NoCapacity, QuotaExceeded
 from terradask_simulator import Simulator
@@ -46,7 +46,7 @@ def test_what_spot_lacks_runs_on_demand_and_what_nobody_has_is_told(
 ) -> None:
     for name, value in sim.environ_of("spotter", *policies["user"]).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(delivery, "_SETTLED_SECONDS", 1.0)
+    monkeypatch.setattr(pending_launches, "_SETTLED_SECONDS", 1.0)
     caplog.set_level(logging.WARNING, "terradask")
     with (
         sim.no_capacity(market="spot", beyond=1),

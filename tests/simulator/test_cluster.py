@@ -27,12 +27,13 @@ from distributed import Client, Worker, wait
 from distributed.security import Security
 
 from terradask import Cluster, Deployment, Workspace
-from terradask._plans.render import report_to_text
-from terradask._runtime import reachable
-from terradask._runtime.keys import KeySet
-from terradask._runtime.objects import read_secret
-from terradask._runtime.software import SoftwareNotInstalled
-from terradask._sessions import plugin
+from terradask._aws.ssm import plugin
+from terradask._dask import connectivity
+from terradask._deployments.keys import KeySet
+from terradask._deployments.software import SoftwareNotInstalled
+from terradask._deployments.store import read_secret
+from terradask._plans.render_terminal import report_to_text
+from terradask._policy import secrets_in_state
 from terradask.errors import (
     ClusterEnded,
     ClusterNotFound,
@@ -45,7 +46,6 @@ from terradask.errors import (
     SettingsError,
     WorkersMissing,
 )
-from terradask.policy import secrets_in_state
 
 from .secret_search import Secrets, search
 
@@ -497,7 +497,7 @@ def test_a_plugin_that_is_missing_is_told_before_anything_is_made(sim_environ, t
 
 
 def test_my_own_address_has_to_lie_within_a_network_that_all_share(sim_environ, monkeypatch):
-    monkeypatch.setattr(reachable, "own_block", lambda url: "203.0.113.7/32")
+    monkeypatch.setattr(connectivity, "own_block", lambda url: "203.0.113.7/32")
     with pytest.raises(SettingsError, match=r"8786-8787 from 203\.0\.113\.7/32"):
         Cluster("mine", n_workers=1, allow_ingress_from="me")
     assert not Deployment(Workspace.load().aws, Workspace.load().bucket, "mine").objects.names()

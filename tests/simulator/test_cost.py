@@ -11,12 +11,12 @@ from typing import Any
 import botocore.exceptions
 import pytest
 
-from terradask._account.aws import Aws
-from terradask.cost.calculation import estimate
-from terradask.cost.launches import read_launches
-from terradask.cost.price_cache import PriceCache
-from terradask.cost.price_list import AwsPriceList
-from terradask.cost.prices import PriceKey
+from terradask._aws.session import Aws
+from terradask._pricing.calculation import estimate
+from terradask._pricing.launches import read_launches
+from terradask._pricing.price_cache import PriceCache
+from terradask._pricing.price_list import AwsPriceList
+from terradask._pricing.prices import PriceKey
 
 pytestmark = pytest.mark.simulator
 

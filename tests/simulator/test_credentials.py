@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from terradask._account.aws import Aws
+from terradask._aws.session import Aws
 from terradask.errors import ClockSkewed, ExpiredCredentials
 from terradask_simulator import Simulator
 

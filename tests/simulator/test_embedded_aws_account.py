@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from terradask._account.aws import Aws
-from terradask._account.service_roles import find_service_roles
+from terradask._aws.service_roles import find_service_roles
+from terradask._aws.session import Aws
 from terradask_simulator import Simulator
 
 STANDARD = {"ServiceCode": "ec2", "QuotaCode": "L-1216C47A"}

@@ -9,8 +9,8 @@ from typing import Any
 import botocore.exceptions
 import pytest
 
-from terradask._runtime.groups import Groups
-from terradask._runtime.scaling import ProtectAndLower, TerminateEach
+from terradask._aws.autoscaling import Groups
+from terradask._dask.scaling import ProtectAndLower, TerminateEach
 
 pytestmark = pytest.mark.simulator
 

@@ -7,8 +7,8 @@ from typing import Any
 import botocore.exceptions
 import pytest
 
-from terradask._account.aws import Aws
-from terradask.cost.region_prices import RegionPrices
+from terradask._aws.session import Aws
+from terradask._pricing.region_prices import RegionPrices
 
 pytestmark = pytest.mark.simulator
 

@@ -19,8 +19,8 @@ import pytest
 from distributed import Client
 
 from terradask import Cluster
-from terradask._account.aws import Aws
-from terradask._account.caller_scope import caller_scope
+from terradask._aws.session import Aws
+from terradask._workspace.caller_scope import caller_scope
 from terradask_modules.caller_policies import CALLERS, Caller, caller_policies
 from terradask_simulator import Simulator, leftovers
 from terradask_simulator.iam import denied_by, needless

@@ -22,8 +22,8 @@ from botocore.exceptions import ClientError
 from distributed import Client
 
 from terradask import Cluster
-from terradask._account.lent_credentials import LentCredentials, lend
-from terradask._runtime import confiding_cluster
+from terradask._aws.credentials import LentCredentials, lend
+from terradask._dask import secrets
 from terradask.errors import ExpiredCredentials, NoCredentials
 from terradask_simulator import Simulator
 
@@ -80,7 +80,7 @@ def lent(sim: Simulator, user: dict[str, str]) -> Iterator[Lent]:
     with sim.applied(), pytest.MonkeyPatch.context() as patch, dask.config.set({"logging": {"distributed.core": "debug"}}):
         for name, value in user.items():
             patch.setenv(name, value)
-        patch.setattr(confiding_cluster, "lend", noted)
+        patch.setattr(secrets, "lend", noted)
         with Cluster("lent", n_workers=1, wait_for_workers=True, credentials="local", credentials_duration_seconds=900) as cluster:
             yield Lent(cluster, sessions, user["AWS_SECRET_ACCESS_KEY"])
 
@@ -183,7 +183,7 @@ def test_credentials_that_lapse_say_so_and_new_ones_take_their_place(lent: Lent,
         return replace(lent.sessions[-1], expires_at=datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=1))
 
     with monkeypatch.context() as patch:
-        patch.setattr(confiding_cluster, "lend", older)
+        patch.setattr(secrets, "lend", older)
         lent.cluster.send_credentials()
     with pytest.raises(Exception, match=r"that a Cluster object sent here expired at .* Attach again"):
         in_a_task(client, who)
@@ -204,7 +204,7 @@ def test_credentials_are_sent_anew_in_time(
     client.run(hold_a_session)
     known = len(lent.sessions)
     # As if half of their time was over.
-    monkeypatch.setattr(confiding_cluster, "next_refresh", lambda *_: confiding_cluster._now() + datetime.timedelta(seconds=0.2))
+    monkeypatch.setattr(secrets, "next_refresh", lambda *_: secrets._now() + datetime.timedelta(seconds=0.2))
     lent.cluster.sync(lent.cluster._stop_refreshing)
     lent.cluster.send_credentials(automatic_refresh=True)
     wait_for(lambda: len(lent.sessions) > known + 2)
@@ -282,7 +282,7 @@ def test_who_has_none_to_lend_learns_it_before_anything_is_made(
 
 
 def test_a_roles_credentials_are_lent_as_they_are(sim: Simulator) -> None:
-    from terradask._account.aws import Aws
+    from terradask._aws.session import Aws
 
     with sim.acting_as("analyst", DATA):
         lent = lend(Aws("us-east-1"), 900)
@@ -295,7 +295,7 @@ def test_a_roles_credentials_are_lent_as_they_are(sim: Simulator) -> None:
 def test_a_users_session_lasts_as_long_as_was_asked_and_does_less_than_the_user(
     sim: Simulator, user: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from terradask._account.aws import Aws
+    from terradask._aws.session import Aws
 
     with sim.applied():
         for name, value in user.items():

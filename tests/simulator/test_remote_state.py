@@ -19,14 +19,14 @@ from typing import Any
 import pytest
 
 from terradask import app
-from terradask._account.aws import Aws
-from terradask._state.bucket import TAG, make_state_bucket
-from terradask._state.lock_owner import here
-from terradask._terraform.state_file import LocalPlace
-from terradask._terraform.state_lock import LockInfo
-from terradask._terraform.state_places import Waiting
+from terradask._aws.session import Aws
+from terradask._terraform.state.backend import Waiting
+from terradask._terraform.state.bucket import TAG, make_state_bucket
+from terradask._terraform.state.local import LocalPlace
+from terradask._terraform.state.lock import LockInfo
+from terradask._terraform.state.lock_owner import here
 from terradask._terraform.terraform import CONFIGURATION, Terraform
-from terradask._workspace import Workspace
+from terradask._workspace.workspace import Workspace
 from terradask.cli import run
 from terradask.errors import InvalidInput, StateLocked, TerraformError
 from terradask_simulator import Simulator

@@ -10,9 +10,9 @@ from typing import Any
 from terradask._plans.impact import RunningCluster
 from terradask._plans.report import PlanReport, ReportContext, WorkspaceReport
 from terradask._plans.summary import Change, PlanSummary, summarise
-from terradask._plans.values import AttributeChange
-from terradask.cost.estimate import CostEstimate, CostItem
-from terradask.policy.findings import PolicyFinding
+from terradask._policy.findings import PolicyFinding
+from terradask._policy.values import AttributeChange
+from terradask._pricing.estimate import CostEstimate, CostItem
 
 DATA = Path(__file__).with_name("data")
 CONTEXT = ReportContext("default", "123456789012", "us-east-1", "0.1.0", "0123456789abcdef0123456789abcdef01234567-dirty")

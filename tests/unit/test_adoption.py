@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from terradask._recovery.adoption import imports, unfinished_security_groups, unknown_addresses
-from terradask._recovery.resources import EGRESS_RULE, INGRESS_RULE, Resource
+from terradask._cleanup.adopt import imports, unfinished_security_groups, unknown_addresses
+from terradask._cleanup.resources import EGRESS_RULE, INGRESS_RULE, Resource
 
 BOUNDARY = "arn:aws:iam::123456789012:policy/terradask/d/terradask-d-hosts"
 ANYWHERE = {"IsEgress": True, "IpProtocol": "-1", "FromPort": -1, "ToPort": -1, "CidrIpv4": "0.0.0.0/0"}

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from terradask._account.aws import Aws
-from terradask._account.quota_needs import named_or_default
-from terradask._runtime.documents import Descriptor
-from terradask._runtime.provision import deployed_settings
-from terradask._stacks import cluster_hardware
+from terradask._aws.session import Aws
+from terradask._dask.provision import deployed_settings
+from terradask._deployments.documents import Descriptor
+from terradask._quotas.needs import named_or_default
+from terradask._stacks import resolve_hardware
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
 from terradask.errors import ArchitectureMissing, ArgumentCombination
 from terradask_stacks.hardware.architecture import is_arm_name
@@ -30,8 +30,8 @@ def _aws_is_a_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
         types = {name: catalog().types[name] for name in {*named, *default}}
         return replace(catalog(), types=types, zones={zone: catalog().zones[zone] & types.keys() for zone in zones})
 
-    monkeypatch.setattr(cluster_hardware, "named_catalog", named)
-    monkeypatch.setattr(cluster_hardware, "_catalog_and_prices", lambda _aws: (catalog(), prices()))
+    monkeypatch.setattr(resolve_hardware, "named_catalog", named)
+    monkeypatch.setattr(resolve_hardware, "_catalog_and_prices", lambda _aws: (catalog(), prices()))
 
 
 def resolved(lock: ClusterLock | None = None, *, network: tuple[str, ...] = BOTH, **settings: Any) -> ClusterLock:

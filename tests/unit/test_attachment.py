@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import pytest
 from botocore.exceptions import ClientError
 
-from terradask._runtime import attachment
-from terradask._runtime.attachment import attach
-from terradask._runtime.documents import Descriptor, GroupEntry, Run
-from terradask._runtime.keys import Bundle, KeySet
-from terradask._runtime.looks import Looks
-from terradask._runtime.scaling import Group, Member
+from terradask._aws.launch_problem import read_problem
+from terradask._aws.rate_limit import Looks
+from terradask._dask.scaling import Group, Member
+from terradask._deployments import attach as attachment
+from terradask._deployments.attach import attach
+from terradask._deployments.documents import Descriptor, GroupEntry, Run
+from terradask._deployments.keys import Bundle, KeySet
 from terradask.errors import HostFailed, NoCapacity, SchedulerMissing
-from terradask.hardware.launch_problem import read_problem
 
 DESCRIPTOR = Descriptor("default", "etl", "us-east-1", "bucket", "us-east-1a", {}, "secret", {}, {})
 RUN = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from distributed.core import Status
 
-from terradask._runtime import awaited_cluster
-from terradask._runtime.awaited_cluster import AwaitedCluster
-from terradask._runtime.looks import Looks
+from terradask._aws.rate_limit import Looks
+from terradask._dask import waiting as awaited_cluster
+from terradask._dask.waiting import AwaitedCluster
 from terradask.errors import WorkersMissing
 
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from terradask._runtime.capacity import CapacityMemory
-from terradask._runtime.shortage import Pool, Shortfall, describe, no_capacity
-from terradask.hardware.launch_problem import LaunchProblem, read_problem
+from terradask._aws.launch_problem import LaunchProblem, read_problem
+from terradask._deployments.capacity import CapacityMemory
+from terradask._deployments.shortfall import Pool, Shortfall, describe, no_capacity
 
 #: As people report them of real groups, or as AWS documents them; the code, what is missing, and the type that AWS names. Each ends alike.
 TEXTS = {

@@ -12,10 +12,10 @@ from typing import Any, cast
 
 import pytest
 
-from terradask._account.answer_cache import AnswerCache, endpoint_place
-from terradask._account.aws import Aws
+from terradask._aws.disk_cache import AnswerCache, endpoint_place
+from terradask._aws.session import Aws
+from terradask._instance_types.catalog import catalog_document, load_catalog, read_catalog
 from terradask.errors import AccessDenied
-from terradask.hardware.catalog import catalog_document, load_catalog, read_catalog
 
 DESCRIBED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data/instance_types.json").read_text())
 START = datetime.datetime(2026, 11, 1, 12, tzinfo=datetime.UTC)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import terradask
+from terradask._instance_types import listing
+from terradask._instance_types.model import Catalog, read_types
+from terradask._pricing.prices import PriceSheet
 from terradask.cli import run
-from terradask.cost.prices import PriceSheet
-from terradask.hardware import listing
-from terradask.hardware.instance_types import Catalog, read_types
 
 TYPES = read_types(json.loads((Path(__file__).parent / "data/instance_types.json").read_text()))
 ZONES = {"us-east-1a": frozenset(TYPES), "us-east-1b": frozenset({"m6i.xlarge"})}

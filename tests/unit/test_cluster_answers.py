@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from terradask._account.aws import Aws
-from terradask._stacks import cluster_hardware
+from terradask._aws.session import Aws
+from terradask._instance_types.zone_evidence import ZoneEvidence
+from terradask._stacks import resolve_hardware
 from terradask._stacks.answers import answers_to_destroy, explained_hardware, group_types
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
-from terradask.hardware.zone_evidence import ZoneEvidence
 from terradask_stacks.checks import check_ports
 from terradask_stacks.loading import LoadedSettings, load_settings
 from terradask_stacks.lock import LockFile, read_lock, write_lock
@@ -35,8 +35,8 @@ ZONES = ["us-east-1a", "us-east-1b"]
 def today(monkeypatch: pytest.MonkeyPatch) -> dict[str, Decimal]:
     """Today's prices, which a test may change."""
     found = dict(prices())
-    monkeypatch.setattr(cluster_hardware, "_catalog_and_prices", lambda _aws: (catalog(), found))
-    monkeypatch.setattr(cluster_hardware, "look_at_zones", lambda *_: ZoneEvidence())
+    monkeypatch.setattr(resolve_hardware, "_catalog_and_prices", lambda _aws: (catalog(), found))
+    monkeypatch.setattr(resolve_hardware, "look_at_zones", lambda *_: ZoneEvidence())
     return found
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from terradask import Cluster
-from terradask._runtime.lifecycle import ProvisionedCluster
-from terradask._runtime.options import RUN, STRUCTURE, UNBUILT, check_same_structure, given, refuse_unbuilt, where_given
+from terradask._dask.arguments import RUN, STRUCTURE, UNBUILT, check_same_structure, given, refuse_unbuilt, where_given
+from terradask._dask.lifecycle import ProvisionedCluster
 from terradask.errors import ArgumentCombination, InvalidInput, UnsupportedOption
 
 #: The signature in the documents that terradask was made from.

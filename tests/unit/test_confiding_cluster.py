@@ -13,10 +13,10 @@ from distributed.core import Status, rpc
 from distributed.deploy.cluster import Cluster as DaskCluster
 from distributed.protocol import deserialize
 
-from terradask._account.lent_credentials import LentCredentials
-from terradask._runtime import confiding_cluster
-from terradask._runtime.confiding_cluster import ConfidingCluster
-from terradask._runtime.remote import RemoteScheduler, RemoteWorker
+from terradask._aws.credentials import LentCredentials
+from terradask._dask import secrets
+from terradask._dask.remote import RemoteScheduler, RemoteWorker
+from terradask._dask.secrets import ConfidingCluster
 from terradask.errors import ClusterStopped, ExpiredCredentials, InvalidInput, VersionMismatch, WorkersUntold
 
 pytestmark = pytest.mark.timeout(30)
@@ -77,7 +77,7 @@ async def confiding(address):
 
 
 def lent(name, seconds=3600.0):
-    return LentCredentials(name, f"{name}-key", f"{name}-token", confiding_cluster._now() + datetime.timedelta(seconds=seconds))
+    return LentCredentials(name, f"{name}-key", f"{name}-token", secrets._now() + datetime.timedelta(seconds=seconds))
 
 
 @pytest.fixture
@@ -91,8 +91,8 @@ def lends(monkeypatch):
             raise found
         return found
 
-    monkeypatch.setattr(confiding_cluster, "lend", lend)
-    monkeypatch.setattr(confiding_cluster, "_SHORTEST_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(secrets, "lend", lend)
+    monkeypatch.setattr(secrets, "_SHORTEST_PAUSE_SECONDS", 0.05)
     return queue
 
 
@@ -147,7 +147,7 @@ async def test_a_cluster_that_is_over_gets_nothing(lends):
             cluster.send_private_envs({"A": VALUE})
         with pytest.raises(ClusterStopped):
             cluster.send_credentials()
-        assert not await cluster._sleep_until(confiding_cluster._now())
+        assert not await cluster._sleep_until(secrets._now())
 
 
 async def test_workers_that_missed_it_are_named_and_hold_up_no_start(lends, caplog):
@@ -170,7 +170,7 @@ async def test_hosts_of_an_older_terradask_are_named_as_such():
 
 async def test_a_scheduler_in_anothers_place_is_handed_what_that_had(lends, monkeypatch, caplog):
     old, new = [], []
-    monkeypatch.setattr(confiding_cluster, "_HAND_OVER_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(secrets, "_HAND_OVER_PAUSE_SECONDS", 0.01)
     async with scheduler(old) as first, scheduler(new) as second, confiding(first.address) as cluster:
         await cluster._hand_over(SimpleNamespace(address=second.address))
         assert new == [], "nothing was sent, so there is nothing to hand over"
@@ -181,7 +181,7 @@ async def test_a_scheduler_in_anothers_place_is_handed_what_that_had(lends, monk
         assert new == [{"environ": {"A": VALUE, "B": "2"}, "credentials": lends[0].document()}]
         with caplog.at_level(logging.WARNING, logger="terradask"):
             await second.close()
-            monkeypatch.setattr(confiding_cluster, "_HAND_OVER_SECONDS", 0.3)
+            monkeypatch.setattr(secrets, "_HAND_OVER_SECONDS", 0.3)
             await cluster._hand_over(SimpleNamespace(address=second.address))
         assert caplog.text.count("send them again") == 1
         async with scheduler(None) as third:

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask.cost.calculation import estimate
-from terradask.cost.estimate import CostEstimate, CostItem
-from terradask.cost.groups import HostLaunch, TemplateVersion
-from terradask.cost.prices import Price, PriceKey, Quotes
-from terradask.cost.tables import to_markdown, to_text
+from terradask._pricing.calculation import estimate
+from terradask._pricing.estimate import CostEstimate, CostItem
+from terradask._pricing.groups import HostLaunch, TemplateVersion
+from terradask._pricing.prices import Price, PriceKey, Quotes
+from terradask._pricing.tables import to_markdown, to_text
 
 DATA = Path(__file__).with_name("data")
 HOSTS = {

@@ -12,11 +12,11 @@ from typing import Any, cast
 
 import pytest
 
-from terradask._account.aws import Aws
-from terradask.cost.price_cache import PriceCache
-from terradask.cost.price_list import AwsPriceList
-from terradask.cost.prices import Price, PriceKey
-from terradask.cost.sources import pricing_region
+from terradask._aws.session import Aws
+from terradask._pricing.price_cache import PriceCache
+from terradask._pricing.price_list import AwsPriceList
+from terradask._pricing.prices import Price, PriceKey
+from terradask._pricing.sources import pricing_region
 from terradask.errors import AccessDenied, NoCredentials
 
 NAT = PriceKey("nat-gateway", "us-east-1")

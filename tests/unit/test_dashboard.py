@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
-from terradask._runtime.authority import make_keys
-from terradask._runtime.dashboard import DashboardForward
+from terradask._dask.dashboard import DashboardForward
+from terradask._deployments.certificates import make_keys
 from terradask_host.door import pipes, server
 from terradask_host.door.admission import Admission
 from terradask_host.door.request import BadRequest, parse_request

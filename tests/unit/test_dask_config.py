@@ -4,7 +4,7 @@ import json
 
 import dask.config
 
-from terradask._runtime.dask_config import portable_config
+from terradask._deployments.dask_config import portable_config
 
 
 def test_what_the_user_set_travels_and_defaults_stay():

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 from distributed.security import Security
 
-from terradask._runtime import dial
-from terradask._runtime.attachment import Attachment
-from terradask._runtime.dial import reach
-from terradask._runtime.documents import Descriptor, Run, SchedulerAddress
-from terradask._runtime.door import AddressDoor
+from terradask._dask import dial
+from terradask._dask.dial import reach
+from terradask._deployments.attach import Attachment
+from terradask._deployments.documents import Descriptor, Run, SchedulerAddress
+from terradask._deployments.endpoint import AddressDoor
 from terradask.errors import ClusterStopped, SchedulerUnreachable
 
 

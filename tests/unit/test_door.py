@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from terradask._runtime import door
-from terradask._runtime.attachment import Attachment
-from terradask._runtime.documents import Descriptor, Run, SchedulerAddress
-from terradask._runtime.door import AddressDoor, SessionDoor, door_for, way_of
-from terradask._runtime.reachable import check_way, decided_here
+from terradask._dask.connectivity import check_way, decided_here
+from terradask._deployments import endpoint
+from terradask._deployments.attach import Attachment
+from terradask._deployments.documents import Descriptor, Run, SchedulerAddress
+from terradask._deployments.endpoint import AddressDoor, SessionDoor, door_for, way_of
 from terradask.errors import SessionFailed, SessionManagerPluginMissing, SettingsError
 from terradask_host.preload.forward import Forward
 from terradask_stacks.settings import ClusterSettings
@@ -79,8 +79,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Held]:
     found: list[Held] = []
     monkeypatch.setattr(Held, "made", found)
     monkeypatch.setattr(Held, "fails", False)
-    monkeypatch.setattr(door, "PortForwarding", Held)
-    monkeypatch.setattr(door, "find_plugin", lambda: "plugin")
+    monkeypatch.setattr(endpoint, "PortForwarding", Held)
+    monkeypatch.setattr(endpoint, "find_plugin", lambda: "plugin")
     return found
 
 
@@ -119,7 +119,7 @@ def test_sessions_take_a_network_and_a_machine_that_have_them(monkeypatch: pytes
 
     with pytest.raises(SettingsError, match="session_manager = true"):
         check_way(workspace(False), settings)
-    monkeypatch.setattr("terradask._sessions.plugin._USUAL_FOLDERS", ())
+    monkeypatch.setattr("terradask._aws.ssm.plugin._USUAL_FOLDERS", ())
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(SessionManagerPluginMissing):
         check_way(workspace(True), settings)

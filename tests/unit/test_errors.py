@@ -9,9 +9,9 @@ import re
 import pytest
 
 from terradask import errors
+from terradask._policy.findings import PolicyFinding
 from terradask._terraform.events import Diagnostic
 from terradask.errors import TerradaskError
-from terradask.policy.findings import PolicyFinding
 
 EXAMPLES: list[TerradaskError] = [
     errors.InvalidInput("a", given=1, allowed="b", advice="c"),

@@ -6,12 +6,12 @@ from typing import get_args
 
 import pytest
 
-from terradask._events import activities, reports
-from terradask._events.cluster_states import EDGES as CLUSTER_EDGES
-from terradask._events.host_states import EDGES, STATE_OF_STEP, may_follow
-from terradask._events.story import Event, Sight, tell
-from terradask._runtime.documents import HostReport, Run, SchedulerAddress
-from terradask._runtime.status import State
+from terradask._deployments.documents import HostReport, Run, SchedulerAddress
+from terradask._deployments.events import activities, reports
+from terradask._deployments.events.cluster_states import EDGES as CLUSTER_EDGES
+from terradask._deployments.events.host_states import EDGES, STATE_OF_STEP, may_follow
+from terradask._deployments.events.timeline import Event, Sight, tell
+from terradask._deployments.status import State
 from terradask_host import states as host_states
 
 

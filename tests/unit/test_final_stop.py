@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from distributed.deploy.adaptive import Adaptive
 
-from terradask._runtime.final_stop import stopped_for_good
+from terradask._dask.adaptive import stopped_for_good
 
 
 class Own(Adaptive):

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from terradask._account.aws import Aws
-from terradask._sessions import forwarding
-from terradask._sessions.forwarding import PortForwarding
-from terradask._sessions.plugin import Plugin
+from terradask._aws.session import Aws
+from terradask._aws.ssm import forwarding
+from terradask._aws.ssm.forwarding import PortForwarding
+from terradask._aws.ssm.plugin import Plugin
 from terradask.errors import AccessDenied, SessionFailed
 from terradask_simulator.network import LoopbackNetwork
 from terradask_simulator.plugin_program import plugin_folder, write_plugin
@@ -184,8 +184,8 @@ def test_what_is_closed_leaves_no_process_and_no_session(account: Account, plugi
 KILLED = """
 import json, sys
 from types import SimpleNamespace
-from terradask._sessions.forwarding import PortForwarding
-from terradask._sessions.plugin import Plugin
+from terradask._aws.ssm.forwarding import PortForwarding
+from terradask._aws.ssm.plugin import Plugin
 
 answer = json.loads(sys.argv[1])
 ssm = SimpleNamespace(start_session=lambda **request: answer, meta=SimpleNamespace(endpoint_url="http://127.0.0.1:1"))

@@ -20,26 +20,26 @@ import tomlkit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from terradask._events.gather import events_in
+from terradask._aws.launch_problem import read_problem
+from terradask._deployments.archive_hashes import read_lock_file
+from terradask._deployments.documents import Descriptor, HostReport, Run, SchedulerAddress, read_host_reports
+from terradask._deployments.events.gather import events_in
+from terradask._deployments.keys import KeySet
+from terradask._deployments.lifetime import parse_duration
+from terradask._deployments.store import parse_object
+from terradask._instance_types.catalog import read_catalog
+from terradask._instance_types.model import read_types
 from terradask._network.baseline import BASELINE_FORMAT, parse_baseline
 from terradask._plans.basis import PlanArchive
 from terradask._plans.summary import summarise
-from terradask._runtime.archive_hashes import read_lock_file
-from terradask._runtime.documents import Descriptor, HostReport, Run, SchedulerAddress, read_host_reports
-from terradask._runtime.keys import KeySet
-from terradask._runtime.life import parse_duration
-from terradask._runtime.objects import parse_object
+from terradask._policy import evaluate
+from terradask._pricing.products import query_for_instances, read_instance_prices, read_price
+from terradask._pricing.region_prices import read_sheet
+from terradask._pricing.spot_prices import read_spot_price
 from terradask._terraform.events import parse_event
-from terradask._terraform.state import StateInfo, state_of
-from terradask._terraform.state_lock import LockInfo
-from terradask.cost.products import query_for_instances, read_instance_prices, read_price
-from terradask.cost.region_prices import read_sheet
-from terradask.cost.spot_prices import read_spot_price
+from terradask._terraform.state.lock import LockInfo
+from terradask._terraform.state.model import StateInfo, state_of
 from terradask.errors import TerradaskError
-from terradask.hardware.catalog import read_catalog
-from terradask.hardware.instance_types import read_types
-from terradask.hardware.launch_problem import read_problem
-from terradask.policy import evaluate
 from terradask_host.config import load_config, parse_document
 from terradask_host.environment import check_lock
 from terradask_host.errors import HostError

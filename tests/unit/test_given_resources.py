@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from terradask._account.aws import Aws
+from terradask._aws.session import Aws
 from terradask._network.baseline import Baseline
 from terradask._network.given import check_given
 from terradask._network.given_change import replaced_settings

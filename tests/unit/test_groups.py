@@ -6,9 +6,9 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from terradask._recovery import strays
-from terradask._runtime.groups import Groups
-from terradask._runtime.scaling import ProtectAndLower, TerminateEach, removal
+from terradask._aws.autoscaling import Groups
+from terradask._cleanup import leftovers
+from terradask._dask.scaling import ProtectAndLower, TerminateEach, removal
 
 
 class OneRegion:
@@ -87,7 +87,7 @@ def test_groups_without_a_descriptor_are_found_by_their_tags(groups):
     assert {name: group.desired for name, group in state.items()} == {"scheduler": 2, "workers-spot": 2}
     found.zero(state)
     assert {name: group.desired for name, group in found.describe().items()} == {"scheduler": 0, "workers-spot": 0}
-    assert [(stray.address, stray.busy) for stray in strays.existing(OneRegion(), workspace="default", cluster="etl-2")] == [
+    assert [(stray.address, stray.busy) for stray in leftovers.existing(OneRegion(), workspace="default", cluster="etl-2")] == [
         ("aws_autoscaling_group.workers", True)
     ]
 

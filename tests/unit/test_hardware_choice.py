@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from terradask._instance_types.choice import Choice, choose, choose_scheduler
+from terradask._instance_types.zones import rank_zones
 from terradask.errors import ArgumentCombination, InvalidHardware, NoMatchingType, UnknownInstanceType, UnknownZone
-from terradask.hardware.choice import Choice, choose, choose_scheduler
-from terradask.hardware.zones import rank_zones
 from terradask_stacks.hardware.ask import HardwareAsk
 
 from .hardware_facts import catalog, prices

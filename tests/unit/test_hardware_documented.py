@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from terradask._instance_types.choice import choose
 from terradask.errors import NoMatchingType
-from terradask.hardware.choice import choose
 from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from terradask._plans.render import report_to_text
+from terradask._deployments.hardware import hardware_of
+from terradask._instance_types.choice import choose
+from terradask._instance_types.default_choice import choose_default
 from terradask._plans.render_markdown import to_markdown
-from terradask._runtime.hardware import hardware_of
-from terradask._stacks.cluster_hardware import ClusterHardware
+from terradask._plans.render_terminal import report_to_text
+from terradask._pricing.plan_resources import PlannedStack
 from terradask._stacks.explanation import HardwareExplanation
-from terradask._workspace import Workspace
+from terradask._stacks.resolve_hardware import ClusterHardware
+from terradask._workspace.workspace import Workspace
 from terradask.cli import run
-from terradask.cost.plan_resources import PlannedStack
-from terradask.hardware.choice import choose
-from terradask.hardware.default import choose_default
 from terradask_stacks.hardware.ask import HardwareAsk
 
 from .hardware_facts import catalog, prices

@@ -11,11 +11,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from terradask._instance_types.choice import Choice, choose
+from terradask._instance_types.constraints import Demand, model_key
+from terradask._instance_types.model import InstanceType
+from terradask._instance_types.supply import Supply
 from terradask.errors import NoMatchingType
-from terradask.hardware.choice import Choice, choose
-from terradask.hardware.demand import Demand, model_key
-from terradask.hardware.instance_types import InstanceType
-from terradask.hardware.supply import Supply
 from terradask_stacks.hardware.ask import HardwareAsk
 
 from .hardware_facts import catalog, described, prices

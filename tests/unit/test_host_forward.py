@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from terradask._runtime.authority import make_keys
+from terradask._deployments.certificates import make_keys
 from terradask_host.preload.forward import Forward, roles_of, server_context
 
 KEYS = make_keys("etl", "20261120T051500Z-abc123")

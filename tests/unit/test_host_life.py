@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from terradask._runtime.life import Life
+from terradask._deployments.lifetime import Life
 from terradask_host.dead_man import DeadManSwitch, strikes_at
 from terradask_host.life import BLOCKED_SECONDS, Limits, Look, Story, duration, why_over, why_too_old
 from terradask_host.timing import Timing

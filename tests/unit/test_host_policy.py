@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from terradask._runtime.software import BASE
+from terradask._deployments.software import BASE
 from terradask_host import states
 from terradask_host.errors import DistributedTooOld, HostError
 from terradask_host.host import check_distributed

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from distributed.deploy.adaptive import Adaptive
 
-from terradask._runtime.host_workers import counting_hosts, host_of, hosts_to_close, is_extra, whole_hosts
+from terradask._dask.host_workers import counting_hosts, host_of, hosts_to_close, is_extra, whole_hosts
 
 
 def test_the_names_of_a_hosts_workers_begin_with_its_own():

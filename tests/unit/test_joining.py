@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from terradask._runtime.documents import HostReport
-from terradask._runtime.joining import check_joining
+from terradask._dask.joining import check_joining
+from terradask._deployments.documents import HostReport
 from terradask.errors import WorkersMissing
 
 

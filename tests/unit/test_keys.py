@@ -11,9 +11,9 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from terradask._runtime.authority import make_keys
-from terradask._runtime.keys import KeySet
-from terradask._utc import utc_text
+from terradask._common.clock import utc_text
+from terradask._deployments.certificates import make_keys
+from terradask._deployments.keys import KeySet
 from terradask_host.life import Limits, why_too_old
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from terradask._account.launch_check import LaunchCheck
-from terradask._account.launch_needs import Allowance, Hosts, Source, refusal, shortages
-from terradask._account.quota_needs import vcpu_quota
-from terradask._runtime.documents import Descriptor, GroupEntry
-from terradask._runtime.launch import deployed_launch, planned_launch
-from terradask._runtime.scale_quotas import ScaleQuotas
+from terradask._dask.scale_quotas import ScaleQuotas
+from terradask._deployments.documents import Descriptor, GroupEntry
+from terradask._deployments.launch import deployed_launch, planned_launch
+from terradask._quotas.check import LaunchCheck
+from terradask._quotas.launch_needs import Allowance, Hosts, Source, refusal, shortages
+from terradask._quotas.needs import vcpu_quota
 from terradask.errors import AccessDenied, QuotaExceeded
 from terradask_modules.names import SCHEDULER_GROUP
 from terradask_stacks.groups import groups_of
@@ -197,7 +197,7 @@ def test_without_the_right_nothing_is_refused_and_the_right_is_named() -> None:
 
 
 def test_a_plan_waits_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("terradask._account.launch_check._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("terradask._quotas.check._PATIENCE_SECONDS", 0.05)
     done = threading.Event()
     aws: Any = FakeAws(limits={STANDARD: 1}, describe_instances=lambda **_: done.wait(10) and RUNNING)
     told: list[str] = []

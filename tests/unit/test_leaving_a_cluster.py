@@ -7,7 +7,7 @@ import pytest
 from distributed.core import Status
 
 from terradask import Cluster
-from terradask._runtime.lifecycle import ProvisionedCluster
+from terradask._dask.lifecycle import ProvisionedCluster
 from terradask.errors import ClusterClosed
 
 

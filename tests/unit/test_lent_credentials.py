@@ -7,9 +7,9 @@ import pytest
 from botocore.stub import Stubber
 
 from terradask import Cluster
-from terradask._account.aws import Aws
-from terradask._account.lent_credentials import LentCredentials, check_duration, lend
-from terradask._runtime.confiding_cluster import next_refresh
+from terradask._aws.credentials import LentCredentials, check_duration, lend
+from terradask._aws.session import Aws
+from terradask._dask.secrets import next_refresh
 from terradask.errors import AccessDenied, InvalidInput
 
 NOON = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC)

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from terradask import Cluster
-from terradask._runtime.documents import Ended, Run, SchedulerAddress
-from terradask._runtime.ended import SILENT, over
-from terradask._runtime.life import Life, parse_duration
-from terradask._runtime.provision import Provisioner, Request
+from terradask._dask.provision import Provisioner, Request
+from terradask._deployments.documents import Ended, Run, SchedulerAddress
+from terradask._deployments.ended import SILENT, over
+from terradask._deployments.lifetime import Life, parse_duration
 from terradask.errors import ClusterEnded, ClusterStopped, InvalidInput
 from terradask_host.life import Limits
 from terradask_stacks.settings import ClusterSettings, Settings

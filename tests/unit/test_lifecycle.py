@@ -9,8 +9,8 @@ import pytest
 from distributed.deploy.spec import SpecCluster
 
 from terradask import Cluster
-from terradask._runtime import leaving, lifecycle
-from terradask._runtime.looks import Looks
+from terradask._aws.rate_limit import Looks
+from terradask._dask import leaving, lifecycle
 from terradask.errors import ClusterClosed, ClusterEnded
 
 

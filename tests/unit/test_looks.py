@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask._runtime.looks import Looks
+from terradask._aws.rate_limit import Looks
 from terradask_simulator.calls import most_within
 
 HALF = 0.5

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from terradask._account.aws import Aws
-from terradask._runtime.objects import ClusterObjects
-from terradask._terraform.state_object import S3Place
-from terradask._terraform.state_places import Waiting
+from terradask._aws.session import Aws
+from terradask._deployments.store import ClusterObjects
+from terradask._terraform.state.backend import Waiting
+from terradask._terraform.state.s3 import S3Place
 from terradask.errors import StateLocked
 
 BUCKET = "terradask-default-123456789012-us-east-1"

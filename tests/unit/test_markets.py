@@ -10,13 +10,13 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask._runtime import delivery as delivery_module
-from terradask._runtime.delivery import Delivery
-from terradask._runtime.looks import Looks
-from terradask._runtime.markets import Debts, dearest_first, grown, lacking, moved_on, without_missing
-from terradask._runtime.scaling import Group, Member, ProtectAndLower
-from terradask._runtime.workers import Workers
-from terradask.hardware.launch_problem import LaunchProblem
+from terradask._aws.launch_problem import LaunchProblem
+from terradask._aws.rate_limit import Looks
+from terradask._dask.scaling import Group, Member, ProtectAndLower
+from terradask._dask.workers import Workers
+from terradask._deployments import pending_launches as delivery_module
+from terradask._deployments.markets import Debts, dearest_first, grown, lacking, moved_on, without_missing
+from terradask._deployments.pending_launches import Delivery
 
 NAMES = ("workers-spot", "workers")
 NO_SPOT = LaunchProblem("UnfulfillableCapacity", "Unable to fulfill capacity")

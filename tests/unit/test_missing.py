@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from terradask._runtime.documents import HostReport
-from terradask._runtime.missing import MissingHosts
+from terradask._dask.missing_hosts import MissingHosts
+from terradask._deployments.documents import HostReport
 
 
 class Objects:

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from terradask._runtime import overview as module
-from terradask._runtime.documents import HostReport
-from terradask._runtime.instances import Instance
-from terradask._runtime.overview import ClusterOverview, TaggedGroup, hosts_by_state, overview, overviews
-from terradask._runtime.status import DeploymentStatus
-from terradask.cost.prices import Price, Quotes
-from terradask.cost.running import RunningHost
+from terradask._deployments import overview as module
+from terradask._deployments.documents import HostReport
+from terradask._deployments.instances import Instance
+from terradask._deployments.overview import ClusterOverview, TaggedGroup, hosts_by_state, overview, overviews
+from terradask._deployments.status import DeploymentStatus
+from terradask._pricing.prices import Price, Quotes
+from terradask._pricing.running import RunningHost
 
 MADE = datetime.datetime(2026, 11, 20, 5, 0, tzinfo=datetime.UTC)
 
@@ -95,7 +95,7 @@ def seen(
     prices = SimpleNamespace(
         look_up=lambda keys: Quotes("x", {key: Price(Decimal(str(usd)), "hour", MADE.isoformat()) for key in keys if usd is not None})
     )
-    monkeypatch.setattr("terradask.cost.price_list.AwsPriceList", lambda aws: prices)
+    monkeypatch.setattr("terradask._pricing.price_list.AwsPriceList", lambda aws: prices)
     monkeypatch.setattr(module, "_tagged_groups", lambda aws, workspace: groups)
     monkeypatch.setattr(module, "_machines", lambda aws, workspace: machines)
     deployed: Any = SimpleNamespace(status=lambda: status(instances=2, desired=2))

@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from terradask._account.own_address import own_block
-from terradask._runtime.reachable import names_me, with_own_address
+from terradask._aws.own_address import own_block
+from terradask._dask.connectivity import names_me, with_own_address
 from terradask.errors import EndpointUnreachable
 
 

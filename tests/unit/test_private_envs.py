@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from terradask._runtime.private_envs import check_private_envs, secrets_in_environ, warn_of_secrets
+from terradask._deployments.private_envs import check_private_envs, secrets_in_environ, warn_of_secrets
 from terradask.errors import InvalidInput
 
 SECRET = "hunter2-hunter2"

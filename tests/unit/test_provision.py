@@ -6,16 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from terradask._progress import silent
-from terradask._runtime import race
-from terradask._runtime.attachment import Attachment
-from terradask._runtime.documents import Descriptor, DocumentFormat, Run, SchedulerAddress
-from terradask._runtime.keys import Bundle, KeySet
-from terradask._runtime.options import parse_name
-from terradask._runtime.provision import Provisioner, Request
-from terradask._runtime.reachable import check_way
-from terradask._runtime.software import python_version
-from terradask._runtime.versions import check_versions
+from terradask._common.progress import silent
+from terradask._dask import concurrent_deploy
+from terradask._dask.arguments import parse_name
+from terradask._dask.connectivity import check_way
+from terradask._dask.provision import Provisioner, Request
+from terradask._dask.versions import check_versions
+from terradask._deployments.attach import Attachment
+from terradask._deployments.documents import Descriptor, DocumentFormat, Run, SchedulerAddress
+from terradask._deployments.keys import Bundle, KeySet
+from terradask._deployments.software import python_version
 from terradask.errors import InvalidInput, NoIngress, SoftwareLockInvalid, StalePlan, StateLocked, TerraformError, VersionMismatch
 from terradask_stacks.settings import ClusterSettings, IngressRule, Settings
 
@@ -172,7 +172,7 @@ def test_a_cluster_that_somebody_else_has_made_meanwhile_is_used(looks, monkeypa
         applied.append(plan)
         raise StalePlan("the state has changed")
 
-    monkeypatch.setattr(race, "_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(concurrent_deploy, "_POLL_SECONDS", 0.001)
     settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
     workspace = SimpleNamespace(root=None, settings=settings, plan_launch=lambda name: "plan", apply=apply)
     provisioner = Provisioner(Request("etl"), silent)
@@ -182,11 +182,11 @@ def test_a_cluster_that_somebody_else_has_made_meanwhile_is_used(looks, monkeypa
 
 
 def test_nobody_waits_long_where_nobody_is_at_it(monkeypatch):
-    monkeypatch.setattr(race, "_POLL_SECONDS", 0.001)
-    monkeypatch.setattr(race, "_BETWEEN_SECONDS", 0.01)
+    monkeypatch.setattr(concurrent_deploy, "_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(concurrent_deploy, "_BETWEEN_SECONDS", 0.01)
     nothing = SimpleNamespace(exists=False, objects=SimpleNamespace(names=lambda under: []))
     started = time.monotonic()
-    assert not race.wait_for_deployment(nothing, seconds=60, check_cancelled=lambda: None)
+    assert not concurrent_deploy.wait_for_deployment(nothing, seconds=60, check_cancelled=lambda: None)
     assert time.monotonic() - started < 5
 
 

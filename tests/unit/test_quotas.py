@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from terradask._account import quota_needs as needs
-from terradask._account.quotas import QuotaCheck, check_quotas, request_more
-from terradask._workspace import Workspace
+from terradask._quotas import needs
+from terradask._quotas.report import QuotaCheck, check_quotas, request_more
+from terradask._workspace.workspace import Workspace
 from terradask.cli import run
 from terradask.errors import UnknownInstanceType
 from terradask_stacks.settings import Settings
@@ -201,7 +201,7 @@ def checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[QuotaCheck]:
     filled: list[QuotaCheck] = []
     monkeypatch.setattr(Workspace, "quotas", lambda _self: list(filled))
     monkeypatch.setattr(
-        "terradask._account.quotas.request_more", lambda _aws, wanted: [check(5.0, c.reach, float(c.needed), c.code) for c in wanted]
+        "terradask._quotas.report.request_more", lambda _aws, wanted: [check(5.0, c.reach, float(c.needed), c.code) for c in wanted]
     )
     return filled
 

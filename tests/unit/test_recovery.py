@@ -13,16 +13,16 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from terradask._account.aws import Aws
+from terradask._aws.session import Aws
+from terradask._cleanup import delete, search
+from terradask._cleanup.delete import remove_resources
+from terradask._cleanup.recover_cluster import ClusterRemains
+from terradask._cleanup.recover_network import NetworkRecovery
+from terradask._cleanup.resources import EGRESS_RULE, INGRESS_RULE, OF_CLUSTERS, Owner, Resource, outermost, unknown
+from terradask._cleanup.search import clusters_with_resources, find_cluster, find_network, find_security_groups
+from terradask._common.progress import Message, ProgressEvent
+from terradask._deployments.deployment import Deployment
 from terradask._network.baseline import Isolated
-from terradask._progress import Message, ProgressEvent
-from terradask._recovery import removal, search
-from terradask._recovery.cluster import ClusterRemains
-from terradask._recovery.network import NetworkRecovery
-from terradask._recovery.removal import remove_resources
-from terradask._recovery.resources import EGRESS_RULE, INGRESS_RULE, OF_CLUSTERS, Owner, Resource, outermost, unknown
-from terradask._recovery.search import clusters_with_resources, find_cluster, find_network, find_security_groups
-from terradask._runtime.deployment import Deployment
 from terradask.errors import BaselineError, ClusterError
 from terradask_modules.names import ROLES, boundary_name, clusters_role_path, host_name, placement_group_name, role_name
 from terradask_simulator import leftovers
@@ -46,7 +46,7 @@ def region() -> Iterator[Aws]:
             patch.delenv(name, raising=False)
         patch.setenv("AWS_ACCESS_KEY_ID", "test")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-        patch.setattr(removal, "PAUSE_SECONDS", 0)
+        patch.setattr(delete, "PAUSE_SECONDS", 0)
         # moto has none.
         placement_groups.install()
         yield Aws(REGION)
@@ -302,7 +302,7 @@ def test_hosts_end_before_their_placement_group_does(aws: Aws, monkeypatch: pyte
         waited.append(seconds)
         ec2.terminate_instances(InstanceIds=[running["etl"]])
 
-    monkeypatch.setattr("terradask._recovery.hosts.time.sleep", wait)
+    monkeypatch.setattr("terradask._cleanup.hosts.time.sleep", wait)
     state = as_state(own(aws, "etl"))
     for name, expected in (("plain", 0), ("etl", 1), ("etl", 1)):
         remains(aws, name, [], is_isolated=False).make_way(lambda: state)
@@ -378,7 +378,7 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("strict")
 def test_groups_that_name_each_other_go(aws: Aws, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(removal, "LIMIT_SECONDS", -1)
+    monkeypatch.setattr(delete, "LIMIT_SECONDS", -1)
     Planted(aws, "default", "etl")
     remove_resources(aws, own(aws, "etl"), progress=lambda _: None, cluster="etl")
     assert own(aws, "etl") == []
@@ -390,7 +390,7 @@ def test_a_group_waits_for_the_interfaces_of_instances_that_end(aws: Aws, monkey
     worker = Planted(aws, "default", "etl").groups["worker"]
     subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
     interface = ec2.create_network_interface(SubnetId=subnet, Groups=[worker])["NetworkInterface"]["NetworkInterfaceId"]
-    monkeypatch.setattr(removal, "LIMIT_SECONDS", -1)
+    monkeypatch.setattr(delete, "LIMIT_SECONDS", -1)
     with pytest.raises(ClusterError, match=rf"aws_security_group {worker} .* can't be removed") as caught:
         remains(aws, "etl", []).remove_unknown(dict)
     assert caught.value.cluster == "etl"
@@ -402,7 +402,7 @@ def test_a_group_waits_for_the_interfaces_of_instances_that_end(aws: Aws, monkey
         if isinstance(event, Message) and event.text.startswith("waiting"):
             ec2.delete_network_interface(NetworkInterfaceId=interface)
 
-    monkeypatch.setattr(removal, "LIMIT_SECONDS", 5)
+    monkeypatch.setattr(delete, "LIMIT_SECONDS", 5)
     remove_resources(aws, own(aws, "etl"), progress=end, cluster="etl")
     assert own(aws, "etl") == []
 

@@ -12,10 +12,10 @@ from typing import Any, cast
 
 import pytest
 
-from terradask._account.answer_cache import AnswerCache
-from terradask._account.aws import Aws
-from terradask.cost.products import query_for_instances, read_instance_prices
-from terradask.cost.region_prices import RegionPrices
+from terradask._aws.disk_cache import AnswerCache
+from terradask._aws.session import Aws
+from terradask._pricing.products import query_for_instances, read_instance_prices
+from terradask._pricing.region_prices import RegionPrices
 from terradask.errors import AccessDenied, NoCredentials
 
 START = datetime.datetime(2026, 11, 1, 12, tzinfo=datetime.UTC)

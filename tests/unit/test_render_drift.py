@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from terradask._plans.render_drift import drift_markdown, drift_text
 from terradask._plans.summary import Change, PlanSummary
-from terradask._plans.values import AttributeChange
+from terradask._policy.values import AttributeChange
 
 
 def summary(stack: str, *drift: Change) -> PlanSummary:

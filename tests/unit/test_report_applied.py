@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 
 from terradask._plans.applied import AppliedNotes
 from terradask._plans.basis import StateVersion
-from terradask._state.version import state_version
+from terradask._terraform.state.version import state_version
 from terradask.errors import AccessDenied
 
 BUCKET = "terradask-default-123456789012-us-east-1"

@@ -8,8 +8,8 @@ import pytest
 
 from terradask._plans.impact import RunningCluster, impacts, may_hit
 from terradask._plans.summary import Change
-from terradask._plans.values import UNKNOWN, AttributeChange
-from terradask.policy.findings import Waived
+from terradask._policy.findings import Waived
+from terradask._policy.values import UNKNOWN, AttributeChange
 
 from .report_data import FINDING, of_changes, report, whole
 

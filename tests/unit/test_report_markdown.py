@@ -8,13 +8,13 @@ import pytest
 
 from terradask._plans.documents import DocumentChange
 from terradask._plans.impact import RunningCluster
-from terradask._plans.render import report_to_text
 from terradask._plans.render_markdown import MARKDOWN_LIMIT, to_markdown
+from terradask._plans.render_terminal import report_to_text
 from terradask._plans.summary import Change
-from terradask._plans.values import AttributeChange
+from terradask._policy.findings import Waived
+from terradask._policy.values import AttributeChange
+from terradask._pricing.estimate import CostEstimate, CostItem
 from terradask.cli._plan import show
-from terradask.cost.estimate import CostEstimate, CostItem
-from terradask.policy.findings import Waived
 
 from .report_data import COST, FINDING, large, of_changes, report, whole
 

@@ -13,12 +13,12 @@ import pytest
 from terradask._plans.basis import PlanBasis
 from terradask._plans.documents import document_changes
 from terradask._plans.folder import PlanFolder
-from terradask._plans.render import report_to_text, to_json, to_text
 from terradask._plans.render_markdown import to_markdown
+from terradask._plans.render_terminal import report_to_text, to_json, to_text
 from terradask._plans.report import PlanReport, WorkspaceReport
 from terradask._plans.saved import Plan
-from terradask._plans.secrets import in_environment, masked_text, secret_name
 from terradask._plans.summary import summarise
+from terradask._policy.masking import in_environment, masked_text, secret_name
 from terradask._stacks.stack import Stack
 from terradask._terraform.events import Diagnostic
 from terradask._terraform.plan_file import PlanFile, sha256_of

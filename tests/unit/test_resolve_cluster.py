@@ -7,11 +7,11 @@ from decimal import Decimal
 
 import pytest
 
-from terradask._account.aws import Aws
-from terradask._progress import Message
-from terradask._stacks import cluster_hardware
-from terradask._stacks.cluster_hardware import find_hardware
+from terradask._aws.session import Aws
+from terradask._common.progress import Message
+from terradask._stacks import resolve_hardware
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
+from terradask._stacks.resolve_hardware import find_hardware
 from terradask.errors import ArgumentCombination, NoMatchingType, UnknownInstanceType, UnknownZone
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings
@@ -45,8 +45,8 @@ class Asked:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     found = Asked()
-    monkeypatch.setattr(cluster_hardware, "named_catalog", found.named)
-    monkeypatch.setattr(cluster_hardware, "_catalog_and_prices", found.everything)
+    monkeypatch.setattr(resolve_hardware, "named_catalog", found.named)
+    monkeypatch.setattr(resolve_hardware, "_catalog_and_prices", found.everything)
     return found
 
 

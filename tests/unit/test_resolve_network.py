@@ -9,7 +9,7 @@ import pytest
 from moto import mock_aws
 from moto.ec2.models import ec2_backends
 
-from terradask._account.aws import Aws
+from terradask._aws.session import Aws
 from terradask._stacks.resolve_network import resolve_network
 from terradask.errors import AccountChanged, InvalidInput, UnknownImage, UnknownZone
 from terradask_stacks.lock import NetworkLock

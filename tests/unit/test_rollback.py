@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from terradask._plans.basis import StateVersion
-from terradask._state.rollback import refuse_older
+from terradask._terraform.state.rollback import refuse_older
 from terradask.errors import StateRolledBack
 
 NOTED = StateVersion(12, "a-lineage")

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
-from terradask._runtime.looks import Looks
-from terradask._runtime.scaling import Group, Member, ProtectAndLower
-from terradask._runtime.workers import Workers
+from terradask._aws.rate_limit import Looks
+from terradask._dask.scaling import Group, Member, ProtectAndLower
+from terradask._dask.workers import Workers
 
 from ..seeds import drawn
 

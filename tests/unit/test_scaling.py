@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask._runtime.scaling import (
+from terradask._dask.scaling import (
     Group,
     Member,
     ProtectAndLower,

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from botocore.exceptions import ClientError
 
-from terradask._runtime.documents import Descriptor
-from terradask._runtime.readers import check_readable
+from terradask._deployments.documents import Descriptor
+from terradask._deployments.key_access import check_readable
 from terradask.errors import ClusterPrivate, InvalidInput
 from terradask_modules.secret_policy import principal_of, private_policy
 from terradask_simulator.iam.documents import Policy

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from terradask import Cluster
-from terradask._account.aws import Aws
-from terradask._runtime import lifecycle
-from terradask._runtime.documents import Descriptor
-from terradask._runtime.numbers_of_workers import numbers_at_start
-from terradask._stacks import cluster_hardware
+from terradask._aws.session import Aws
+from terradask._dask import lifecycle
+from terradask._deployments.documents import Descriptor
+from terradask._deployments.worker_counts import numbers_at_start
+from terradask._instance_types.model import Catalog, Gpus, InstanceType
+from terradask._stacks import resolve_hardware
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
 from terradask.errors import ArgumentCombination, InvalidHardware, NoMatchingType, SettingsError, TerradaskError
-from terradask.hardware.instance_types import Catalog, Gpus, InstanceType
 from terradask_host.config import load_config
 from terradask_host.keys import write_keys
 from terradask_host.launch_documents import extra_worker_document, scheduler_document, worker_document
@@ -80,8 +80,8 @@ def _without_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
     (tmp_path / "terradask.toml").touch()
     monkeypatch.setattr(lifecycle.Provisioner, "run", run)
-    monkeypatch.setattr(cluster_hardware, "named_catalog", named)
-    monkeypatch.setattr(cluster_hardware, "_catalog_and_prices", lambda _aws: (known(), prices()))
+    monkeypatch.setattr(resolve_hardware, "named_catalog", named)
+    monkeypatch.setattr(resolve_hardware, "_catalog_and_prices", lambda _aws: (known(), prices()))
 
 
 def ask(**arguments: Any) -> Asked:

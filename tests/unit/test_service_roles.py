@@ -11,10 +11,10 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from terradask._account.aws import Aws
-from terradask._account.doctor_account import check_service_roles, check_volume_key
-from terradask._account.service_roles import ensure_service_roles, find_service_roles
-from terradask._account.volume_key import KeyCheck, check_kms_key, missing_statements, statements_for
+from terradask._aws.service_roles import ensure_service_roles, find_service_roles
+from terradask._aws.session import Aws
+from terradask._doctor.account import check_service_roles, check_volume_key
+from terradask._doctor.volume_key import KeyCheck, check_kms_key, missing_statements, statements_for
 from terradask.errors import AccessDenied, ServiceRoleMissing
 
 ACCOUNT = "123456789012"

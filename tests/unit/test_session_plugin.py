@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from terradask._sessions import plugin
-from terradask._sessions.plugin import RESPONSE_VARIABLE, find_plugin
+from terradask._aws.ssm import plugin
+from terradask._aws.ssm.plugin import RESPONSE_VARIABLE, find_plugin
 from terradask.errors import SessionManagerPluginMissing
 from terradask_simulator.plugin_program import plugin_folder, write_plugin
 from terradask_simulator.session_plugin import VERSION

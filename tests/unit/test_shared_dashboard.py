@@ -10,10 +10,10 @@ import pytest
 from distributed import Scheduler
 from distributed.core import rpc
 
-from terradask._runtime.attachment import Attachment
-from terradask._runtime.authority import make_keys
-from terradask._runtime.documents import SchedulerAddress
-from terradask._runtime.shared_dashboard import ask_for_shared_dashboard
+from terradask._dask.shared_dashboard import ask_for_shared_dashboard
+from terradask._deployments.attach import Attachment
+from terradask._deployments.certificates import make_keys
+from terradask._deployments.documents import SchedulerAddress
 from terradask.errors import VersionMismatch
 from terradask_host.preload.shared_dashboard import SharedDashboard
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from terradask._runtime.mirrored_cluster import WorkerGroupState
-from terradask._runtime.shown_numbers import by_group, repr_row, scaling_table
+from terradask._dask.display import by_group, repr_row, scaling_table
+from terradask._dask.mirrored_cluster import WorkerGroupState
 
 
 def group(plan: int, observed: int) -> WorkerGroupState:

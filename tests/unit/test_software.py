@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from terradask._runtime.software import SoftwareNotInstalled, lock_software
+from terradask._deployments.software import SoftwareNotInstalled, lock_software
 from terradask_modules.errors import InvalidInput
 
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from terradask._account.aws import Aws
-from terradask._runtime import starting
-from terradask._runtime.deployment import Deployment
-from terradask._runtime.documents import Run
-from terradask._runtime.objects import CLOSING, RUN, SCHEDULER
-from terradask._runtime.scaling import Group
-from terradask._runtime.software import lock_software
-from terradask._runtime.starting import claim
+from terradask._aws.session import Aws
+from terradask._dask.scaling import Group
+from terradask._deployments import start
+from terradask._deployments.deployment import Deployment
+from terradask._deployments.documents import Run
+from terradask._deployments.software import lock_software
+from terradask._deployments.start import claim
+from terradask._deployments.store import CLOSING, RUN, SCHEDULER
 from terradask.errors import ClusterError, ClusterStopped, QuotaExceeded, SoftwareLockInvalid
 
 #: Of the environment in which the tests run.
@@ -115,7 +115,7 @@ def test_a_version_that_is_gone_is_replaced_by_nobody(aws: Aws) -> None:
 
 def test_what_is_to_go_is_started_only_while_it_is_whole(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
     starter = Starter(aws)
-    monkeypatch.setattr(starting, "prepare", lambda deployment, plan: None)
+    monkeypatch.setattr(start, "prepare", lambda deployment, plan: None)
     starter.note_closing()
     del starter.desired["workers"]
     with pytest.raises(ClusterError, match="destroyed in part") as refused:
@@ -146,7 +146,7 @@ def test_whoever_was_overtaken_while_preparing_raises_nothing(
         elif successor is None:
             starter.objects.delete([RUN])
 
-    monkeypatch.setattr(starting, "prepare", prepare)
+    monkeypatch.setattr(start, "prepare", prepare)
     if successor is None:
         with pytest.raises(ClusterStopped, match="while it was being started"):
             starter.start(n_workers=1, check_quotas=False)
@@ -162,7 +162,7 @@ def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
 ) -> None:
     """The path counts from terradask.toml, wherever the command runs; an argument goes before it."""
     locks: list[str] = []
-    monkeypatch.setattr(starting, "prepare", lambda deployment, plan: locks.append(plan.software.to_requirements()))
+    monkeypatch.setattr(start, "prepare", lambda deployment, plan: locks.append(plan.software.to_requirements()))
     starter = Starter(aws, software_lock="team.lock", root=tmp_path)
     with pytest.raises(SoftwareLockInvalid, match=r"team\.lock"):
         starter.start(n_workers=1, check_quotas=False)
@@ -195,9 +195,9 @@ class NoRoom:
 
 def test_without_room_in_quotas_nothing_is_raised_and_what_was_prepared_goes(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
     starter = Starter(aws)
-    monkeypatch.setattr(starting, "prepare", lambda deployment, plan: None)
+    monkeypatch.setattr(start, "prepare", lambda deployment, plan: None)
     monkeypatch.setattr(starter, "stop", lambda: starter.objects.delete([RUN]))
-    plan = starting.RunPlan(run("mine"), {"workers": 1}, lock_software([]), NoRoom())  # type: ignore[arg-type]
+    plan = start.RunPlan(run("mine"), {"workers": 1}, lock_software([]), NoRoom())  # type: ignore[arg-type]
     with pytest.raises(QuotaExceeded):
-        starting.start_run(starter, plan, lambda text: None)
+        start.start_run(starter, plan, lambda text: None)
     assert (starter.noted, starter.desired) == (None, {"scheduler": 0, "workers": 0})

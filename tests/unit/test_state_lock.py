@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from terradask._state import lock_owner
-from terradask._state.lock_owner import here, may_hold, proof_of_end, proof_of_loss
 from terradask._terraform.folder_lock import FolderLock
-from terradask._terraform.state_lock import LockInfo, locked_error, past_lock
+from terradask._terraform.state import lock_owner
+from terradask._terraform.state.lock import LockInfo, locked_error, past_lock
+from terradask._terraform.state.lock_owner import here, may_hold, proof_of_end, proof_of_loss
 from terradask.errors import StateLocked
 
 DEAD = 4_000_000

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from terradask._account.aws import Aws
-from terradask._state.bucket import make_state_bucket
-from terradask._state.lock_breaking import unlock
-from terradask._state.lock_owner import here
-from terradask._state.migration import NetworkState, owners_of
+from terradask._aws.session import Aws
 from terradask._terraform.folder_lock import FolderLock
-from terradask._terraform.state_file import LocalPlace
-from terradask._terraform.state_object import S3Place
+from terradask._terraform.state.bucket import make_state_bucket
+from terradask._terraform.state.local import LocalPlace
+from terradask._terraform.state.lock_owner import here
+from terradask._terraform.state.migrate import NetworkState, owners_of
+from terradask._terraform.state.s3 import S3Place
+from terradask._terraform.state.unlock import unlock
 from terradask.cli import _init
 from terradask.errors import AccessDenied, BackendMissing, BucketTaken, InvalidInput, StateConflict, StateLocked, StateNotMoved
 from terradask_stacks.loading import load_settings

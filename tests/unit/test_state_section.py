@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask._state.section import with_s3_state
+from terradask._terraform.state.section import with_s3_state
 from terradask.cli import run
 from terradask.errors import InvalidInput, SettingsError
 from terradask_stacks.loading import load_settings

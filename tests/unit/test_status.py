@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from terradask._runtime.documents import Ended, HostReport, Run, SchedulerAddress
-from terradask._runtime.overview import ClusterOverview
-from terradask._runtime.scaling import Group, Member
-from terradask._runtime.status import DeploymentStatus, derive_state, dial_address
+from terradask._dask.scaling import Group, Member
+from terradask._deployments.documents import Ended, HostReport, Run, SchedulerAddress
+from terradask._deployments.overview import ClusterOverview
+from terradask._deployments.status import DeploymentStatus, derive_state, dial_address
 from terradask.cli._deployments import _story
 
 

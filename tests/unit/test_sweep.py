@@ -15,15 +15,16 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from terradask._account.aws import Aws
-from terradask._runtime.deployment import Deployment
-from terradask._state.lock_owner import here
-from terradask._sweep import removal, sweeping
-from terradask._sweep.findings import Sweep, Swept
+from terradask._aws.session import Aws
+from terradask._cleanup import removal
+from terradask._cleanup import sweep as sweeping
+from terradask._cleanup.findings import Sweep, Swept
+from terradask._deployments.deployment import Deployment
+from terradask._pricing.prices import Quotes
 from terradask._terraform.folder_lock import FolderLock
-from terradask._workspace import Workspace
+from terradask._terraform.state.lock_owner import here
+from terradask._workspace.workspace import Workspace
 from terradask.cli import run
-from terradask.cost.prices import Quotes
 from terradask.errors import AccessDenied, FolderBusy, TerraformCancelled
 from terradask_modules.names import clusters_role_path, role_name
 from terradask_simulator.fidelity import placement_groups

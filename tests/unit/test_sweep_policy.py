@@ -9,11 +9,11 @@ from decimal import Decimal
 
 import pytest
 
-from terradask._sweep.findings import Sweep
-from terradask._sweep.policy import Stray, judge
-from terradask._sweep.world import DeadLock, Deployed, Kind, OldPlan, Thing, World
-from terradask.cost.prices import Price, PriceKey, Quotes
-from terradask.cost.running import RunningHost, hourly_usd, parts_of_host, price_keys
+from terradask._cleanup.findings import Sweep
+from terradask._cleanup.inventory import DeadLock, Deployed, Kind, OldPlan, Thing, World
+from terradask._cleanup.orphans import Stray, judge
+from terradask._pricing.prices import Price, PriceKey, Quotes
+from terradask._pricing.running import RunningHost, hourly_usd, parts_of_host, price_keys
 
 NOW = datetime.datetime(2026, 11, 20, 12, 0, tzinfo=datetime.UTC)
 GRACE = datetime.timedelta(seconds=30)

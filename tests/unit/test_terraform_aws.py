@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
-from terradask._account.aws import Aws, _regions, is_loopback_endpoint
+from terradask._aws.session import Aws, _regions, is_loopback_endpoint
+from terradask._common.clock import utc_text
+from terradask._deployments.deployment import Deployment
 from terradask._network.baseline import parse_baseline
-from terradask._runtime.deployment import Deployment
-from terradask._utc import utc_text
 from terradask.errors import (
     AccessDenied,
     BaselineFormat,

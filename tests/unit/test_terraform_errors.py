@@ -11,7 +11,7 @@ import pytest
 
 from terradask._terraform.errors import error_of, needs_init
 from terradask._terraform.events import Diagnostic, parse_event
-from terradask._terraform.state_lock import left_by_killed
+from terradask._terraform.state.lock import left_by_killed
 from terradask.errors import (
     AccessDenied,
     BackendMissing,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from terradask.cost.prices import PriceSheet
+from terradask._instance_types.filters import TypeFilter
+from terradask._instance_types.listing import PricedInstanceType, price_types
+from terradask._instance_types.model import Catalog, InstanceType, read_types
+from terradask._pricing.prices import PriceSheet
 from terradask.errors import InvalidHardware
-from terradask.hardware.filters import TypeFilter
-from terradask.hardware.instance_types import Catalog, InstanceType, read_types
-from terradask.hardware.listing import PricedInstanceType, price_types
 
 TYPES = read_types(json.loads((Path(__file__).parent / "data/instance_types.json").read_text()))
 ZONES = {"us-east-1a": frozenset(TYPES), "us-east-1b": frozenset({"m6i.xlarge", "t3.medium"})}

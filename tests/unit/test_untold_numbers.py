@@ -13,12 +13,12 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from distributed.comm import CommClosedError
 from distributed.core import Status
 
-from terradask._account.aws import Aws
-from terradask._account.passing import passes
-from terradask._runtime.delivery import Delivery
-from terradask._runtime.mirrored_cluster import MirroredCluster
-from terradask._runtime.pace import Pace
-from terradask._runtime.scaling import Group
+from terradask._aws.session import Aws
+from terradask._aws.transient import passes
+from terradask._dask.mirrored_cluster import MirroredCluster
+from terradask._dask.poll_interval import Pace
+from terradask._dask.scaling import Group
+from terradask._deployments.pending_launches import Delivery
 from terradask.errors import ClusterError
 
 

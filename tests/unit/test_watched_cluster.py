@@ -9,9 +9,9 @@ from distributed import Scheduler, Worker
 from distributed.core import Status, rpc
 from distributed.deploy.cluster import Cluster as DaskCluster
 
-from terradask._runtime import watched_cluster
-from terradask._runtime.remote import RemoteScheduler, RemoteWorker
-from terradask._runtime.watched_cluster import WatchedCluster
+from terradask._dask import connection as watched_cluster
+from terradask._dask.connection import WatchedCluster
+from terradask._dask.remote import RemoteScheduler, RemoteWorker
 from terradask.errors import ClusterStopped, SchedulerReplaced, SchedulerUnreachable
 
 LIMIT_SECONDS = 15

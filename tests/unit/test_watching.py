@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from distributed.core import Status
 
-from terradask._account.aws import Aws
-from terradask._runtime.looks import Looks
-from terradask._runtime.mirrored_cluster import MirroredCluster
-from terradask._runtime.workers import Workers
+from terradask._aws.rate_limit import Looks
+from terradask._aws.session import Aws
+from terradask._dask.mirrored_cluster import MirroredCluster
+from terradask._dask.workers import Workers
 from terradask.errors import ClusterError
 
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from terradask import Cluster
-from terradask._runtime.ways import check_ways, to_go, way_to
+from terradask._dask.decision import check_ways, to_go, way_to
 from terradask.errors import ArgumentCombination, ClusterExists, ClusterNotFound, ClusterStopped
 
 #: (what there is, create, attach) -> what is done, or the error.

@@ -16,20 +16,20 @@ from distributed.core import Status
 from distributed.deploy.adaptive import Adaptive
 
 from terradask import Cluster
-from terradask._account import quota_needs
-from terradask._runtime.delivery import Delivery
-from terradask._runtime.deployment import Deployment
-from terradask._runtime.documents import Descriptor
-from terradask._runtime.group_cluster import GroupCluster
-from terradask._runtime.host_workers import counting_hosts
-from terradask._runtime.looks import Looks
-from terradask._runtime.mirrored_cluster import WorkerGroupState
-from terradask._runtime.numbers_of_workers import numbers_at_start
-from terradask._runtime.options import check_same_structure, structure_given
-from terradask._runtime.scaling import Group, Member
-from terradask._runtime.workers import Workers
+from terradask._aws.launch_problem import LaunchProblem
+from terradask._aws.rate_limit import Looks
+from terradask._dask.arguments import check_same_structure, structure_given
+from terradask._dask.group_cluster import GroupCluster
+from terradask._dask.host_workers import counting_hosts
+from terradask._dask.mirrored_cluster import WorkerGroupState
+from terradask._dask.scaling import Group, Member
+from terradask._dask.workers import Workers
+from terradask._deployments.deployment import Deployment
+from terradask._deployments.documents import Descriptor
+from terradask._deployments.pending_launches import Delivery
+from terradask._deployments.worker_counts import numbers_at_start
+from terradask._quotas import needs as quota_needs
 from terradask.errors import ArgumentCombination, InvalidInput, UnsupportedOption
-from terradask.hardware.launch_problem import LaunchProblem
 from terradask_modules.policies import PolicyScope, host_statements
 from terradask_stacks.errors import LockError, SettingsError
 from terradask_stacks.groups import groups_of
@@ -388,7 +388,7 @@ def test_a_group_falls_back_for_itself_and_only_one_is_asked_in_a_look() -> None
 
 
 def test_a_group_that_gets_nothing_is_told_and_the_others_count_as_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("terradask._runtime.delivery._SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr("terradask._deployments.pending_launches._SETTLED_SECONDS", 0.0)
     groups = FakeGroups(gpu_spot=0, gpu=0)
     workers = workers_on(groups)
 

@@ -13,17 +13,17 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask._account.aws import Aws
-from terradask._progress import Message
-from terradask._stacks import cluster_hardware, zone_lookup
+from terradask._aws.launch_problem import LaunchProblem
+from terradask._aws.session import Aws
+from terradask._common.progress import Message
+from terradask._instance_types.choice import Choice, choose
+from terradask._instance_types.zone_evidence import ZoneEvidence, ZoneFailure
+from terradask._instance_types.zones import ZoneOffer, rank_zones, why_best
+from terradask._pricing.products import Reading
+from terradask._stacks import resolve_hardware, zone_lookup
 from terradask._stacks.resolve_cluster import Place, resolve_cluster, still_holds
 from terradask._stacks.zone_lookup import LOOKED_BACK, look_at_zones, read_failures
-from terradask.cost.products import Reading
 from terradask.errors import AccessDenied, UnknownZone
-from terradask.hardware.choice import Choice, choose
-from terradask.hardware.launch_problem import LaunchProblem
-from terradask.hardware.zone_evidence import ZoneEvidence, ZoneFailure
-from terradask.hardware.zones import ZoneOffer, rank_zones, why_best
 from terradask_stacks.hardware.ask import HardwareAsk
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings
@@ -255,9 +255,9 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         evidence: ZoneEvidence = found["evidence"]
         return evidence
 
-    monkeypatch.setattr(cluster_hardware, "look_at_zones", look)
-    monkeypatch.setattr(cluster_hardware, "_catalog_and_prices", lambda _aws: (catalog(), prices()))
-    monkeypatch.setattr(cluster_hardware, "named_catalog", lambda _aws, _named, _default, zones: _of_zones(zones))
+    monkeypatch.setattr(resolve_hardware, "look_at_zones", look)
+    monkeypatch.setattr(resolve_hardware, "_catalog_and_prices", lambda _aws: (catalog(), prices()))
+    monkeypatch.setattr(resolve_hardware, "named_catalog", lambda _aws, _named, _default, zones: _of_zones(zones))
     return found
 
 

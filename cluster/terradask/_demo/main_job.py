@@ -115,7 +115,7 @@ class MainJob:
             self.story.tell(f"{baseline.vpc_id} ({baseline.vpc_cidr}) in {len(baseline.zones)} zones of {baseline.region}")
 
     def _plan_cluster(self) -> Any:
-        from terradask._plans.render import to_text
+        from terradask._plans.render_terminal import to_text
 
         with self.story.step(f"Plan the cluster {CLUSTER!r}, and look at the plan"):
             plan = self.workspace().plan_cluster(CLUSTER)

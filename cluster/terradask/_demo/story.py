@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from terradask._progress import Message, PhaseFinished, PhaseStarted, ProgressEvent, ResourceChanged
+from terradask._common.progress import Message, PhaseFinished, PhaseStarted, ProgressEvent, ResourceChanged
 from terradask_modules.errors import TerradaskError
 
 

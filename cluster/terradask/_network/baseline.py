@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from terradask.errors import BaselineFormat, NoBaseline
 
 if TYPE_CHECKING:
-    from terradask._account.aws import Aws
+    from terradask._aws.session import Aws
 
 BASELINE_FORMAT = 1
 BASELINE_KEY = "workspace.json"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from terradask_stacks.errors import SettingsError
 
 if TYPE_CHECKING:
-    from terradask._account.aws import Aws
+    from terradask._aws.session import Aws
     from terradask_stacks.errors import Finding
     from terradask_stacks.settings import NetworkSettings, Settings
 

@@ -9,7 +9,7 @@ from terradask_modules.names import ROLES, role_name
 from terradask_stacks.errors import Finding, SettingsError
 
 if TYPE_CHECKING:
-    from terradask._account.aws import Aws
+    from terradask._aws.session import Aws
     from terradask._network.baseline import Baseline
     from terradask_stacks.settings import NetworkSettings, Settings
 
@@ -33,8 +33,8 @@ def check_change(settings: Settings, aws: Aws) -> None:
     -----
     Permissions needed: ``s3:GetObject`` on ``workspace.json``, ``s3:ListBucket`` where a change was found.
     """
+    from terradask._deployments.store import cluster_names
     from terradask._network.baseline import read_baseline
-    from terradask._runtime.objects import cluster_names
     from terradask.errors import BaselineFormat, NoBaseline
     from terradask_modules.names import bucket_name
 

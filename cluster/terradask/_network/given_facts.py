@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from terradask.errors import AccessDenied
 
 if TYPE_CHECKING:
-    from terradask._account.aws import Aws
+    from terradask._aws.session import Aws
     from terradask_stacks.settings import NetworkSettings
 
 Description = Mapping[str, Any]

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._network.baseline import BASELINE_KEY
 from terradask._plans.basis import StateVersion, configuration_sha256
-from terradask._state.version import state_version
+from terradask._terraform.state.version import state_version
 from terradask.errors import AccessDenied
 from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
-    from terradask._account.aws import Aws
+    from terradask._aws.session import Aws
 
 APPLIED_FORMAT = 1
 _PARALLEL_READS = 16

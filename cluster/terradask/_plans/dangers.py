@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from terradask._plans.secrets import masked_text
-from terradask._plans.values import decoded
+from terradask._policy.masking import masked_text
+from terradask._policy.values import decoded
 
 #: What losing a resource means, where its name doesn't say it.
 _MEANING = {

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from terradask._plans.secrets import SENSITIVE, in_environment, looks_secret, masked_text, secret_name
+from terradask._policy.masking import SENSITIVE, in_environment, looks_secret, masked_text, secret_name
 
 _USER_DATA = ("user_data", "user_data_base64")
 _CONTEXT_LINES = 3

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from terradask._plans.values import decoded
+from terradask._policy.values import decoded
 
 #: What the runtime owns.
 _RUNTIME = {"aws_autoscaling_group": ("desired_capacity", "predicted_capacity")}

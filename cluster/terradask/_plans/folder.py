@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from terradask._plans.render import to_json
 from terradask._plans.render_markdown import to_markdown
+from terradask._plans.render_terminal import to_json
 from terradask._plans.report import REPORT_FORMAT
 from terradask._plans.saved import PLAN_NAME
+from terradask._policy import to_sarif
 from terradask.errors import InvalidInput, PlanChanged
-from terradask.policy import to_sarif
 
 if TYPE_CHECKING:
     from terradask._plans.report import WorkspaceReport

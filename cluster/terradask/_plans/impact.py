@@ -8,7 +8,7 @@ from typing import Any
 
 from terradask._plans.dangers import Danger
 from terradask._plans.summary import Change, PlanSummary
-from terradask._plans.values import AttributeChange
+from terradask._policy.values import AttributeChange
 from terradask_modules.names import NETWORK_STACK, SCHEDULER_GROUP
 
 _GROUP = "aws_autoscaling_group"

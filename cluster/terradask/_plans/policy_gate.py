@@ -7,16 +7,16 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from terradask._policy import RoleRules, blocking, evaluate
 from terradask._terraform.terraform import CONFIGURATION
 from terradask.errors import PolicyViolation
-from terradask.policy import RoleRules, blocking, evaluate
 from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
     from terradask._plans.saved import Plan
-    from terradask._workspace_plans import PlanningWorkspace
-    from terradask.cost.estimate import CostEstimate
-    from terradask.policy import PolicyFinding
+    from terradask._policy import PolicyFinding
+    from terradask._pricing.estimate import CostEstimate
+    from terradask._workspace.planning import PlanningWorkspace
 
 
 def cost_of(workspace: PlanningWorkspace, document: Mapping[str, Any]) -> CostEstimate:
@@ -33,9 +33,9 @@ def cost_of(workspace: PlanningWorkspace, document: Mapping[str, Any]) -> CostEs
     -----
     Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``, ``ec2:DescribeLaunchTemplateVersions``.
     """
-    from terradask.cost.calculation import estimate
-    from terradask.cost.launches import read_launches
-    from terradask.cost.price_list import AwsPriceList
+    from terradask._pricing.calculation import estimate
+    from terradask._pricing.launches import read_launches
+    from terradask._pricing.price_list import AwsPriceList
 
     hosts = read_launches(workspace.aws, document)
     return estimate(document, AwsPriceList(workspace.aws), region=workspace.region, hosts=hosts)

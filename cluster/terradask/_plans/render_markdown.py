@@ -7,16 +7,16 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from terradask._plans.markdown import Section, code, escaped, fenced, fitted, row
-from terradask._plans.render import report_to_text
+from terradask._plans.render_terminal import report_to_text
 from terradask._plans.render_values import SIGNS, VERDICTS, WORDS, assignment, price, value_text
 from terradask._plans.summary import Change
-from terradask._plans.values import AttributeChange
-from terradask.cost.estimate import HOURS_PER_MONTH
+from terradask._policy.values import AttributeChange
+from terradask._pricing.estimate import HOURS_PER_MONTH
 
 if TYPE_CHECKING:
     from terradask._plans.report import PlanReport, ReportContext, WorkspaceReport
-    from terradask.cost.estimate import CostEstimate, CostItem
-    from terradask.policy.findings import PolicyFinding
+    from terradask._policy.findings import PolicyFinding
+    from terradask._pricing.estimate import CostEstimate, CostItem
 
 #: Longest comment that GitHub takes, in characters.
 MARKDOWN_LIMIT = 65_536

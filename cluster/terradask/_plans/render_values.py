@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from terradask._plans.summary import PlanSummary
-from terradask._plans.values import UNKNOWN, AttributeChange
+from terradask._policy.values import UNKNOWN, AttributeChange
 
 SIGNS = {"create": "+", "import": "=", "update": "~", "replace": "±", "delete": "-", "forget": "·", "read": "<"}
 WORDS = {"delete": "destroy"}

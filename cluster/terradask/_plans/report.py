@@ -12,8 +12,8 @@ from terradask._plans.impact import RunningCluster, impacts
 from terradask._plans.summary import Counts, PlanSummary
 
 if TYPE_CHECKING:
-    from terradask.cost.estimate import CostEstimate
-    from terradask.policy.findings import PolicyFinding
+    from terradask._policy.findings import PolicyFinding
+    from terradask._pricing.estimate import CostEstimate
 
 REPORT_FORMAT = 1
 
@@ -164,7 +164,7 @@ class WorkspaceReport:
     @property
     def cost(self) -> CostEstimate | None:
         """What the planned stacks cost together; None where it is one alone, or none has a price."""
-        from terradask.cost.estimate import together
+        from terradask._pricing.estimate import together
 
         return together([plan.cost for plan in self.plans if plan.cost is not None])
 

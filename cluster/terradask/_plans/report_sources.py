@@ -9,16 +9,16 @@ from terradask._plans.basis import terradask_version
 from terradask._plans.impact import RunningCluster, may_hit
 from terradask._plans.policy_gate import cost_of, findings_on
 from terradask._plans.report import PlanReport, ReportContext
-from terradask.cost.plan_resources import PlannedStack
+from terradask._pricing.plan_resources import PlannedStack
 from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
+    from terradask._deployments.deployment import Deployment
     from terradask._plans.saved import Plan
     from terradask._plans.summary import PlanSummary
-    from terradask._runtime.deployment import Deployment
-    from terradask._workspace_plans import PlanningWorkspace
-    from terradask.cost.estimate import CostEstimate
-    from terradask.policy.findings import PolicyFinding
+    from terradask._policy.findings import PolicyFinding
+    from terradask._pricing.estimate import CostEstimate
+    from terradask._workspace.planning import PlanningWorkspace
 
 
 def report_on(workspace: PlanningWorkspace, plan: Plan, *, commit: str | None) -> PlanReport:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from terradask._plans.report import PlanReport, WorkspaceReport
 from terradask._plans.report_sources import context_of, report_on, workspace_commit
-from terradask._plans.secrets import masked_text
+from terradask._policy.masking import masked_text
 from terradask.errors import BaselineFormat, NoBaseline, TerradaskError, TerraformCancelled
 from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
     from terradask._plans.saved import Plan
-    from terradask._workspace_plans import PlanningWorkspace
+    from terradask._workspace.planning import PlanningWorkspace
 
 
 @dataclass(frozen=True)

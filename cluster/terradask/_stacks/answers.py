@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
-from terradask._account.quota_needs import GroupTypes, named_or_default
-from terradask._progress import Progress, silent
-from terradask._stacks.cluster_hardware import ZONE, find_hardware
+from terradask._common.progress import Progress, silent
+from terradask._quotas.needs import GroupTypes, named_or_default
 from terradask._stacks.explanation import HardwareExplanation
 from terradask._stacks.resolve_cluster import Place, asked_of, resolve_cluster, still_holds, types_in, zones_for
+from terradask._stacks.resolve_hardware import ZONE, find_hardware
 from terradask._stacks.resolve_network import resolve_network
 from terradask_stacks.checks import check_own_templates, check_reachable
 from terradask_stacks.errors import Finding, SettingsError
@@ -22,7 +22,7 @@ from terradask_stacks.settings import ClusterSettings, IngressRule, NetworkSetti
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
 
 if TYPE_CHECKING:
-    from terradask._account.aws import Aws
+    from terradask._aws.session import Aws
     from terradask._network.baseline import Baseline
 
 

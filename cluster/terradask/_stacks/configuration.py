@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from terradask._progress import Message, Progress, phase
-from terradask._runtime.objects import DESCRIPTOR
+from terradask._common.progress import Message, Progress, phase
+from terradask._deployments.store import DESCRIPTOR
 from terradask._stacks.answers import (
     ClusterAnswers,
     answers_to_destroy,
@@ -22,9 +22,9 @@ from terradask._stacks.synthesis import synthesise
 from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
-    from terradask._account.aws import Aws
+    from terradask._aws.session import Aws
+    from terradask._deployments.deployment import Deployment
     from terradask._network.baseline import Baseline
-    from terradask._runtime.deployment import Deployment
     from terradask._stacks.explanation import HardwareExplanation
     from terradask_stacks.loading import LoadedSettings
     from terradask_stacks.lock import NetworkLock

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from terradask._stacks.cluster_hardware import ClusterHardware
+from terradask._stacks.resolve_hardware import ClusterHardware
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, get_args
 
+from terradask._instance_types.model import Catalog, read_types
 from terradask.errors import AwsError, UnknownInstanceType
-from terradask.hardware.instance_types import Catalog, read_types
 from terradask_stacks.hardware.architecture import Architecture
 
 if TYPE_CHECKING:
-    from terradask._account.aws import Aws
+    from terradask._aws.session import Aws
 
 
 def named_catalog(aws: Aws, named: Iterable[str], default: Iterable[str], zones: Sequence[str]) -> Catalog:

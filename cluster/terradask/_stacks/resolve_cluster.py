@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from terradask._progress import Message, Progress, silent
-from terradask._stacks.cluster_hardware import ZONE, find_hardware
+from terradask._common.progress import Message, Progress, silent
+from terradask._stacks.resolve_hardware import ZONE, find_hardware
 from terradask.errors import ArchitectureMissing, UnknownZone
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_modules.secret_policy import principal_of
@@ -17,7 +17,7 @@ from terradask_stacks.groups import worker_groups_of
 from terradask_stacks.lock import ClusterLock
 
 if TYPE_CHECKING:
-    from terradask._account.aws import Aws
+    from terradask._aws.session import Aws
     from terradask_stacks.settings import ClusterSettings
 
 #: What locks have that were written before they said what was asked, where nothing was.

@@ -10,14 +10,14 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from terradask._account.aws import ENDPOINT_VARIABLE, is_loopback_endpoint
+from terradask._aws.session import ENDPOINT_VARIABLE, is_loopback_endpoint
 from terradask.errors import AccountChanged, InvalidInput, UnknownImage, UnknownZone
 from terradask_modules.cidr import slot_count
 from terradask_stacks.lock import NetworkLock, assign_slots
 from terradask_stacks.settings.network import IMAGE_SETTINGS
 
 if TYPE_CHECKING:
-    from terradask._account.aws import Aws
+    from terradask._aws.session import Aws
     from terradask_stacks.hardware.architecture import Architecture
     from terradask_stacks.settings import NetworkSettings, Settings
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from terradask._common.progress import Message, Progress, phase
 from terradask._plans.basis import (
     PLAN_LIFETIME,
     PlanArchive,
@@ -25,12 +26,11 @@ from terradask._plans.basis import (
     terradask_version,
 )
 from terradask._plans.saved import Plan
-from terradask._plans.secrets import masked_text
 from terradask._plans.summary import PlanSummary, summarise
-from terradask._progress import Message, Progress, phase
+from terradask._policy.masking import masked_text
 from terradask._terraform.plan_file import PlanFile
 from terradask._terraform.progress import ResourceProgress
-from terradask._terraform.state_lock import OnUnlock
+from terradask._terraform.state.lock import OnUnlock
 from terradask._terraform.terraform import Terraform
 from terradask.errors import TerraformError
 

@@ -9,14 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from terradask.cost.spot_prices import fetch_region_spot_prices
+from terradask._aws.launch_problem import read_problem
+from terradask._instance_types.zone_evidence import ZoneEvidence, ZoneFailure
+from terradask._pricing.spot_prices import fetch_region_spot_prices
 from terradask.errors import AwsError
-from terradask.hardware.launch_problem import read_problem
-from terradask.hardware.zone_evidence import ZoneEvidence, ZoneFailure
 from terradask_modules.names import resource_name
 
 if TYPE_CHECKING:
-    from terradask._account.aws import Aws
+    from terradask._aws.session import Aws
 
 T = TypeVar("T")
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from terradask._account.aws import is_loopback_endpoint
+from terradask._aws.session import is_loopback_endpoint
 from terradask._terraform import process
 from terradask._terraform.binary import TerraformBinary, find_terraform
 from terradask._terraform.errors import error_of
 from terradask._terraform.events import Diagnostic, Event, parse_event
 from terradask._terraform.folder_lock import FolderLock
-from terradask._terraform.heard import Heard
+from terradask._terraform.output import Heard
 from terradask._terraform.provider_mirror import CLI_CONFIG_VARIABLE, ProviderSource, cli_config_in_use
 from terradask.errors import AwsError, FolderBusy, TerraformCancelled, TerraformError
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from terradask._state.lock_owner import end_group_of_dead, here, is_alive, process_started
+from terradask._terraform.state.lock_owner import end_group_of_dead, here, is_alive, process_started
 from terradask.errors import FolderBusy
 
 _POLL_SECONDS = 0.1

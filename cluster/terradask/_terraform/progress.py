@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from terradask._progress import Progress, ResourceChanged
+from terradask._common.progress import Progress, ResourceChanged
 from terradask._terraform.events import Event
 
 _STATES = {"apply_start": "started", "apply_complete": "finished", "apply_errored": "failed"}

@@ -11,11 +11,11 @@ from typing import Any
 from terradask._terraform.commands import FLAG, TerraformCommands
 from terradask._terraform.errors import needs_init
 from terradask._terraform.events import Event
-from terradask._terraform.heard import Heard
 from terradask._terraform.init_stamp import InitStamp, init_key
+from terradask._terraform.output import Heard
 from terradask._terraform.plan_file import PlanFile, sha256_of
-from terradask._terraform.state import StateInfo, read_state_file, state_file
-from terradask._terraform.state_lock import OnUnlock, past_lock
+from terradask._terraform.state.lock import OnUnlock, past_lock
+from terradask._terraform.state.model import StateInfo, read_state_file, state_file
 from terradask.errors import TerraformError
 
 CONFIGURATION = "cdk.tf.json"
@@ -115,7 +115,7 @@ class Terraform(TerraformCommands):
             if not again and stamp.holds:
                 return False
             stamp.remove()
-            # Terraform moves no state: where the settings say another place, `terradask._state.migration` has moved it already.
+            # Terraform moves no state: where the settings say another place, `terradask._terraform.state.migrate` has moved it already.
             self._stream("init", reconfigure=FLAG, lockfile="readonly")
             stamp.write()
             return True

@@ -19,7 +19,7 @@ from terradask.cli._story import Story
 if TYPE_CHECKING:
     from terradask._plans.report import PlanReport
     from terradask._plans.saved import Plan
-    from terradask._workspace import Workspace
+    from terradask._workspace.workspace import Workspace
 
     _Round = tuple[Sequence[Plan], Sequence[PlanReport]]
 
@@ -50,7 +50,7 @@ def apply(*, what: tuple[str, ...], saved: Path | None, start: bool, yes: bool, 
     """
     folder, stacks = _meant(what, saved)
     check_answerable(yes, "apply")
-    from terradask._workspace import Workspace
+    from terradask._workspace.workspace import Workspace
 
     story = Story()
     workspace = Workspace.load(progress=story)
@@ -157,7 +157,7 @@ def _refuse_blocked(reports: Sequence[PlanReport]) -> None:
 
 def _start(workspace: Workspace, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Start clusters, all before waiting for the first one's scheduler, and return what a script wants to know of each."""
-    from terradask._runtime.door import way_of
+    from terradask._deployments.endpoint import way_of
 
     started: dict[str, dict[str, Any]] = {}
     for name in names:

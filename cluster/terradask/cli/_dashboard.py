@@ -11,7 +11,7 @@ from terradask.cli._completion import complete_cluster
 from terradask.cli._output import result, say
 
 if TYPE_CHECKING:
-    from terradask._runtime.cluster import Cluster
+    from terradask._dask.cluster import Cluster
 
 _LOOK_SECONDS = 1.0
 

@@ -11,9 +11,9 @@ from terradask.cli._invocation import interruption, json_option
 from terradask.cli._output import ago, result, result_json, say, table, usd
 
 if TYPE_CHECKING:
-    from terradask._runtime.deployment import Deployment
-    from terradask._runtime.overview import ClusterOverview
-    from terradask._runtime.status import DeploymentStatus
+    from terradask._deployments.deployment import Deployment
+    from terradask._deployments.overview import ClusterOverview
+    from terradask._deployments.status import DeploymentStatus
 
 NAME = click.argument("name", shell_complete=complete_cluster)
 
@@ -30,7 +30,7 @@ def list_deployments(all_workspaces: bool, as_json: bool) -> None:
     Stopped clusters are listed too: they cost a secret and nothing else. So are those that terradask.toml declares and nobody deployed.
     A price is that of the machines that run, with their volumes and public addresses; ? where AWS names none.
     """
-    from terradask._workspace import Workspace
+    from terradask._workspace.workspace import Workspace
 
     workspace = Workspace.load()
     found = workspace.overview(all_workspaces=all_workspaces)
@@ -91,7 +91,7 @@ def _short(owner: str | None) -> str | None:
 @json_option
 def status(name: str | None, events: bool, as_json: bool) -> None:
     """Show how the cluster NAME is: its groups, its hosts, what it costs, and why a host failed. Without NAME, every deployed one."""
-    from terradask._workspace import Workspace
+    from terradask._workspace.workspace import Workspace
 
     workspace = Workspace.load()
     if events:
@@ -167,8 +167,8 @@ def start(name: str, workers: int | None, no_wait: bool, as_json: bool) -> None:
 
     No Terraform runs. A cluster that runs already stays as it is.
     """
-    from terradask._runtime.door import way_of
-    from terradask._workspace import Workspace
+    from terradask._deployments.endpoint import way_of
+    from terradask._workspace.workspace import Workspace
 
     deployment = Workspace.load().deployment(name)
     with interruption(f"terradask stop {name} ends what was started"):
@@ -200,7 +200,7 @@ def stop(name: str, no_wait: bool, as_json: bool) -> None:
 
     Results that only its workers hold are lost. `terradask start NAME` starts it again; `terradask destroy NAME` removes it.
     """
-    from terradask._workspace import Workspace
+    from terradask._workspace.workspace import Workspace
 
     deployment = Workspace.load().deployment(name)
     with interruption(f"terradask stop {name} finishes"):

@@ -23,7 +23,7 @@ def destroy(stack: str, yes: bool, as_json: bool) -> None:
     A cluster's groups go to zero first. The network is refused while clusters stand on it; its bucket goes with everything in it.
     """
     check_answerable(yes, "destroy")
-    from terradask._workspace import Workspace
+    from terradask._workspace.workspace import Workspace
 
     story = Story()
     workspace = Workspace.load(progress=story)

@@ -23,7 +23,7 @@ def doctor(ctx: click.Context, fix: bool, toolchain: bool, as_json: bool) -> Non
 
     Changes nothing on AWS. Exits with 3 when something is missing.
     """
-    from terradask._account.doctor import CHECKS, TOOLCHAIN, examine
+    from terradask._doctor.doctor import CHECKS, TOOLCHAIN, examine
 
     findings = examine(TOOLCHAIN if toolchain else CHECKS, fix=fix)
     if as_json:

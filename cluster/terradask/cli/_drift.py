@@ -31,7 +31,7 @@ def drift(stacks: tuple[str, ...], form: str, as_json: bool) -> int:
     not applied yet are no drift: terradask plan shows those.
     """
     from terradask._plans.render_drift import drift_markdown, drift_text
-    from terradask._workspace import Workspace
+    from terradask._workspace.workspace import Workspace
     from terradask.errors import TerradaskError
 
     story = Story()

@@ -19,7 +19,7 @@ def explain(name: str, as_json: bool) -> None:
     NAME needn't be deployed, nor declared: what the settings ask for counts. Where types are locked that today's prices would put in
     another order, that is said.
     """
-    from terradask._workspace import Workspace
+    from terradask._workspace.workspace import Workspace
 
     story = Story()
     with story.telling():

@@ -109,8 +109,8 @@ def _trusted(caller: Caller, trust: str | None, environment: str | None) -> GitH
 
 
 def _print(caller: Caller, account: str | None, form: str, out: Path | None, trusted: GitHubActions | None = None) -> None:
-    from terradask._account.caller_scope import caller_scope
-    from terradask._workspace import Workspace
+    from terradask._workspace.caller_scope import caller_scope
+    from terradask._workspace.workspace import Workspace
     from terradask_modules.caller_policies import caller_policies
     from terradask_modules.names import resource_name
 

@@ -55,7 +55,7 @@ def init(out: Path, force: bool, state: str | None, as_json: bool) -> None:
 
 
 def _is_to_move(path: Path) -> bool:
-    from terradask._state.migration import lies_here
+    from terradask._terraform.state.migrate import lies_here
     from terradask_stacks.loading import load_settings
 
     return lies_here(load_settings(path))
@@ -77,9 +77,9 @@ def _write_starter(path: Path, *, force: bool) -> None:
 
 def _keep_state_in_s3(path: Path) -> tuple[str, bool]:
     """Make the bucket, then say in the file that the state lies there: in this order, so that the file never names what isn't there."""
-    from terradask._account.aws import Aws
-    from terradask._state.bucket import make_state_bucket
-    from terradask._state.section import with_s3_state
+    from terradask._aws.session import Aws
+    from terradask._terraform.state.bucket import make_state_bucket
+    from terradask._terraform.state.section import with_s3_state
     from terradask_stacks.loading import load_settings
 
     text = with_s3_state(path)

@@ -55,7 +55,7 @@ def plan(
     named, JSON is that stack's report; else it is the workspace's, with a report for each stack.
     """
     from terradask._plans.folder import PlanFolder
-    from terradask._workspace import Workspace
+    from terradask._workspace.workspace import Workspace
 
     if destroy and not stacks:
         raise click.UsageError("--destroy needs the name of a STACK.")
@@ -110,7 +110,7 @@ def _show_to_person(report: PlanReport | WorkspaceReport, *, details: bool, err:
     """Show a report with colours where there is a terminal, as plain text elsewhere."""
     from rich.console import Console
 
-    from terradask._plans.render import report_to_terminal, report_to_text
+    from terradask._plans.render_terminal import report_to_terminal, report_to_text
 
     console = Console(stderr=err, highlight=False)
     if console.is_terminal:

@@ -11,8 +11,8 @@ from terradask.cli._output import result, result_json, say, table
 from terradask.cli._question import check_answerable, declined
 
 if TYPE_CHECKING:
-    from terradask._account.aws import Aws
-    from terradask._account.quotas import QuotaCheck
+    from terradask._aws.session import Aws
+    from terradask._quotas.report import QuotaCheck
 
 
 @click.command(short_help="Compare AWS's quotas with what the settings can reach")
@@ -25,7 +25,7 @@ def quotas(request: bool, yes: bool, as_json: bool) -> None:
     What others use in the account counts, too. Exits with 8 when a quota is too small; with --request, only when that hasn't been
     asked for. AWS decides about requests in minutes or days.
     """
-    from terradask._workspace import Workspace
+    from terradask._workspace.workspace import Workspace
     from terradask.errors import QuotaTooSmall
 
     if request:
@@ -61,7 +61,7 @@ def _explain(checks: list[QuotaCheck]) -> None:
 
 
 def _request(aws: Aws, checks: list[QuotaCheck], *, yes: bool) -> list[QuotaCheck]:
-    from terradask._account.quotas import request_more
+    from terradask._quotas.report import request_more
 
     wanted = [check for check in checks if check.verdict == "short" and check.requested is None]
     for check in checks:

@@ -15,7 +15,7 @@ from terradask.cli._output import say
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from terradask._progress import ProgressEvent
+    from terradask._common.progress import ProgressEvent
 
 #: Without a terminal, say at most this often how far an apply is: logs of CI end a job that is silent for long.
 _HEARTBEAT_SECONDS = 10.0
@@ -30,7 +30,7 @@ class Story:
 
     def __call__(self, event: ProgressEvent) -> None:
         """Tell one event."""
-        from terradask._progress import Message, PhaseFinished, PhaseStarted, ResourceChanged
+        from terradask._common.progress import Message, PhaseFinished, PhaseStarted, ResourceChanged
 
         match event:
             case PhaseStarted(phase, subject):

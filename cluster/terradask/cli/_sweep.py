@@ -12,8 +12,8 @@ from terradask.cli._question import check_answerable, declined
 from terradask.cli._story import Story
 
 if TYPE_CHECKING:
-    from terradask._sweep.findings import Sweep, Swept
-    from terradask._sweep.policy import Stray
+    from terradask._cleanup.findings import Sweep, Swept
+    from terradask._cleanup.orphans import Stray
 
 
 @click.command(short_help="Remove what no live deployment owns")
@@ -31,7 +31,7 @@ def sweep(*, grace: int | None, dry_run: bool, yes: bool, as_json: bool) -> None
     """
     if not dry_run:
         check_answerable(yes, "sweep")
-    from terradask._workspace import Workspace
+    from terradask._workspace.workspace import Workspace
     from terradask.errors import SweepIncomplete
 
     story = Story()

@@ -27,7 +27,7 @@ def synth(stacks: tuple[str, ...], out: Path | None, as_json: bool) -> None:
 
     The same settings and the same locked answers always give the same bytes.
     """
-    from terradask._workspace import Workspace
+    from terradask._workspace.workspace import Workspace
 
     story = Story()
     with story.telling():

@@ -10,9 +10,9 @@ from terradask.cli._invocation import json_option
 from terradask.cli._output import ago, result, result_json, say, table
 
 if TYPE_CHECKING:
-    from terradask.cost.prices import PriceSheet
-    from terradask.hardware.instance_types import Gpus
-    from terradask.hardware.listing import Listing, PricedInstanceType
+    from terradask._instance_types.listing import Listing, PricedInstanceType
+    from terradask._instance_types.model import Gpus
+    from terradask._pricing.prices import PriceSheet
 
 
 @click.command(short_help="List instance types with their prices")
@@ -34,9 +34,9 @@ def types(names: tuple[str, ...], *, zone: str | None, spot: bool, refresh: bool
     NAMES are patterns for names ('m6i.*') or, without a point, for families ('c7*'). Prices are AWS's, of an hour of Linux, in US dollars;
     '-' where AWS names none. Types are kept on this machine for a day, prices for a week, spot prices for an hour.
     """
-    from terradask._workspace import Workspace
-    from terradask.hardware.filters import TypeFilter
-    from terradask.hardware.listing import find_types
+    from terradask._instance_types.filters import TypeFilter
+    from terradask._instance_types.listing import find_types
+    from terradask._workspace.workspace import Workspace
 
     listing = find_types(Workspace.load().aws, TypeFilter.of(names, **filters), zone=zone, spot=spot, refresh=refresh)
     _explain(listing)

@@ -23,7 +23,7 @@ def unlock(stack: str, force: str | None, yes: bool, as_json: bool) -> None:
     Otherwise says who holds it since when, and breaks nothing; --force breaks it then, after asking. Each broken lock is written
     down in .terradask/unlocks.jsonl and in the state's bucket under unlocks/.
     """
-    from terradask._workspace import Workspace
+    from terradask._workspace.workspace import Workspace
     from terradask_modules.errors import InvalidInput, TerradaskError
 
     if force is not None and not yes:

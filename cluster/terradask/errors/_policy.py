@@ -9,7 +9,7 @@ from terradask.errors._machine import SetupError
 from terradask_modules.errors import InvalidInput, TerradaskError
 
 if TYPE_CHECKING:
-    from terradask.policy.findings import PolicyFinding
+    from terradask._policy.findings import PolicyFinding
 
 
 class PolicyViolation(TerradaskError):

@@ -1,0 +1,262 @@
+"""The Auto Scaling groups of one cluster: the edge to AWS; what to do with them is decided in `_scaling`."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from terradask._aws.launch_problem import LaunchProblem, read_problem
+from terradask._dask.scaling import PROTECTION_BATCH, Group, Member, ProtectAndLower, Removal
+from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, group_name
+
+if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
+
+    from terradask._aws.session import Aws
+
+#: How far ahead a start sets the dead man's switch; the scheduler's host moves it on every ten minutes.
+DEAD_MAN_MINUTES = 30
+
+#: How long AWS may take to come after a smaller number before its survivors are left to its choice.
+LOWERED_SECONDS = 60.0
+
+#: How long it is given where it may end instances that it doesn't show.
+UNSEEN_SECONDS = 3.0
+
+#: As many of a group's newest activities are read.
+_ACTIVITIES = 20
+
+
+class Groups:
+    """The groups of one cluster.
+
+    Parameters
+    ----------
+    aws
+        Session for the cluster's account and region.
+    autoscaling_groups
+        Name of the Auto Scaling group by the cluster's own name for it (``scheduler``, ``workers``, …).
+
+    Notes
+    -----
+    Numbers that are sent are absolute, so that repeating a call changes nothing.
+
+    Permissions needed: ``autoscaling:DescribeAutoScalingGroups``, ``SetDesiredCapacity``, ``SetInstanceProtection``,
+    ``TerminateInstanceInAutoScalingGroup``, ``CreateOrUpdateTags``, ``PutScheduledUpdateGroupAction``, ``BatchDeleteScheduledAction``;
+    ``DescribeScalingActivities`` while instances are missing.
+    """
+
+    def __init__(self, aws: Aws, autoscaling_groups: Mapping[str, str]) -> None:
+        self._aws = aws
+        self._names = dict(autoscaling_groups)
+
+    @classmethod
+    def tagged(cls, aws: Aws, *, workspace: str, cluster: str) -> tuple[Groups, dict[str, Group]]:
+        """Find a cluster's groups by their tags, and return them with how they are."""
+        found = dict(tagged_groups(aws.client("autoscaling"), workspace=workspace, cluster=cluster))
+        names = {name: group["AutoScalingGroupName"] for name, group in found.items()}
+        return cls(aws, names), {name: _as_group(name, group) for name, group in found.items()}
+
+    @property
+    def _client(self) -> Any:
+        return self._aws.client("autoscaling")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The cluster's own names of its groups."""
+        return tuple(self._names)
+
+    def describe(self) -> dict[str, Group]:
+        """Read all groups in one call; those that don't exist are left out."""
+        by_autoscaling_group = {v: k for k, v in self._names.items()}
+        response = self._client.describe_auto_scaling_groups(AutoScalingGroupNames=list(by_autoscaling_group))
+        named = [(by_autoscaling_group[found["AutoScalingGroupName"]], found) for found in response["AutoScalingGroups"]]
+        return {name: _as_group(name, found) for name, found in named}
+
+    def failures(self, group: str) -> list[tuple[datetime.datetime, LaunchProblem]]:
+        """Return when and why launches of a group failed lately, in one call.
+
+        Notes
+        -----
+        Permission needed: ``autoscaling:DescribeScalingActivities``.
+        """
+        response = self._client.describe_scaling_activities(AutoScalingGroupName=self._names[group], MaxRecords=_ACTIVITIES)
+        return [
+            (activity["StartTime"], read_problem(activity["StatusMessage"]))
+            for activity in response["Activities"]
+            if activity["StatusCode"] == "Failed" and activity.get("StatusMessage")
+        ]
+
+    def activities(self, group: str, since: datetime.datetime) -> list[dict[str, Any]]:
+        """Return what a group has done since a time, the newest first, as AWS tells it; a call for each hundred.
+
+        Notes
+        -----
+        Permission needed: ``autoscaling:DescribeScalingActivities``.
+        """
+        found: list[dict[str, Any]] = []
+        pages = self._client.get_paginator("describe_scaling_activities").paginate(AutoScalingGroupName=self._names[group])
+        for page in pages:
+            found += (activity for activity in page["Activities"] if activity["StartTime"] >= since)
+            if page["Activities"] and page["Activities"][-1]["StartTime"] < since:
+                break
+        return found
+
+    def set_desired(self, group: str, n: int) -> None:
+        """Ask for `n` instances. Returns when AWS has taken the number, not when they are there."""
+        self._client.set_desired_capacity(AutoScalingGroupName=self._names[group], DesiredCapacity=n, HonorCooldown=False)
+
+    def remove(self, group: str, how: Removal, pause: Callable[[], None]) -> None:
+        """Remove exactly those instances that `how` names.
+
+        Parameters
+        ----------
+        group
+            The group.
+        how
+            What to do.
+        pause
+            Waits between two looks at whether AWS has come after a smaller number, for as long as survivors have to be protected.
+        """
+        if isinstance(how, ProtectAndLower):
+            self._protect(group, how.survivors, protected=True)
+            try:
+                self.set_desired(group, how.desired)
+                self._await_lowered(group, how, pause)
+            finally:
+                self._protect(group, how.survivors, protected=False)
+            return
+        for instance_id in how.instance_ids:
+            self._terminate(instance_id)
+
+    def _await_lowered(self, group: str, how: ProtectAndLower, pause: Callable[[], None]) -> None:
+        """Return when AWS has chosen whom it ends, or the number is somebody else's, or after a minute.
+
+        AWS takes a smaller number at once and chooses later; from whom, nothing says but the protection at that moment.
+        """
+        started = time.monotonic()
+        while (waited := time.monotonic() - started) < LOWERED_SECONDS:
+            now = self.describe().get(group)
+            if now is None or now.desired != how.desired:
+                return
+            if len(now.active_ids) <= how.desired and (waited >= UNSEEN_SECONDS or not how.unseen):
+                return
+            pause()
+
+    def zero(self, state: Mapping[str, Group] | None = None) -> None:
+        """Ask for no instance in any group, after taking back protection that an interrupted removal left."""
+        for name, group in (state if state is not None else self.describe()).items():
+            self._protect(name, [m.instance_id for m in group.members if m.protected], protected=False)
+            if group.desired or group.members:
+                self.set_desired(name, 0)
+
+    def arm(self, minutes: float = DEAD_MAN_MINUTES) -> None:
+        """Set the dead man's switch: each group goes to zero in so many minutes, unless the scheduler's host moves that on.
+
+        It also ends a cluster whose scheduler never came up, with no process of ours alive.
+        """
+        start = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=minutes)
+        for autoscaling_group in self._names.values():
+            self._client.put_scheduled_update_group_action(
+                AutoScalingGroupName=autoscaling_group,
+                ScheduledActionName=_dead_man_action(autoscaling_group),
+                StartTime=start,
+                DesiredCapacity=0,
+            )
+
+    def disarm(self) -> None:
+        """Take the dead man's switch away, so that it can't hit a later run."""
+        for autoscaling_group in self._names.values():
+            self._client.batch_delete_scheduled_action(
+                AutoScalingGroupName=autoscaling_group, ScheduledActionNames=[_dead_man_action(autoscaling_group)]
+            )
+
+    def tag(self, tags: Mapping[str, str]) -> None:
+        """Set volatile tags on every group, propagated to instances launched from now on."""
+        self._client.create_or_update_tags(
+            Tags=[
+                {
+                    "ResourceId": autoscaling_group,
+                    "ResourceType": "auto-scaling-group",
+                    "Key": key,
+                    "Value": value,
+                    "PropagateAtLaunch": True,
+                }
+                for autoscaling_group in self._names.values()
+                for key, value in tags.items()
+            ]
+        )
+
+    def _protect(self, group: str, instance_ids: Iterable[str], *, protected: bool) -> None:
+        ids = list(instance_ids)
+        for start in range(0, len(ids), PROTECTION_BATCH):
+            batch = ids[start : start + PROTECTION_BATCH]
+            # One that has left the group meanwhile makes AWS refuse its whole batch.
+            if not self._protected(group, batch, protected=protected) and len(batch) > 1:
+                for instance_id in batch:
+                    self._protected(group, [instance_id], protected=protected)
+
+    def _protected(self, group: str, instance_ids: list[str], *, protected: bool) -> bool:
+        """Set protection, and return whether all of them are in the group."""
+        from botocore.exceptions import ClientError
+
+        try:
+            self._client.set_instance_protection(
+                AutoScalingGroupName=self._names[group], InstanceIds=instance_ids, ProtectedFromScaleIn=protected
+            )
+        except ClientError as error:
+            if _has_left(error):
+                return False
+            raise
+        return True
+
+    def _terminate(self, instance_id: str) -> None:
+        from botocore.exceptions import ClientError
+
+        try:
+            self._client.terminate_instance_in_auto_scaling_group(InstanceId=instance_id, ShouldDecrementDesiredCapacity=True)
+        except ClientError as error:
+            # A host that was retired may have left by itself in the meantime, with decrement. Whom AWS knows in no group, it may refuse
+            # for want of a right on the group as well.
+            if not _has_left(error) and not (_is_denied(error) and self._is_nobodys(instance_id)):
+                raise
+
+    def _is_nobodys(self, instance_id: str) -> bool:
+        return all(instance_id != member.instance_id for group in self.describe().values() for member in group.members)
+
+
+def tagged_groups(client: Any, *, workspace: str, cluster: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield a cluster's groups, found by its tags, each with the cluster's own name for it, as AWS describes them."""
+    tags = {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster}
+    filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
+    begins = group_name(workspace, cluster, "")
+    for page in client.get_paginator("describe_auto_scaling_groups").paginate(Filters=filters):
+        for group in page["AutoScalingGroups"]:
+            name = group["AutoScalingGroupName"]
+            carried = {tag["Key"]: tag.get("Value", "") for tag in group.get("Tags") or ()}
+            # A group that is being deleted is still shown for a while.
+            if name.startswith(begins) and not group.get("Status") and tags.items() <= carried.items():
+                yield name.removeprefix(begins), group
+
+
+def _as_group(name: str, found: Mapping[str, Any]) -> Group:
+    members = tuple(Member(i["InstanceId"], i["LifecycleState"], bool(i.get("ProtectedFromScaleIn"))) for i in found["Instances"])
+    return Group(name, found["DesiredCapacity"], found["MaxSize"], members)
+
+
+def _has_left(error: ClientError) -> bool:
+    """Tell whether AWS refuses because an instance isn't in its group any more."""
+    told = error.response["Error"]
+    text = told.get("Message", "").lower()
+    return told.get("Code") == "ValidationError" and ("not found" in text or "not part of" in text)
+
+
+def _is_denied(error: ClientError) -> bool:
+    return error.response["Error"].get("Code") in {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
+
+
+def _dead_man_action(autoscaling_group: str) -> str:
+    # The scheduler's host moves an action of this name.
+    return f"{autoscaling_group}-dead-man"

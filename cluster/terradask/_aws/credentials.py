@@ -1,0 +1,120 @@
+"""Temporary credentials of the caller's, to be lent to a cluster."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from terradask._aws.session import Aws
+from terradask.errors import AccessDenied, InvalidInput
+
+if TYPE_CHECKING:
+    from botocore.credentials import Credentials
+
+#: What AWS lets a session of a user's last, in seconds; without being asked, 12 hours:
+#: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetSessionToken.html
+SHORTEST_SECONDS = 900
+LONGEST_SECONDS = 129_600
+
+#: What temporary credentials that don't say when they expire are taken to last: they are read again after half of it.
+_UNTOLD_SECONDS = 3600
+
+_WITHOUT = "; or leave credentials out: then tasks use the instance role, and network.data_buckets says where that may read"
+
+
+@dataclass(frozen=True, repr=False)
+class LentCredentials:
+    """Temporary credentials. Its repr shows when they expire, and nothing else."""
+
+    access_key_id: str
+    secret_access_key: str
+    session_token: str
+    expires_at: datetime.datetime
+
+    def __repr__(self) -> str:
+        return f"LentCredentials(expires_at={self.expires_at:%Y-%m-%dT%H:%M:%SZ})"
+
+    def document(self) -> dict[str, str]:
+        """Return them as AWS SDKs read them from an endpoint."""
+        return {
+            "AccessKeyId": self.access_key_id,
+            "SecretAccessKey": self.secret_access_key,
+            "Token": self.session_token,
+            "Expiration": f"{self.expires_at:%Y-%m-%dT%H:%M:%SZ}",
+        }
+
+
+def check_duration(seconds: int | None) -> int | None:
+    """Return how long lent credentials shall last, in seconds, if AWS gives such.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    whole = isinstance(seconds, int) and not isinstance(seconds, bool)
+    if seconds is not None and not (whole and SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS):
+        raise InvalidInput(
+            "AWS gives no credentials for such a time.",
+            given=f"credentials_duration_seconds={seconds!r}",
+            allowed=f"a whole number of seconds from {SHORTEST_SECONDS} (15 minutes) to {LONGEST_SECONDS} (36 hours)",
+            advice="leave it out for 12 hours; they are sent anew in time as long as the Cluster object is open",
+        )
+    return seconds
+
+
+def lend(aws: Aws, duration_seconds: int | None) -> LentCredentials:
+    """Return temporary credentials of the caller's.
+
+    Those of an IAM user's access key are a session of its own (``sts:GetSessionToken``). Credentials that are temporary already, such as
+    those of a role or of IAM Identity Center, are returned as they are.
+
+    Parameters
+    ----------
+    aws
+        The caller.
+    duration_seconds
+        How long a user's session lasts. By default 12 hours, as AWS has it.
+
+    Raises
+    ------
+    NoCredentials, ExpiredCredentials, InvalidCredentials
+        When there are none that are good.
+    AccessDenied
+        When a user may have no session: a service control policy, say, forbids it.
+
+    Notes
+    -----
+    Permissions needed: none. AWS asks for none for `GetSessionToken
+    <https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_temp_control-access_getsessiontoken.html>`_ and `GetCallerIdentity
+    <https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html>`_.
+    """
+    held = aws.credentials()
+    if _expiry(held) is None:
+        # What refreshes itself is left alone: it may have asked for a code once. What doesn't may lie in a file that has changed.
+        aws = aws.anew()
+        held = aws.credentials()
+    with aws.explained():
+        frozen: Any = held.get_frozen_credentials()
+        if not frozen.token:
+            return _session(aws, duration_seconds)
+        # Those that have expired are to be found here, and not by tasks.
+        aws.client("sts").get_caller_identity()
+    until = _expiry(held) or datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=_UNTOLD_SECONDS)
+    return LentCredentials(frozen.access_key, frozen.secret_key, frozen.token, until.astimezone(datetime.UTC))
+
+
+def _session(aws: Aws, duration_seconds: int | None) -> LentCredentials:
+    asked = {} if duration_seconds is None else {"DurationSeconds": duration_seconds}
+    try:
+        with aws.explained():
+            made = aws.client("sts").get_session_token(**asked)["Credentials"]
+    except AccessDenied as error:
+        error.advice = f"{error.advice}{_WITHOUT}"
+        raise
+    return LentCredentials(made["AccessKeyId"], made["SecretAccessKey"], made["SessionToken"], made["Expiration"].astimezone(datetime.UTC))
+
+
+def _expiry(held: Credentials) -> datetime.datetime | None:
+    """Return when credentials expire that botocore renews by itself; it tells nobody else."""
+    return getattr(held, "_expiry_time", None)

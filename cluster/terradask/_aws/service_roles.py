@@ -1,0 +1,117 @@
+"""The service-linked roles through which AWS launches instances for groups: there once for the whole account, or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from terradask.errors import AccessDenied, ServiceRoleMissing
+from terradask_modules.caller_policies import SERVICE_ROLES
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+
+AUTOSCALING = "autoscaling.amazonaws.com"
+
+#: What IAM says of a role that is there already, though not by its code, which is that of any wrong input.
+_TAKEN = "has been taken in this account"
+
+
+@dataclass(frozen=True)
+class ServiceRole:
+    """A service-linked role.
+
+    Parameters
+    ----------
+    name
+        Such as ``AWSServiceRoleForAutoScaling``.
+    service
+        The service that acts through it.
+    exists
+        Whether the account has it; None where the caller may not see that.
+    """
+
+    name: str
+    service: str
+    exists: bool | None
+
+    @property
+    def command(self) -> str:
+        """The command by which an administrator makes it."""
+        return f"aws iam create-service-linked-role --aws-service-name {self.service}"
+
+
+def find_service_roles(aws: Aws) -> list[ServiceRole]:
+    """Look for the service-linked roles that groups need.
+
+    Parameters
+    ----------
+    aws
+        The account.
+
+    Notes
+    -----
+    Permission needed: ``iam:GetRole`` on both roles; without it `ServiceRole.exists` is None.
+    """
+    client = aws.client("iam")
+    return [ServiceRole(name, service, _exists(client, aws, name)) for service, name in SERVICE_ROLES.items()]
+
+
+def ensure_service_roles(aws: Aws) -> list[ServiceRole]:
+    """Make the service-linked roles that are missing. Doing it again changes nothing.
+
+    They belong to the account, cost nothing, and stay when the network is destroyed.
+
+    Parameters
+    ----------
+    aws
+        The account.
+
+    Returns
+    -------
+    list of ServiceRole
+        Those that were made.
+
+    Raises
+    ------
+    ServiceRoleMissing
+        If that of Auto Scaling isn't there and the caller may not make it.
+
+    Notes
+    -----
+    Permissions needed: ``iam:GetRole`` and ``iam:CreateServiceLinkedRole`` on both roles. A role that the caller may neither see nor make
+    is taken to be there: most accounts have it.
+    """
+    missing = [role for role in find_service_roles(aws) if not role.exists]
+    return [ServiceRole(role.name, role.service, True) for role in missing if _make(aws, role)]
+
+
+def _exists(client: Any, aws: Aws, name: str) -> bool | None:
+    try:
+        with aws.explained():
+            client.get_role(RoleName=name)
+    except client.exceptions.NoSuchEntityException:
+        return False
+    except AccessDenied:
+        return None
+    return True
+
+
+def _make(aws: Aws, role: ServiceRole) -> bool:
+    client = aws.client("iam")
+    try:
+        with aws.explained():
+            client.create_service_linked_role(AWSServiceName=role.service)
+    except client.exceptions.EntityAlreadyExistsException:
+        return False
+    except client.exceptions.InvalidInputException as error:
+        # Somebody else made it in the meantime, or it could not be seen.
+        if _TAKEN not in str(error):
+            raise
+        return False
+    except AccessDenied as error:
+        # Without the role of spot, groups on demand launch all the same; the first spot group then says what is missing.
+        if role.exists is None or role.service != AUTOSCALING:
+            return False
+        raise ServiceRoleMissing(role.name, command=role.command, denied=error.action) from error
+    return True

@@ -1,0 +1,208 @@
+"""Which resources that exist are those of a configuration: what a plan imports that its state doesn't know.
+
+Pure: from a stack's configuration, the ids that the state knows and what AWS has, to ids for Terraform's ``import`` blocks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from terradask._cleanup.resources import EGRESS_RULE, INGRESS_RULE, RULES, Resource, of_type
+from terradask_modules.names import TAG_WORKSPACE
+
+_REFERENCE = re.compile(r"^\$\{([a-z0-9_]+\.[A-Za-z0-9_-]+)\.(?:id|arn|name)\}$")
+
+_DEFAULT_EGRESS = {"IsEgress": True, "IpProtocol": "-1", "CidrIpv4": "0.0.0.0/0"}
+
+#: Attribute of a rule -> how AWS describes it.
+_PEERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "cidr_ipv4": lambda rule: rule.get("CidrIpv4"),
+    "cidr_ipv6": lambda rule: rule.get("CidrIpv6"),
+    "prefix_list_id": lambda rule: rule.get("PrefixListId"),
+    "referenced_security_group_id": lambda rule: (rule.get("ReferencedGroupInfo") or {}).get("GroupId"),
+}
+
+
+def unknown_addresses(configuration: Mapping[str, Any], ids: Mapping[str, str]) -> list[str]:
+    """Return the addresses that are configured and not in the state."""
+    return [address for kind in _ORDER for address in _blocks(configuration, kind) if address not in ids]
+
+
+def imports(configuration: Mapping[str, Any], ids: Mapping[str, str], found: Sequence[Resource]) -> dict[str, str]:
+    """Return what to import: address -> the id that ``terraform import`` takes.
+
+    Left out is what Terraform makes again without harm: settings of the bucket, objects, policies in roles.
+
+    Parameters
+    ----------
+    configuration
+        The stack's ``cdk.tf.json``.
+    ids
+        Address -> id, as the state knows it.
+    found
+        Everything of the workspace that AWS has, with the rules of its security groups.
+    """
+    return _Adoption(configuration, ids, found).run()
+
+
+def unfinished_security_groups(found: Sequence[Resource]) -> list[Resource]:
+    """Return the security groups that were left with the rule that AWS gives to a new one, and no other: it lets everything out.
+
+    Terraform takes that rule away only when it makes a group; such a group isn't imported but made anew.
+    """
+    return [group for group in of_type(found, "aws_security_group") if _is_unfinished(group, found)]
+
+
+class _Adoption:
+    """Goes through a configuration, parents first, since children are found by them."""
+
+    def __init__(self, configuration: Mapping[str, Any], ids: Mapping[str, str], found: Sequence[Resource]) -> None:
+        self._configuration = configuration
+        self._ids = dict(ids)
+        self._found = found
+
+    def run(self) -> dict[str, str]:
+        """Return what to import."""
+        result: dict[str, str] = {}
+        for kind, match in _ORDER.items():
+            for address, block in _blocks(self._configuration, kind).items():
+                if address in self._ids:
+                    continue
+                identity = match(self, kind, block)
+                if identity is not None:
+                    result[address] = self._ids[address] = identity
+        return result
+
+    def vpc(self, kind: str, block: Mapping[str, Any]) -> str | None:
+        """Find a VPC; of several, that with the most in it."""
+        contents = [r.description.get("VpcId") for r in of_type(self._found, "aws_subnet", "aws_security_group", "aws_route_table")]
+        candidates = [r for r in self._tagged(kind, block) if r.description.get("CidrBlock") == block["cidr_block"]]
+        return max(candidates, key=lambda vpc: (contents.count(vpc.id), vpc.id)).id if candidates else None
+
+    def tagged(self, kind: str, block: Mapping[str, Any]) -> str | None:
+        """Find by its name tag what belongs to no VPC; first what is in use."""
+        candidates = sorted(self._tagged(kind, block), key=lambda r: ("AssociationId" not in r.description, r.id))
+        return candidates[0].id if candidates else None
+
+    def in_vpc(self, kind: str, block: Mapping[str, Any]) -> str | None:
+        """Find by its name tag what belongs to the network's VPC."""
+        # A NAT gateway's block names its subnet alone; there is one VPC.
+        vpc = self._resolve(block.get("vpc_id", "${aws_vpc.this.id}"))
+        if vpc is None:
+            return None
+        # An internet gateway may have been left before it was attached.
+        mine = sorted(r.id for r in self._tagged(kind, block) if _vpcs(r) in ([vpc], []))
+        return mine[0] if mine else None
+
+    def flow_log(self, kind: str, block: Mapping[str, Any]) -> str | None:
+        """Find the flow log of the network's VPC."""
+        vpc = self._resolve(block["vpc_id"])
+        mine = sorted(r.id for r in self._tagged(kind, block) if vpc is not None and r.description.get("ResourceId") == vpc)
+        return mine[0] if mine else None
+
+    def security_group(self, kind: str, block: Mapping[str, Any]) -> str | None:
+        """Find a security group that was made up to its end."""
+        identity = self.in_vpc(kind, block)
+        unfinished = {group.id for group in unfinished_security_groups(self._found)}
+        return None if identity in unfinished else identity
+
+    def named(self, kind: str, block: Mapping[str, Any]) -> str | None:
+        """Find what its name identifies, though its id may be another."""
+        name = block.get("name", block.get("bucket"))
+        names = ("LaunchTemplateName", "PolicyName")
+        return next((r.id for r in of_type(self._found, kind) if name in (r.id, *map(r.description.get, names))), None)
+
+    def route(self, _kind: str, block: Mapping[str, Any]) -> str | None:
+        """Find a route in its table."""
+        table = self._table(block)
+        destination = block.get("destination_cidr_block") or block["destination_ipv6_cidr_block"]
+        routes = table.description.get("Routes", ()) if table is not None else ()
+        exists = any(destination in (route.get("DestinationCidrBlock"), route.get("DestinationIpv6CidrBlock")) for route in routes)
+        return f"{table.id}_{destination}" if table is not None and exists else None
+
+    def association(self, _kind: str, block: Mapping[str, Any]) -> str | None:
+        """Find a subnet's association with any of our tables: a subnet has one at most."""
+        subnet = self._resolve(block["subnet_id"])
+        for table in of_type(self._found, "aws_route_table"):
+            if subnet is not None and any(a.get("SubnetId") == subnet for a in table.description.get("Associations", ())):
+                return f"{subnet}/{table.id}"
+        return None
+
+    def rule(self, kind: str, block: Mapping[str, Any]) -> str | None:
+        """Find a rule by what it says: AWS takes none that says the same."""
+        group = self._resolve(block["security_group_id"])
+        rules = (rule for rule in of_type(self._found, kind) if rule.description["GroupId"] == group)
+        return next((rule.id for rule in rules if self._says(rule.description, block)), None)
+
+    def _says(self, about: Mapping[str, Any], block: Mapping[str, Any]) -> bool:
+        ports = (about.get("FromPort", -1), about.get("ToPort", -1))
+        if about["IpProtocol"] != block["ip_protocol"] or ports != (block.get("from_port", -1), block.get("to_port", -1)):
+            return False
+        for attribute, described in _PEERS.items():
+            wanted, has = block.get(attribute), described(about)
+            if wanted is None:
+                if has is not None:
+                    return False
+            # The prefix list is an attribute of the endpoint's that only Terraform knows; a group has one rule with any.
+            elif has is None or (attribute != "prefix_list_id" and has != self._resolve(wanted)):
+                return False
+        return True
+
+    def _tagged(self, kind: str, block: Mapping[str, Any]) -> list[Resource]:
+        wanted = {key: block["tags"].get(key) for key in ("Name", TAG_WORKSPACE)}
+        taken = set(self._ids.values())
+        return [r for r in of_type(self._found, kind) if wanted.items() <= r.tags.items() and r.id not in taken]
+
+    def _table(self, block: Mapping[str, Any]) -> Resource | None:
+        identity = self._resolve(block["route_table_id"])
+        return next((r for r in of_type(self._found, "aws_route_table") if r.id == identity), None)
+
+    def _resolve(self, value: str) -> str | None:
+        """Return a literal value, or the id of what is referred to; None where that doesn't exist yet."""
+        reference = _REFERENCE.match(value)
+        if reference is not None:
+            return self._ids.get(reference[1])
+        return None if "${" in value else value
+
+
+#: Parents first.
+_ORDER: Mapping[str, Callable[[_Adoption, str, Mapping[str, Any]], str | None]] = {
+    "aws_vpc": _Adoption.vpc,
+    "aws_eip": _Adoption.tagged,
+    "aws_subnet": _Adoption.in_vpc,
+    "aws_internet_gateway": _Adoption.in_vpc,
+    "aws_egress_only_internet_gateway": _Adoption.in_vpc,
+    "aws_flow_log": _Adoption.flow_log,
+    "aws_nat_gateway": _Adoption.in_vpc,
+    "aws_route_table": _Adoption.in_vpc,
+    "aws_route": _Adoption.route,
+    "aws_route_table_association": _Adoption.association,
+    "aws_vpc_endpoint": _Adoption.in_vpc,
+    "aws_security_group": _Adoption.security_group,
+    INGRESS_RULE: _Adoption.rule,
+    EGRESS_RULE: _Adoption.rule,
+    "aws_iam_policy": _Adoption.named,
+    "aws_iam_role": _Adoption.named,
+    "aws_iam_instance_profile": _Adoption.named,
+    "aws_launch_template": _Adoption.named,
+    "aws_cloudwatch_log_group": _Adoption.named,
+    "aws_s3_bucket": _Adoption.named,
+}
+
+
+def _blocks(configuration: Mapping[str, Any], kind: str) -> dict[str, Mapping[str, Any]]:
+    return {f"{kind}.{name}": block for name, block in configuration.get("resource", {}).get(kind, {}).items()}
+
+
+def _vpcs(resource: Resource) -> list[str]:
+    attached = [attachment.get("VpcId") for attachment in resource.description.get("Attachments", ())]
+    return [vpc for vpc in (resource.description.get("VpcId"), *attached) if vpc]
+
+
+def _is_unfinished(group: Resource, found: Sequence[Resource]) -> bool:
+    rules = [r for r in of_type(found, *RULES) if r.description["GroupId"] == group.id]
+    if len(rules) != 1 or rules[0].tags:
+        return False
+    return _DEFAULT_EGRESS.items() <= dict(rules[0].description).items()

@@ -1,0 +1,127 @@
+"""What a workspace's bucket has of each cluster, and who works on it. Changes nothing."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from terradask._cleanup.inventory import DeadLock, Deployed
+from terradask._deployments.deployment import Deployment
+from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, STATE, STATE_LOCK, ClusterObjects
+from terradask._terraform.folder_lock import FolderLock
+from terradask._terraform.state.lock_owner import proof_of_end
+from terradask._terraform.state.s3 import S3Place
+from terradask.errors import FolderBusy, InvalidInput
+from terradask_modules.names import cluster_key
+from terradask_stacks.settings import validate_cluster_name
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask._terraform.state.lock import LockInfo
+
+
+class BucketLook:
+    """Looks into one workspace's bucket.
+
+    Parameters
+    ----------
+    aws
+        Session for the workspace's account and region.
+    bucket
+        The workspace bucket.
+    folder_of
+        Returns the folder of a stack: commands that work there leave word of themselves beside it.
+    """
+
+    def __init__(self, aws: Aws, bucket: str, folder_of: Callable[[str], Path]) -> None:
+        self._aws = aws
+        self._bucket = bucket
+        self._folder_of = folder_of
+        #: Locks whose owners are provably gone, as far as they were looked at.
+        self.dead: list[DeadLock] = []
+
+    def listed(self) -> tuple[datetime.datetime, dict[str, dict[str, datetime.datetime]]]:
+        """Return what time it is for AWS, and each cluster's objects with their dates; none where there is no bucket."""
+        from botocore.exceptions import ClientError
+
+        listed: dict[str, dict[str, datetime.datetime]] = {}
+        seen_at = datetime.datetime.now(datetime.UTC)
+        with self._aws.explained():
+            try:
+                pages = self._aws.client("s3").get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix="clusters/")
+                for page in pages:
+                    # Ages are told by the clock that dates things, not by this machine's.
+                    date = page["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
+                    seen_at = parsedate_to_datetime(date) if date else seen_at
+                    for entry in page.get("Contents", ()):
+                        _, cluster, name = entry["Key"].split("/", 2)
+                        if is_cluster_name(cluster):
+                            listed.setdefault(cluster, {})[name] = entry["LastModified"]
+            except ClientError as error:
+                if error.response["Error"]["Code"] not in {"NoSuchBucket", "404"}:
+                    raise
+        return seen_at, listed
+
+    def deployed(self, name: str, listed: Mapping[str, datetime.datetime]) -> Deployed:
+        """Return what there is of one cluster, from the dates of its objects."""
+        is_whole = DESCRIPTOR in listed
+        found = Deployed(
+            name,
+            max(listed.values()),
+            is_whole=is_whole,
+            has_resources=not is_whole and STATE in listed and self._knows_resources(name),
+            closing_at=listed.get(CLOSING) or self._ended_at(name, listed),
+            started_at=listed.get(RUN),
+        )
+        place = S3Place(self._aws, self._bucket, cluster_key(name, STATE))
+        return replace(found, held=self.held(name, place if STATE_LOCK in listed else None))
+
+    def _ended_at(self, name: str, listed: Mapping[str, datetime.datetime]) -> datetime.datetime | None:
+        """Return when a deployment without a mark came to be one that shall go: its run has ended, and it was made for that alone."""
+        if DESCRIPTOR not in listed or RUN not in listed:
+            return None
+        with self._aws.explained():
+            return max(listed.values()) if Deployment(self._aws, self._bucket, name).marked_closing else None
+
+    def _knows_resources(self, name: str) -> bool:
+        with self._aws.explained():
+            try:
+                state = ClusterObjects(self._aws, self._bucket, name).read(STATE)
+            except json.JSONDecodeError:
+                # Whoever destroys it will be told what is wrong with it.
+                return True
+        return bool((state or {}).get("resources"))
+
+    def held(self, stack: str, place: S3Place | None) -> str | None:
+        """Return who works on a stack, whose state lies at a place; the lock of somebody who is provably gone is noted."""
+        folder, killed = self._folder_of(stack), None
+        if folder.with_name(f".{folder.name}.lock").exists():
+            try:
+                with FolderLock(folder, limit_seconds=0) as folder_lock:
+                    killed = folder_lock.killed
+            except FolderBusy as busy:
+                return busy.problem
+        lock = None if place is None else place.lock()
+        return None if lock is None else self._holder(stack, lock, killed)
+
+    def _holder(self, stack: str, lock: LockInfo, killed: Mapping[str, Any] | None) -> str | None:
+        proof = proof_of_end(lock, killed)
+        if proof is None:
+            return f"its state is {lock.describe()}"
+        since = None if lock.seconds is None else datetime.datetime.fromtimestamp(lock.seconds, datetime.UTC)
+        self.dead.append(DeadLock(stack, lock.id or "", since, proof))
+        return None
+
+
+def is_cluster_name(name: str) -> bool:
+    """Tell whether a cluster of ours can have a name."""
+    try:
+        validate_cluster_name(name)
+    except InvalidInput:
+        return False
+    return True

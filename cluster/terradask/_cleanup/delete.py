@@ -1,0 +1,212 @@
+"""Remove what there is of a network or a cluster without Terraform, in an order that AWS takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from terradask._cleanup.resources import EGRESS_RULE, INGRESS_RULE, Resource, of_type, outermost
+from terradask._common.progress import Message, Progress
+from terradask.errors import BaselineError, ClusterError, TerradaskError
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+
+#: Longest wait for what stands in the way of one resource: a NAT gateway takes minutes to go.
+LIMIT_SECONDS = 600.0
+
+PAUSE_SECONDS = 5.0
+
+_GONE = frozenset(
+    {
+        "NoSuchEntity",
+        "NoSuchBucket",
+        "ResourceNotFoundException",
+        "NatGatewayNotFound",
+        "Gateway.NotAttached",
+        "InvalidPlacementGroup.Unknown",
+    }
+)
+
+#: ``AuthFailure`` is what EC2 says of an address whose NAT gateway is still going.
+_IN_THE_WAY = frozenset(
+    {
+        "DependencyViolation",
+        "InvalidIPAddress.InUse",
+        "InvalidPlacementGroup.InUse",
+        "AuthFailure",
+        "DeleteConflict",
+        "OperationAborted",
+        "BucketNotEmpty",
+    }
+)
+
+
+def remove_resources(aws: Aws, resources: Iterable[Resource], *, progress: Progress, cluster: str | None = None) -> None:
+    """Remove resources, each after what depends on it. What is gone already is no error.
+
+    Parameters
+    ----------
+    aws
+        Session for the workspace's account and region.
+    resources
+        What to remove, with everything in it: objects in a bucket, rules of a group, policies in a role.
+    progress
+        Told of each.
+    cluster
+        The cluster whose they are. None: the network's.
+
+    Raises
+    ------
+    BaselineError, ClusterError
+        If something of somebody else's stands in the way for too long, naming what can't be removed.
+
+    Notes
+    -----
+    Permissions needed: ``ec2:Delete*``, ``ec2:ReleaseAddress``, ``DetachInternetGateway``, ``RevokeSecurityGroupIngress``,
+    ``RevokeSecurityGroupEgress``; ``iam:DeleteRole``, ``ListRolePolicies``, ``DeleteRolePolicy``, ``DeleteInstanceProfile``,
+    ``RemoveRoleFromInstanceProfile``, ``DeletePolicy``, ``ListPolicyVersions``, ``DeletePolicyVersion``; ``logs:DeleteLogGroup``;
+    ``s3:DeleteBucket``, ``ListBucketVersions``, ``DeleteObjectVersion``: each for what there is of its kind.
+    """
+    whole = outermost(list(resources))
+    with aws.explained():
+        for group in of_type(whole, "aws_security_group"):
+            # Groups that name each other can't go one by one.
+            _unless_gone(partial(_revoke_rules, aws.client("ec2"), group))
+        for kind, (service, delete) in _ORDER.items():
+            for resource in of_type(whole, kind):
+                _remove(resource, partial(delete, aws.client(service), resource), progress, cluster)
+
+
+def _remove(resource: Resource, delete: Callable[[], object], progress: Progress, cluster: str | None) -> None:
+    from botocore.exceptions import ClientError
+
+    name = resource.tags.get("Name", resource.id)
+    what = f"{resource.type} {resource.id}" + (f" ({name})" if name != resource.id else "")
+    deadline = time.monotonic() + LIMIT_SECONDS
+    progress(Message(f"removing {what}, which Terraform's state doesn't know"))
+    told = False
+    while True:
+        try:
+            _unless_gone(delete)
+            return
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in _IN_THE_WAY:
+                raise
+            if time.monotonic() > deadline:
+                raise _in_use(what, error.response["Error"]["Message"], cluster) from error
+        if not told:
+            progress(Message(f"waiting for what still uses {what}"))
+            told = True
+        time.sleep(PAUSE_SECONDS)
+
+
+def _in_use(what: str, given: str, cluster: str | None) -> TerradaskError:
+    problem = f"{what} can't be removed: something else still uses it"
+    if cluster is None:
+        advice = "remove what was put into this network beside terradask, then: terradask destroy network"
+        return BaselineError(problem, given=given, advice=advice)
+    advice = f"remove what was made with it beside terradask, then: terradask destroy {cluster}"
+    return ClusterError(problem, cluster=cluster, given=given, advice=advice)
+
+
+def _unless_gone(act: Callable[[], object]) -> None:
+    from botocore.exceptions import ClientError
+
+    try:
+        act()
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        if code not in _GONE and not code.endswith(".NotFound"):
+            raise
+
+
+def _revoke_rules(client: Any, group: Resource) -> None:
+    filters = [{"Name": "group-id", "Values": [group.id]}]
+    rules = client.describe_security_group_rules(Filters=filters)["SecurityGroupRules"]
+    for egress in (False, True):
+        ids = [rule["SecurityGroupRuleId"] for rule in rules if rule["IsEgress"] == egress]
+        if ids:
+            _revoke(client, group.id, ids, egress=egress)
+
+
+def _revoke(client: Any, group: str, rules: list[str], *, egress: bool) -> None:
+    revoke = client.revoke_security_group_egress if egress else client.revoke_security_group_ingress
+    revoke(GroupId=group, SecurityGroupRuleIds=rules)
+
+
+def _delete_internet_gateway(client: Any, gateway: Resource) -> None:
+    for attachment in gateway.description.get("Attachments", ()):
+        _unless_gone(partial(client.detach_internet_gateway, InternetGatewayId=gateway.id, VpcId=attachment["VpcId"]))
+    client.delete_internet_gateway(InternetGatewayId=gateway.id)
+
+
+def _delete_route_table(client: Any, table: Resource) -> None:
+    for association in table.description.get("Associations", ()):
+        if not association.get("Main"):
+            _unless_gone(partial(client.disassociate_route_table, AssociationId=association["RouteTableAssociationId"]))
+    client.delete_route_table(RouteTableId=table.id)
+
+
+def _delete_instance_profile(client: Any, profile: Resource) -> None:
+    for role in client.get_instance_profile(InstanceProfileName=profile.id)["InstanceProfile"]["Roles"]:
+        client.remove_role_from_instance_profile(InstanceProfileName=profile.id, RoleName=role["RoleName"])
+    client.delete_instance_profile(InstanceProfileName=profile.id)
+
+
+def _delete_role(client: Any, role: Resource) -> None:
+    for policy in client.list_role_policies(RoleName=role.id)["PolicyNames"]:
+        client.delete_role_policy(RoleName=role.id, PolicyName=policy)
+    client.delete_role(RoleName=role.id)
+
+
+def _delete_role_policy(client: Any, policy: Resource) -> None:
+    client.delete_role_policy(RoleName=policy.description["RoleName"], PolicyName=policy.description["PolicyName"])
+
+
+def _delete_policy(client: Any, policy: Resource) -> None:
+    for version in client.list_policy_versions(PolicyArn=policy.id)["Versions"]:
+        if not version["IsDefaultVersion"]:
+            client.delete_policy_version(PolicyArn=policy.id, VersionId=version["VersionId"])
+    client.delete_policy(PolicyArn=policy.id)
+
+
+def _delete_bucket(client: Any, bucket: Resource) -> None:
+    for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket.id):
+        versions = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
+        entries = [{"Key": version["Key"], "VersionId": version["VersionId"]} for version in versions]
+        if entries:
+            client.delete_objects(Bucket=bucket.id, Delete={"Objects": entries, "Quiet": True})
+    client.delete_bucket(Bucket=bucket.id)
+
+
+#: Terraform's type -> service, and how one is deleted; each after what depends on it.
+_ORDER: Mapping[str, tuple[str, Callable[[Any, Resource], object]]] = {
+    INGRESS_RULE: ("ec2", lambda client, r: _revoke(client, r.description["GroupId"], [r.id], egress=False)),
+    EGRESS_RULE: ("ec2", lambda client, r: _revoke(client, r.description["GroupId"], [r.id], egress=True)),
+    "aws_nat_gateway": ("ec2", lambda client, r: client.delete_nat_gateway(NatGatewayId=r.id)),
+    "aws_flow_log": ("ec2", lambda client, r: client.delete_flow_logs(FlowLogIds=[r.id])),
+    "aws_vpc_endpoint": ("ec2", lambda client, r: client.delete_vpc_endpoints(VpcEndpointIds=[r.id])),
+    "aws_launch_template": ("ec2", lambda client, r: client.delete_launch_template(LaunchTemplateId=r.id)),
+    "aws_placement_group": ("ec2", lambda client, r: client.delete_placement_group(GroupName=r.id)),
+    "aws_iam_instance_profile": ("iam", _delete_instance_profile),
+    "aws_iam_role_policy": ("iam", _delete_role_policy),
+    "aws_iam_role": ("iam", _delete_role),
+    # A policy that bounds a role stays until that role is gone.
+    "aws_iam_policy": ("iam", _delete_policy),
+    "aws_cloudwatch_log_group": ("logs", lambda client, r: client.delete_log_group(logGroupName=r.id)),
+    "aws_eip": ("ec2", lambda client, r: client.release_address(AllocationId=r.id)),
+    "aws_internet_gateway": ("ec2", _delete_internet_gateway),
+    "aws_egress_only_internet_gateway": (
+        "ec2",
+        lambda client, r: client.delete_egress_only_internet_gateway(EgressOnlyInternetGatewayId=r.id),
+    ),
+    "aws_security_group": ("ec2", lambda client, r: client.delete_security_group(GroupId=r.id)),
+    "aws_subnet": ("ec2", lambda client, r: client.delete_subnet(SubnetId=r.id)),
+    "aws_route_table": ("ec2", _delete_route_table),
+    "aws_vpc": ("ec2", lambda client, r: client.delete_vpc(VpcId=r.id)),
+    # Last: as long as it is there, the network can be found.
+    "aws_s3_bucket": ("s3", _delete_bucket),
+}

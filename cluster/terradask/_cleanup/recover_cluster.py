@@ -1,0 +1,164 @@
+"""What stays of a cluster outside of Terraform's reach, on its way in or out: instances, strays, objects in the bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from terradask._aws.autoscaling import Groups
+from terradask._cleanup import leftovers
+from terradask._cleanup.delete import remove_resources
+from terradask._cleanup.hosts import wait_for_hosts
+from terradask._cleanup.resources import OF_CLUSTERS, Resource, of_type, unknown
+from terradask._cleanup.search import find_cluster
+from terradask._common.progress import Message, Progress, phase
+from terradask._deployments.store import EVENTS, STATE, STATE_LOCK, holds_nothing
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask._deployments.deployment import Deployment
+    from terradask._network.baseline import Isolated
+
+#: What a state knows: address -> id. A call, since it takes a process, and mostly nobody has to know.
+_Ids = Callable[[], Mapping[str, str]]
+
+
+class ClusterRemains:
+    """What has to be ended or removed before and after Terraform works on a cluster.
+
+    Parameters
+    ----------
+    aws
+        Session for the cluster's account and region.
+    deployment
+        The cluster, deployed or not.
+    workspace
+        Name of its workspace.
+    isolated
+        Returns how the roles of clusters' own are named; None where clusters have nothing of the kind: then nobody asks for any of them.
+    own_templates
+        Returns whether clusters may have launch templates of their own even so.
+    progress
+        Gets every event.
+    """
+
+    def __init__(
+        self,
+        aws: Aws,
+        deployment: Deployment,
+        *,
+        workspace: str,
+        isolated: Callable[[], Isolated | None],
+        own_templates: Callable[[], bool],
+        progress: Progress,
+    ) -> None:
+        self._aws = aws
+        self._deployment = deployment
+        self._name = deployment.name
+        self._workspace = workspace
+        self._isolated = isolated
+        self._own_templates = own_templates
+        self._progress = progress
+
+    def zero(self) -> None:
+        """Bring the groups to zero, as far as they exist; by their tags: a half-made cluster has no descriptor."""
+        with self._aws.explained():
+            groups, state = Groups.tagged(self._aws, workspace=self._workspace, cluster=self._name)
+            groups.zero(state)
+
+    def remove_all(self) -> bool:
+        """Remove everything of a cluster without a state, whatever runs in its groups, and return whether there was anything."""
+        had_groups_or_secret = self._remove_groups_and_secret()
+        return self.remove_unknown(dict) or had_groups_or_secret
+
+    def remove_strays(self, creates: Collection[str], ids: _Ids) -> None:
+        """Remove what an interrupted apply made without the state's knowing, where a plan is to create it.
+
+        Parameters
+        ----------
+        creates
+            The addresses that the plan creates.
+        ids
+            Returns what the state knows: address -> id.
+        """
+        left = leftovers.among(leftovers.existing(self._aws, workspace=self._workspace, cluster=self._name), creates)
+        if left:
+            # Not those that somebody's apply has made since the plan: Terraform refuses it then.
+            known = ids()
+            left = [stray for stray in left if stray.address not in known]
+        if left:
+            names = ", ".join(stray.name for stray in left)
+            self._progress(Message(f"removing what an interrupted deployment left: {names}"))
+            leftovers.remove(self._aws, left, cluster=self._name, force=False)
+        # After the groups, which are an error if they have instances: those would be in these security groups.
+        if not OF_CLUSTERS.isdisjoint(address.partition(".")[0] for address in creates):
+            self.remove_unknown(ids)
+
+    def remove_unknown(self, ids: _Ids) -> bool:
+        """Remove roles, security groups, launch templates and a placement group of a cluster that the state doesn't know.
+
+        Neither could Terraform make them again nor, where they belong to something that it knows, destroy that.
+
+        Parameters
+        ----------
+        ids
+            Returns what the state knows: address -> id.
+
+        Returns
+        -------
+        bool
+            Whether there was something.
+        """
+        return self._remove(self._found(), ids)
+
+    def make_way(self, ids: _Ids) -> None:
+        """Remove what the state doesn't know, and wait for hosts of whose end AWS makes the end of something else depend.
+
+        Parameters
+        ----------
+        ids
+            Returns what the state knows: address -> id.
+        """
+        found = self._found()
+        self._remove(found, ids)
+        # Terraform would try once, and fail.
+        if any(of_type(found, "aws_placement_group")):
+            with phase(self._progress, "end hosts", self._name):
+                wait_for_hosts(self._aws, workspace=self._workspace, cluster=self._name)
+
+    def _found(self) -> list[Resource]:
+        isolated = self._isolated()
+        own_templates = isolated is not None or self._own_templates()
+        return find_cluster(self._aws, workspace=self._workspace, cluster=self._name, isolated=isolated, own_templates=own_templates)
+
+    def _remove(self, found: list[Resource], ids: _Ids) -> bool:
+        left = unknown(found, ids()) if found else []
+        if left:
+            with phase(self._progress, "remove", self._name):
+                remove_resources(self._aws, left, progress=self._progress, cluster=self._name)
+        return bool(left)
+
+    def forget_empty_state(self) -> None:
+        """Remove the state without resources that Terraform writes when a first plan is interrupted: it would look like a cluster."""
+        objects = self._deployment.objects
+        with suppress(Exception):
+            # With anything beside it, its lock among that, it is somebody's.
+            if holds_nothing(objects):
+                objects.delete([STATE, *objects.names(EVENTS)])
+
+    def forget(self) -> None:
+        """Remove what is left of a cluster that Terraform has destroyed.
+
+        Its state goes last: as long as that is there, the cluster can be found and destroyed again.
+        """
+        self._remove_groups_and_secret()
+        objects = self._deployment.objects
+        with self._aws.explained():
+            objects.delete(key for key in objects.names() if key not in (STATE, STATE_LOCK))
+            objects.delete([STATE])
+
+    def _remove_groups_and_secret(self) -> bool:
+        left = leftovers.existing(self._aws, workspace=self._workspace, cluster=self._name)
+        leftovers.remove(self._aws, left, cluster=self._name, force=True)
+        return bool(left)

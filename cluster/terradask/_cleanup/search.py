@@ -1,0 +1,319 @@
+"""What there is in AWS of a workspace's network, or of one cluster, whether a state of Terraform's knows it or not.
+
+When Terraform is interrupted, or killed, AWS may have made what was asked for last, and the answer never arrived. It is found again by the
+tags that everything is born with; what AWS lists without tags, by its name first. The bucket isn't born with tags: no other workspace can
+have one of its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from terradask._cleanup.resources import EGRESS_RULE, INGRESS_RULE, Owner, Resource, of_type
+from terradask_modules.names import ROLES, TAG_CLUSTER, TAG_WORKSPACE, role_name
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask._network.baseline import Isolated
+
+#: Makes a client's call and returns what it found.
+_Search = Callable[[], Sequence[Resource]]
+
+#: Terraform's type -> boto3's method, where its answer lists them, what identifies one.
+_IN_EC2 = {
+    "aws_vpc": ("describe_vpcs", "Vpcs", "VpcId"),
+    "aws_subnet": ("describe_subnets", "Subnets", "SubnetId"),
+    "aws_internet_gateway": ("describe_internet_gateways", "InternetGateways", "InternetGatewayId"),
+    "aws_nat_gateway": ("describe_nat_gateways", "NatGateways", "NatGatewayId"),
+    "aws_eip": ("describe_addresses", "Addresses", "AllocationId"),
+    "aws_route_table": ("describe_route_tables", "RouteTables", "RouteTableId"),
+    "aws_vpc_endpoint": ("describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"),
+    "aws_security_group": ("describe_security_groups", "SecurityGroups", "GroupId"),
+    "aws_launch_template": ("describe_launch_templates", "LaunchTemplates", "LaunchTemplateId"),
+    "aws_egress_only_internet_gateway": (
+        "describe_egress_only_internet_gateways",
+        "EgressOnlyInternetGateways",
+        "EgressOnlyInternetGatewayId",
+    ),
+    "aws_flow_log": ("describe_flow_logs", "FlowLogs", "FlowLogId"),
+    "aws_placement_group": ("describe_placement_groups", "PlacementGroups", "GroupName"),
+}
+
+#: Looked for only where they are configured: who plans a network without them may not be allowed to.
+_OPTIONAL = frozenset({"aws_egress_only_internet_gateway", "aws_flow_log", "aws_placement_group"})
+
+#: What any cluster can have of its own in EC2, and isolated ones have.
+_PLACEMENT = "aws_placement_group"
+_TEMPLATE = "aws_launch_template"
+_OF_CLUSTERS = ("aws_security_group", _TEMPLATE)
+
+#: Gateways and endpoints are described for a while after their end.
+_ENDED = frozenset({"deleted", "deleting", "failed"})
+
+
+def find_network(aws: Aws, *, workspace: str, bucket: str, configuration: Mapping[str, Any]) -> list[Resource]:
+    """Return everything of a workspace's network that exists: what carries its tag and no cluster's, and its bucket.
+
+    What belongs to another resource and goes with it is left out: routes, rules, policies in roles.
+
+    Parameters
+    ----------
+    aws
+        Session for the workspace's account and region.
+    workspace, bucket
+        Names.
+    configuration
+        The network's ``cdk.tf.json``: roles, instance profiles, policies and log groups are found by the names in it.
+
+    Notes
+    -----
+    Permissions needed: ``ec2:Describe*``, ``iam:GetRole``, ``iam:GetInstanceProfile``, ``logs:DescribeLogGroups``,
+    ``logs:ListTagsForResource``, ``s3:ListBucket``, ``s3:GetBucketTagging``; ``iam:GetPolicy`` where a policy is configured.
+    """
+    # Clients are made here: boto3's sessions are not safe while they make one.
+    ec2, iam, logs, s3 = (aws.client(service) for service in ("ec2", "iam", "logs", "s3"))
+    owner, configured = Owner(workspace), configuration.get("resource", {})
+    searches: list[_Search] = [partial(_in_ec2, ec2, kind, owner) for kind in _IN_EC2 if kind not in _OPTIONAL or kind in configured]
+    for kind, client, find in (
+        ("aws_iam_role", iam, _role),
+        ("aws_iam_instance_profile", iam, _instance_profile),
+        ("aws_cloudwatch_log_group", logs, _log_group),
+    ):
+        searches += [partial(find, client, block["name"]) for block in configured.get(kind, {}).values()]
+    for block in configured.get("aws_iam_policy", {}).values():
+        arn = f"arn:{aws.partition}:iam::{aws.account_id}:policy{block.get('path', '/')}{block['name']}"
+        searches.append(partial(_policy, iam, arn))
+    searches.append(partial(_bucket, s3, bucket, aws.account_id))
+    # Buckets are tagged after they are made. The name has the account's number, and S3 is asked who owns it.
+    return [r for r in _answers(aws, searches) if owner.owns(r) or (r.type == "aws_s3_bucket" and not r.tags)]
+
+
+def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated | None, own_templates: bool = True) -> list[Resource]:
+    """Return what exists of a cluster's own: a placement group, launch templates.
+
+    Of an isolated one also roles, policies, profiles, security groups and rules.
+
+    Parameters
+    ----------
+    aws
+        Session for the cluster's account and region.
+    workspace, cluster
+        Names.
+    isolated
+        How its roles are named; None where it has none.
+    own_templates
+        Whether it may have launch templates even so.
+
+    Notes
+    -----
+    Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``, ``DescribeSecurityGroupRules``,
+    ``DescribeLaunchTemplates``; ``iam:GetRole``, ``ListRolePolicies``, ``GetInstanceProfile``.
+    """
+    ec2, owner = aws.client("ec2"), Owner(workspace, cluster)
+    searches: list[_Search] = [partial(_placement_groups, ec2, owner)]
+    if isolated is None:
+        searches += [partial(_in_ec2, ec2, _TEMPLATE, owner)] if own_templates else []
+        return [resource for resource in _answers(aws, searches) if owner.owns(resource)]
+    iam = aws.client("iam")
+    names = [role_name(workspace, role, isolated.role_name_prefix, cluster) for role in ROLES]
+    searches += [partial(_in_ec2, ec2, kind, owner) for kind in _OF_CLUSTERS]
+    searches += [partial(find, iam, name) for find in (_role, _instance_profile) for name in names]
+    found = [resource for resource in _answers(aws, searches) if owner.owns(resource)]
+    # Rules of somebody else's making go with their group alone.
+    rules = [rule for rule in find_rules(aws, found) if owner.owns(rule)]
+    policies = _answers(aws, [partial(_role_policies, iam, role.id) for role in of_type(found, "aws_iam_role")])
+    return [*found, *rules, *policies]
+
+
+def clusters_with_resources(
+    aws: Aws, *, workspace: str, isolated: Isolated | None, own_templates: bool = True, known: Collection[str] = ()
+) -> set[str]:
+    """Return the names of the clusters that have a placement group, security groups, launch templates or roles of their own, by their tags.
+
+    Parameters
+    ----------
+    aws
+        Session for the workspace's account and region.
+    workspace
+        Its name.
+    isolated
+        Where their roles lie, and how they are named; None where they have none.
+    own_templates
+        Whether they may have launch templates even so.
+    known
+        Clusters that are known to exist: their roles aren't asked for.
+
+    Notes
+    -----
+    Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``, ``DescribeLaunchTemplates``; ``iam:ListRoles``,
+    ``iam:GetRole``.
+    """
+    clusters = clusters_in_ec2(aws, workspace=workspace, isolated=isolated, own_templates=own_templates)
+    if isolated is None:
+        return clusters
+    return clusters | clusters_with_roles(aws, workspace=workspace, isolated=isolated, known=clusters.union(known))
+
+
+def clusters_in_ec2(aws: Aws, *, workspace: str, isolated: Isolated | None, own_templates: bool = True) -> set[str]:
+    """Return the names of the clusters that have placement groups, launch templates, or isolated also security groups, of their own.
+
+    Notes
+    -----
+    Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeLaunchTemplates``; with `isolated` ``DescribeSecurityGroups``.
+    """
+    ec2 = aws.client("ec2")
+    kinds = _OF_CLUSTERS if isolated is not None else (_TEMPLATE,) if own_templates else ()
+    searches: list[_Search] = [partial(_in_ec2, ec2, kind, Owner(workspace)) for kind in kinds]
+    found = _answers(aws, [partial(_placement_groups, ec2, Owner(workspace)), *searches])
+    return {resource.tags[TAG_CLUSTER] for resource in found if TAG_CLUSTER in resource.tags}
+
+
+def clusters_with_roles(aws: Aws, *, workspace: str, isolated: Isolated, known: Collection[str]) -> set[str]:
+    """Return the names of the clusters that have roles of their own, without those that are known to exist.
+
+    Notes
+    -----
+    Permissions needed: ``iam:ListRoles``, ``iam:GetRole``.
+    """
+    iam = aws.client("iam")
+    expected = {role_name(workspace, role, isolated.role_name_prefix, cluster) for cluster in known for role in ROLES}
+    with aws.explained():
+        pages = iam.get_paginator("list_roles").paginate(PathPrefix=isolated.role_path)
+        names = {role["RoleName"] for page in pages for role in page["Roles"]} - expected
+    # The list is without tags.
+    roles = [role.tags for role in _answers(aws, [partial(_role, iam, name) for name in sorted(names)])]
+    return {tags[TAG_CLUSTER] for tags in roles if tags.get(TAG_WORKSPACE) == workspace and TAG_CLUSTER in tags}
+
+
+def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:
+    """Return the security groups of a workspace's network, and their rules.
+
+    Notes
+    -----
+    Permissions needed: ``ec2:DescribeSecurityGroups``, ``ec2:DescribeSecurityGroupRules``.
+    """
+    client, owner = aws.client("ec2"), Owner(workspace)
+    with aws.explained():
+        groups = [group for group in _in_ec2(client, "aws_security_group", owner) if owner.owns(group)]
+    return [*groups, *find_rules(aws, groups)]
+
+
+def find_rules(aws: Aws, resources: Iterable[Resource]) -> list[Resource]:
+    """Return the rules of the security groups among resources, whoever made them.
+
+    Notes
+    -----
+    Permission needed: ``ec2:DescribeSecurityGroupRules``.
+    """
+    groups = [group.id for group in of_type(resources, "aws_security_group")]
+    if not groups:
+        return []
+    pages = aws.client("ec2").get_paginator("describe_security_group_rules")
+    with aws.explained():
+        return [
+            Resource(EGRESS_RULE if rule["IsEgress"] else INGRESS_RULE, rule["SecurityGroupRuleId"], _tags(rule), rule)
+            for page in pages.paginate(Filters=[{"Name": "group-id", "Values": groups}])
+            for rule in page["SecurityGroupRules"]
+        ]
+
+
+def _answers(aws: Aws, searches: Sequence[_Search]) -> list[Resource]:
+    """Ask everything at once."""
+    with aws.explained(), ThreadPoolExecutor(8) as pool:
+        return [resource for answer in pool.map(lambda search: search(), searches) for resource in answer]
+
+
+def _in_ec2(client: Any, kind: str, owner: Owner) -> list[Resource]:
+    method, listing, key = _IN_EC2[kind]
+    # EC2 spells it otherwise for flow logs alone.
+    argument = "Filter" if kind == "aws_flow_log" else "Filters"
+    wanted = {argument: [{"Name": f"tag:{tag}", "Values": [value]} for tag, value in owner.tags.items()]}
+    # Of addresses there are no pages.
+    pages = client.get_paginator(method).paginate(**wanted) if client.can_paginate(method) else [getattr(client, method)(**wanted)]
+    found = (Resource(kind, item[key], _tags(item), item) for page in pages for item in page[listing])
+    # A VPC's default group ends with the VPC.
+    return [r for r in found if str(r.description.get("State")).lower() not in _ENDED and r.description.get("GroupName") != "default"]
+
+
+def _placement_groups(client: Any, owner: Owner) -> list[Resource]:
+    from botocore.exceptions import ClientError
+
+    try:
+        return _in_ec2(client, _PLACEMENT, owner)
+    except ClientError as error:
+        # A policy from before there were any: whoever holds it has made none.
+        if error.response["Error"]["Code"] == "UnauthorizedOperation":
+            return []
+        raise
+
+
+def _role(client: Any, name: str) -> list[Resource]:
+    try:
+        role = client.get_role(RoleName=name)["Role"]
+    except client.exceptions.NoSuchEntityException:
+        return []
+    return [Resource("aws_iam_role", name, _tags(role), role)]
+
+
+def _role_policies(client: Any, role: str) -> list[Resource]:
+    try:
+        names = client.list_role_policies(RoleName=role)["PolicyNames"]
+    except client.exceptions.NoSuchEntityException:
+        return []
+    return [Resource("aws_iam_role_policy", f"{role}:{name}", description={"RoleName": role, "PolicyName": name}) for name in names]
+
+
+def _instance_profile(client: Any, name: str) -> list[Resource]:
+    try:
+        profile = client.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]
+    except client.exceptions.NoSuchEntityException:
+        return []
+    return [Resource("aws_iam_instance_profile", name, _tags(profile), profile)]
+
+
+def _policy(client: Any, arn: str) -> list[Resource]:
+    try:
+        policy = client.get_policy(PolicyArn=arn)["Policy"]
+    except client.exceptions.NoSuchEntityException:
+        return []
+    return [Resource("aws_iam_policy", arn, _tags(policy), policy)]
+
+
+def _log_group(client: Any, name: str) -> list[Resource]:
+    groups = client.describe_log_groups(logGroupNamePrefix=name)["logGroups"]
+    return [
+        Resource("aws_cloudwatch_log_group", name, client.list_tags_for_resource(resourceArn=_plain_arn(group["arn"]))["tags"], group)
+        for group in groups
+        if group["logGroupName"] == name
+    ]
+
+
+def _bucket(client: Any, name: str, account: str) -> list[Resource]:
+    from botocore.exceptions import ClientError
+
+    try:
+        client.head_bucket(Bucket=name, ExpectedBucketOwner=account)
+    except ClientError as error:
+        # Forbidden: somebody else's, which Terraform will say when it shall make one of this name.
+        if error.response["Error"]["Code"] in {"NoSuchBucket", "404", "403"}:
+            return []
+        raise
+    try:
+        tags = client.get_bucket_tagging(Bucket=name, ExpectedBucketOwner=account)["TagSet"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "NoSuchTagSet":
+            raise
+        tags = []
+    return [Resource("aws_s3_bucket", name, _tags({"Tags": tags}))]
+
+
+def _tags(item: Mapping[str, Any]) -> dict[str, str]:
+    return {tag["Key"]: tag.get("Value", "") for tag in item.get("Tags") or ()}
+
+
+def _plain_arn(arn: str) -> str:
+    # Logs describes a group with the ARN of everything in it, and takes tags by the group's own.
+    return arn.removesuffix(":*")

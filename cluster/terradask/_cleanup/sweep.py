@@ -1,0 +1,93 @@
+"""Look for what nobody owns, and remove it: each thing is looked at again before it goes."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from terradask._cleanup.findings import Sweep, Swept
+from terradask._cleanup.inventory import Kind, World
+from terradask._cleanup.orphans import Stray, judge
+from terradask._cleanup.remove_orphans import Doors, Removing
+from terradask._cleanup.scan import Looked, look
+from terradask._common.progress import Message, Progress, phase
+from terradask._pricing.price_list import AwsPriceList
+from terradask._pricing.running import price_keys
+
+#: What is too young is waited for no longer than this, in seconds.
+MOST_WAIT_SECONDS = 60.0
+
+_Dates = Mapping[tuple[Kind, str], datetime.datetime]
+
+
+class Sweeper:
+    """Looks through one workspace.
+
+    Parameters
+    ----------
+    where
+        Where it looks.
+    doors
+        What the workspace does to clusters and states.
+    progress
+        Gets every event.
+    """
+
+    def __init__(self, where: Looked, doors: Doors, progress: Progress) -> None:
+        self._where = where
+        self._doors = doors
+        self._progress = progress
+
+    def find(self, grace_seconds: float) -> Sweep:
+        """Return what nobody owns, with its prices; nothing changes."""
+        found, _ = self._look(grace_seconds, {})
+        keys = price_keys(parts for stray in found.strays for parts in stray.parts)
+        return replace(found, quotes=AwsPriceList(self._where.aws).look_up(keys)) if keys else found
+
+    def remove(self, found: Sweep) -> Swept:
+        """Remove what was found, as far as nobody owns it still; interrupted at any point, the next sweep goes on."""
+        if not found.strays:
+            return Swept((), {}, {})
+        self._wait_for_the_young(found)
+        again, world = self._look(found.grace_seconds, found.first_seen)
+        now = {stray.key: stray for stray in again.strays}
+        kept: dict[Stray, str] = {}
+        going: list[Stray] = []
+        for stray in found.strays:
+            fresh = now.get(stray.key)
+            if fresh is None:
+                kept[stray] = "it is gone, or somebody owns it by now"
+            elif fresh.may_go(again.looked_at):
+                going.append(fresh)
+            else:
+                kept[stray] = fresh.held or f"it, or something of its cluster's, is younger than {found.grace_seconds:.0f} s"
+        swept = Removing(self._where.aws, world, self._doors, self._progress).run(going)
+        return replace(swept, kept={**kept, **swept.kept})
+
+    def _look(self, grace_seconds: float, first_seen: _Dates) -> tuple[Sweep, World]:
+        where = self._where
+        with phase(self._progress, "look", where.workspace):
+            world = look(where)
+        strays = judge(world, grace=datetime.timedelta(seconds=grace_seconds), first_seen=first_seen)
+        undated = {thing.key: first_seen.get(thing.key, world.seen_at) for thing in world.things if thing.born is None}
+        found = Sweep(
+            workspace=where.workspace,
+            region=where.aws.region,
+            account=where.aws.account_id,
+            looked_at=world.seen_at,
+            grace_seconds=grace_seconds,
+            strays=tuple(strays),
+            unseen=world.unseen,
+            first_seen=undated,
+        )
+        return found, world
+
+    def _wait_for_the_young(self, found: Sweep) -> None:
+        waits = [(stray.ripe_at - found.looked_at).total_seconds() for stray in found.strays if stray.held is None]
+        seconds = max((wait for wait in waits if 0 < wait <= MOST_WAIT_SECONDS), default=0.0)
+        if seconds:
+            # AWS's clock is read to the second.
+            self._progress(Message(f"waiting {seconds + 1:.0f} s: some of it may be younger than {found.grace_seconds:.0f} s"))
+            time.sleep(seconds + 1)

@@ -1,0 +1,1 @@
+"""What every package uses: progress, clock, signals. Knows neither AWS nor Dask."""

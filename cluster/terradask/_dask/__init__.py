@@ -1,0 +1,1 @@
+"""Cluster: a SpecCluster attached to a deployment, which it scales."""

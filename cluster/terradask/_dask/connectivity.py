@@ -1,0 +1,118 @@
+"""Whether a client of this machine could reach a cluster's scheduler, found out before anything is made; and what "me" is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from terradask._aws.own_address import own_block
+from terradask._aws.ssm.plugin import find_plugin
+from terradask._deployments.endpoint import way_of
+from terradask.errors import NoIngress, SettingsError
+from terradask_stacks.address_rules import ME
+from terradask_stacks.checks import no_sessions
+
+if TYPE_CHECKING:
+    from terradask._workspace.workspace import Workspace
+    from terradask_stacks.settings.connection import ConnectionSettings
+
+#: The settings that say how clients reach the scheduler: who names one of them names both.
+WAY_SETTINGS = frozenset({"connect", "use_scheduler_public_ip"})
+
+_SOURCES = ("allow_ingress_from", "allow_ssh_from")
+
+
+def names_me(structure: Mapping[str, Any]) -> bool:
+    """Tell whether arguments say "me"."""
+    return any(ME in _listed(structure.get(name)) for name in _SOURCES)
+
+
+def with_own_address(structure: Mapping[str, Any], url: str) -> dict[str, Any]:
+    """Return arguments with this machine's address in place of "me".
+
+    Raises
+    ------
+    EndpointUnreachable
+        When it can't be found.
+    """
+    block = own_block(url)
+    found = {name: [block if each == ME else each for each in _listed(structure[name])] for name in _SOURCES if name in structure}
+    return {**structure, **{name: list(dict.fromkeys(blocks)) for name, blocks in found.items()}}
+
+
+def decided_here(run: Mapping[str, Any], asked: Mapping[str, Any]) -> set[str]:
+    """Return the names of settings that count as they are here, whatever a deployed cluster has.
+
+    Parameters
+    ----------
+    run
+        The caller's arguments that describe a run or this client.
+    asked
+        The cluster's settings as they are here, with those arguments. The way to the scheduler is the client's, if it says any.
+    """
+    return {*run, *(WAY_SETTINGS if any(asked[name] is not None for name in WAY_SETTINGS) else ())}
+
+
+def check_way(workspace: Workspace, settings: Mapping[str, Any]) -> None:
+    """Refuse a cluster that can't be reached from here in the way that its settings say.
+
+    Parameters
+    ----------
+    workspace
+        Tells of the deployed network.
+    settings
+        The cluster's, complete.
+
+    Raises
+    ------
+    NoIngress
+        When the public address is to be dialled, and nobody is let in to the scheduler's port.
+    SettingsError
+        When the network has no Session Manager, and that is the way.
+    SessionManagerPluginMissing
+        When this machine has no plugin for it.
+    """
+    way = way_of(settings)
+    if way == "ssm":
+        if not workspace.baseline().session_manager:
+            raise SettingsError([no_sessions()])
+        find_plugin()
+    elif way == "public":
+        _check_ingress(workspace, settings)
+
+
+def _check_ingress(workspace: Workspace, settings: Mapping[str, Any]) -> None:
+    connection = _connection(settings)
+    baseline, rules = workspace.baseline(), connection.own_ingress
+    # In a workspace that all share, whom the network lets in counts, whatever a cluster says.
+    own = baseline.isolation == "cluster" and rules is not None
+    port = connection.scheduler_port
+    let_in: list[Sequence[int | str]] = [rule.ports for rule in rules or ()] if own else [rule.ports for rule in baseline.ingress]
+    if any(_covers(ports, port) for ports in let_in):
+        return
+    who = "cluster" if own else "network"
+    here = "pass allow_ingress_from='me', which lets in this machine's address; " if baseline.isolation == "cluster" else ""
+    ssm = ", or connect='ssm', which takes no rule at all" if baseline.session_manager else ""
+    raise NoIngress(
+        f"Nobody could reach the cluster's scheduler: the {who} lets no address in at port {port}.",
+        given=f"{who}.ingress = {'[]' if not let_in else [list(ports) for ports in let_in]}",
+        allowed="rules of ports and CIDR blocks, such as your own address",
+        advice=f'{here}add [[{who}.ingress]] with cidr = "YOUR.ADDRESS/32" to terradask.toml'
+        + (", or leave cluster.ingress out; " if own else " and run: terradask apply network; ")
+        + f"or, inside the VPC, set connect='private'{ssm}",
+    )
+
+
+def _connection(settings: Mapping[str, Any]) -> ConnectionSettings:
+    from terradask_stacks.settings.connection import ConnectionSettings
+
+    return ConnectionSettings.model_validate({name: settings[name] for name in ConnectionSettings.model_fields if name in settings})
+
+
+def _covers(ports: Sequence[int | str], port: int) -> bool:
+    pairs = (str(each).partition("-") for each in ports)
+    return any(int(first) <= port <= int(last or first) for first, _, last in pairs)
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]

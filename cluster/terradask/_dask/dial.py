@@ -1,0 +1,126 @@
+"""Reaching the scheduler of a run: at the address it says, at that of its replacement, or with an error that says what to look at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from distributed.comm import Comm, connect
+from distributed.security import Security
+
+from terradask._deployments.attach import Attachment, read_scheduler
+from terradask._deployments.deployment import Deployment
+from terradask._deployments.endpoint import Door, Way
+from terradask.errors import SchedulerUnreachable, SessionFailed
+
+#: A scheduler that has said where it is, and doesn't answer for so long, is not reachable, or gone with its host.
+REACH_SECONDS = 60.0
+
+_TRY_SECONDS = 15.0
+_PAUSE_SECONDS = 2.0
+
+#: Runs a blocking function in a thread and awaits it.
+Call = Callable[..., Awaitable[Any]]
+
+
+async def reach(
+    attachment: Attachment,
+    deployment: Deployment,
+    security: Security,
+    call: Call,
+    *,
+    door: Door,
+    let_in: Callable[[], Sequence[str]],
+    seconds: float = REACH_SECONDS,
+) -> tuple[Attachment, Comm]:
+    """Return the attachment to the scheduler that answers, the one it names or one that has replaced that, and the connection to it.
+
+    Parameters
+    ----------
+    attachment
+        What a client knows.
+    deployment
+        The cluster, which tells of a replacement.
+    security
+        The client's keys.
+    call
+        Runs a blocking function in a thread.
+    door
+        The way to it.
+    let_in
+        Asked in a thread, for the message, what the network lets in.
+    seconds
+        How long to try.
+
+    Raises
+    ------
+    SchedulerUnreachable
+        When none has answered in time; `SessionFailed` when no session led to it.
+    SessionManagerPluginMissing
+        When the way is Session Manager and this machine has no plugin for it.
+    ClusterStopped
+        When the run is over.
+    """
+    connection = security.get_connection_args("client")
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while True:
+        address = attachment.scheduler.private_address
+        try:
+            address = await call(door.scheduler, attachment)
+            comm = await _connect(address, timeout=min(_TRY_SECONDS, seconds), **connection)
+        except OSError as error:
+            if loop.time() >= deadline:
+                if isinstance(error, SessionFailed):
+                    raise
+                raise unreachable(attachment, address, way=door.way, let_in=await call(let_in)) from error
+        else:
+            return attachment, comm
+        await asyncio.sleep(_PAUSE_SECONDS)
+        attachment = await call(newest, attachment, deployment)
+
+
+async def _connect(address: str, **arguments: Any) -> Comm:
+    """Return a connection; raises ``OSError`` where there is none, whatever tornado makes of it."""
+    try:
+        return await connect(address, **arguments)
+    except ValueError as error:
+        # So tornado calls a connection that is closed the moment it is made, before TLS could begin on it.
+        raise ConnectionAbortedError(f"{address} ended the connection at once: {error}") from error
+
+
+def newest(attachment: Attachment, deployment: Deployment) -> Attachment:
+    """Return the attachment to the scheduler that the run has now.
+
+    Raises
+    ------
+    ClusterStopped
+        When the run is over: it was stopped, ended by itself, or another one was started.
+    """
+    run, scheduler = deployment.run(), read_scheduler(deployment.objects)
+    ours = scheduler is not None and scheduler.run_id == attachment.run.run_id
+    if run is None or run.run_id != attachment.run.run_id or (ours and scheduler is not None and scheduler.ended):
+        raise deployment.why_stopped(attachment.run.run_id)
+    return replace(attachment, scheduler=scheduler) if scheduler is not None and ours else attachment
+
+
+def unreachable(attachment: Attachment, address: str, *, way: Way, let_in: Sequence[str]) -> SchedulerUnreachable:
+    """Return the error that says what may be in the way."""
+    cluster, host = attachment.descriptor.cluster, attachment.scheduler.instance_id
+    advice = {
+        "public": f"The network lets in {', '.join(let_in) or 'nobody'}: this machine's address has to be among them (network.ingress, "
+        "then: terradask apply network). Inside the VPC, or over VPN or peering: connect='private'.",
+        "private": "Its private address is reached from inside the VPC, or over VPN or peering with a route to it: connect='public' dials "
+        "the public one.",
+        "ssm": "A session with Session Manager leads to its host, and the scheduler doesn't answer there. A host that was launched by an "
+        "older terradask isn't reached so: terradask apply network, then stop and start the cluster.",
+    }[way]
+    return SchedulerUnreachable(
+        f"The scheduler of cluster {cluster!r} doesn't answer.",
+        cluster=cluster,
+        address=address,
+        given=f"{address}, where instance {host} said it is",
+        advice=f"{advice} Whether its host runs: terradask status {cluster}",
+    )

@@ -1,0 +1,80 @@
+"""Workers that are waited for: whether to go on waiting, told from what their hosts report, without touching AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+
+from terradask._deployments.documents import HostReport
+from terradask.errors import WorkersMissing
+
+#: An error tells about so many hosts.
+_TOLD_HOSTS = 5
+
+_IN_ORDER = frozenset({"leaving", "left"})
+
+
+def check_joining(
+    cluster: str,
+    wanted: int,
+    reports: Iterable[HostReport],
+    *,
+    joined: Set[str],
+    plan: Set[str],
+    waited_seconds: float,
+    late: bool,
+    why: str | None = None,
+) -> None:
+    """Raise when the time is up, or when as many hosts have failed as were still waited for.
+
+    Parameters
+    ----------
+    cluster
+        The cluster's name.
+    wanted
+        How many workers are waited for.
+    reports
+        What the hosts of this run say.
+    joined
+        Instance ids of the workers that the scheduler knows.
+    plan
+        Names of the workers that should exist.
+    waited_seconds
+        How long the wait has been.
+    late
+        Whether it is over.
+    why
+        What AWS says about instances that it doesn't launch.
+
+    Raises
+    ------
+    WorkersMissing
+        With how far each missing host came.
+    """
+    lacking = wanted - len(joined)
+    if lacking <= 0:
+        return
+    reports = list(reports)
+    missing = [r for r in reports if r.role == "worker" and r.instance_id not in joined and r.state not in _IN_ORDER]
+    failed = [r for r in missing if r.failed_once]
+    if not late and len(failed) < lacking:
+        return
+    unasked = wanted - len(plan)
+    scale = f"the cluster is scaled to {len(plan)} workers: scale it to {wanted} first; " if unasked > 0 else ""
+    silent = [f"  {name}: no report yet" for name in sorted(plan - joined - {r.instance_id for r in missing})]
+    told = [line for r in (failed or missing)[:_TOLD_HOSTS] for line in r.describe_with_log()]
+    raise WorkersMissing(
+        "\n".join(
+            [
+                f"{lacking} of the {wanted} workers waited for have not joined cluster {cluster!r} "
+                f"after {waited_seconds:.0f} s" + (f"; {len(failed)} host{'' if len(failed) == 1 else 's'} failed." if failed else "."),
+                *told,
+                *silent[:_TOLD_HOSTS],
+                *(f"  {group}: {text}" for r in reports for _, group, what, text in r.notes if what == "given up"),
+                *([why] if why else []),
+            ]
+        ),
+        cluster=cluster,
+        wanted=wanted,
+        arrived=len(joined),
+        advice=f"{scale}terradask status {cluster} shows every host",
+    )

@@ -1,0 +1,58 @@
+"""Progress of making a cluster, shown in IPython and Jupyter."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from terradask._common.progress import Message, PhaseFinished, PhaseStarted, Progress, ProgressEvent, ResourceChanged, silent
+
+_WORDS = {
+    "resolve": "finding zones, images and instance types",
+    "synthesise": "writing the Terraform configuration",
+    "init": "initialising Terraform",
+    "plan": "planning",
+    "show": "reading the plan",
+    "apply": "applying the plan",
+    "destroy": "destroying",
+    "start": "starting the instances",
+    "attach": "waiting for the scheduler",
+}
+
+
+def describe(event: ProgressEvent) -> str | None:
+    """Return a progress event as a short line, or None where it says nothing new to a person."""
+    if isinstance(event, PhaseStarted):
+        return f"{event.subject}: {_WORDS.get(event.phase, event.phase)}"
+    if isinstance(event, ResourceChanged):
+        return f"{event.subject}: {event.done}/{event.total} {event.address}"
+    if isinstance(event, Message):
+        return event.text
+    if isinstance(event, PhaseFinished) and event.failed:
+        return f"{event.subject}: {event.phase} failed"
+    return None
+
+
+@contextmanager
+def shown_in_notebook(wanted: bool) -> Iterator[Progress]:
+    """Show progress events while the block runs, if this is IPython or Jupyter and it is wanted."""
+    if not wanted or not _in_ipython():
+        yield silent
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status("terradask") as status:
+
+        def show(event: ProgressEvent, /) -> None:
+            text = describe(event)
+            if text is not None:
+                status.update(text)
+
+        yield show
+
+
+def _in_ipython() -> bool:
+    interactive = sys.modules.get("IPython")
+    return interactive is not None and interactive.get_ipython() is not None

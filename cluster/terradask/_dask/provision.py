@@ -1,0 +1,335 @@
+"""From a request to a cluster that a client can talk to: find or make the deployment, start it, wait for its scheduler.
+
+Everything here blocks; it runs in the caller's thread, where Ctrl-C arrives, or in a worker thread under asyncio.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from terradask._aws.credentials import lend
+from terradask._common.progress import Message, Progress, phase
+from terradask._common.sigterm import terminated_in_order
+from terradask._dask.arguments import check_same_structure, structure_given
+from terradask._dask.concurrent_deploy import wait_for_deployment, wait_for_start
+from terradask._dask.connectivity import check_way, decided_here, names_me, with_own_address
+from terradask._dask.decision import Found, Way, to_go, way_to
+from terradask._dask.rollback import Origin, note_left_behind, note_taken_back, take_back
+from terradask._dask.versions import check_versions
+from terradask._deployments.archive_hashes import lock_file_of
+from terradask._deployments.attach import Attachment
+from terradask._deployments.deployment import Deployment
+from terradask._deployments.documents import Descriptor, HostReport, Run
+from terradask._deployments.endpoint import way_of
+from terradask._deployments.key_access import check_readable
+from terradask._deployments.lifetime import Life
+from terradask._deployments.snapshot import FirstLook, first_look
+from terradask._deployments.software import lock_software
+from terradask.errors import ClusterStopped, FolderBusy, PlanChanged, StalePlan, StateLocked
+from terradask_stacks.numbers import first_of
+
+if TYPE_CHECKING:
+    from terradask._workspace.workspace import Workspace
+
+logger = logging.getLogger("terradask")
+
+
+#: A cluster that others make and take back again is tried to be made so often.
+_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a caller of ``Cluster`` wants."""
+
+    name: str
+    structure: Mapping[str, Any] = field(default_factory=dict)
+    run: Mapping[str, Any] = field(default_factory=dict)
+    workspace: Mapping[str, Any] = field(default_factory=dict)
+    path: Path | None = None
+    create: bool | None = None
+    attach: bool | None = None
+    #: Whether it ends when its `Cluster` object closes; None: where it was made or started by that.
+    shutdown_on_close: bool | None = None
+    #: Whether it gets temporary credentials of the caller's, and for how long those of a user are.
+    credentials: Literal["local"] | None = None
+    credentials_duration_seconds: int | None = None
+
+
+@dataclass(frozen=True)
+class Provisioned:
+    """A running cluster, how it came to run, and the settings in force."""
+
+    workspace: Workspace
+    deployment: Deployment
+    attachment: Attachment
+    origin: Origin
+    settings: Mapping[str, Any]
+
+
+def deployed_settings(descriptor: Descriptor) -> dict[str, Any]:
+    """Return a deployed cluster's settings, complete, to compare with what is asked for."""
+    from terradask_stacks.settings import ClusterSettings
+
+    # A descriptor of another version may lack settings: then they had their defaults.
+    settings = {**ClusterSettings().model_dump(mode="json"), **descriptor.settings}
+    if settings["arm"] is None:
+        # Said by the types' names, or by nobody.
+        settings["arm"] = descriptor.architecture == "arm64"
+    return settings
+
+
+class Provisioner:
+    """Make a request come true, or leave things as they were.
+
+    Parameters
+    ----------
+    request
+        What is wanted.
+    progress
+        Gets every event.
+    """
+
+    def __init__(self, request: Request, progress: Progress) -> None:
+        self._request = request
+        self._progress = progress
+        self._cancelled = threading.Event()
+        self._workspace: Workspace | None = None
+        self._deployment: Deployment | None = None
+        self._origin: Origin = "attached"
+        self._undoing = False
+
+    def cancel(self) -> None:
+        """Make `run`, in another thread, end soon, with what it had made undone."""
+        self._cancelled.set()
+        if self._workspace is not None and not self._undoing:
+            self._workspace.cancel()
+
+    def run(self) -> Provisioned:
+        """Find or make the cluster and wait for its scheduler.
+
+        Raises
+        ------
+        TerradaskError
+            Whatever went wrong; what was made here is then gone again, or a note on the error says what removes it.
+        """
+        with terminated_in_order():
+            try:
+                return self._run()
+            except BaseException as error:
+                self.undo_after(error)
+                raise
+
+    def undo(self) -> None:
+        """Take back what this request made: destroy what it deployed, stop what it started. A second call does nothing."""
+        workspace, deployment, origin = self._workspace, self._deployment, self._origin
+        self._origin = "attached"
+        if workspace is None or deployment is None or origin == "attached":
+            return
+        self._undoing = True
+        take_back(workspace, deployment, origin, self._progress)
+
+    def undo_after(self, error: BaseException) -> None:
+        """Undo because of an error, which gets a note about it and stays the one to raise, unless this is interrupted.
+
+        Raises
+        ------
+        KeyboardInterrupt, SystemExit
+            If this is interrupted, and `error` isn't an interruption itself.
+        """
+        name, origin = self._request.name, self._origin
+        if origin == "attached":
+            return
+        try:
+            self.undo()
+        except BaseException as second:
+            note_left_behind(error, name, origin, second)
+            if isinstance(error, Exception) and not isinstance(second, Exception):
+                raise second from error
+        else:
+            note_taken_back(error, name, origin)
+
+    def _run(self) -> Provisioned:
+        from terradask._workspace.workspace import Workspace
+
+        if names_me(self._request.structure):
+            url = Workspace.load(self._request.path, workspace=dict(self._request.workspace)).settings.workspace.own_address_url
+            self._request = replace(self._request, structure=with_own_address(self._request.structure, url))
+        request = self._request
+        workspace = Workspace.load(request.path, progress=self._progress, **self._overrides())
+        deployment = Deployment(workspace.aws, workspace.bucket, request.name)
+        self._workspace, self._deployment = workspace, deployment
+        if request.credentials == "local":
+            # Who has none to lend learns it before anything is made.
+            lend(workspace.aws, request.credentials_duration_seconds)
+        found = first_look(deployment, workspace.baseline)
+        if found.closing:
+            if request.attach or request.create is False:
+                raise to_go(request.name)
+            with phase(self._progress, "destroy", request.name):
+                workspace.destroy_cluster(request.name)
+            deployment = self._deployment = Deployment(workspace.aws, workspace.bucket, request.name)
+            found = first_look(deployment, workspace.baseline)
+        asked = workspace.settings.cluster_named(request.name).model_dump(mode="json")
+        rounds = 0
+        while (way := self._way(deployment, found)) == "deploy":
+            rounds += 1
+            # Made by somebody else meanwhile, it is as if it had been there; taken back by him, it is to be made again.
+            if self._deploy(workspace, deployment, wait_seconds=asked["create_timeout_seconds"], is_last=rounds == _ROUNDS):
+                break
+            found = first_look(deployment, workspace.baseline)
+        if self._origin != "created":
+            deployed = deployed_settings(deployment.descriptor)
+            check_same_structure(request.name, *(structure_given(each, request.structure) for each in (asked, deployed)))
+        here = {name: asked[name] for name in decided_here(request.run, asked)}
+        settings = {**deployment.descriptor.settings, **here}
+        run = found.run
+        if way != "attach":
+            run = self._start(deployment, settings, workspace)
+        else:
+            if way_of(settings) == "ssm":
+                check_way(workspace, settings)
+            if run is not None:
+                self._warn_of_ignored(run)
+        self._warn_without_hashes(run, asked)
+        attachment = self._attach(deployment, settings, run)
+        if self._origin == "created" and request.name in workspace.settings.clusters:
+            # Whoever declares a cluster keeps it: closing stops it.
+            self._origin = "started"
+        return Provisioned(workspace, deployment, attachment, self._origin, settings)
+
+    def _overrides(self) -> dict[str, Any]:
+        overrides: dict[str, Any] = {}
+        if self._request.workspace:
+            overrides["workspace"] = dict(self._request.workspace)
+        cluster = {**self._request.structure, **self._request.run}
+        if cluster:
+            overrides["cluster"] = cluster
+        return overrides
+
+    def _way(self, deployment: Deployment, look: FirstLook) -> Way:
+        found: Found = "nothing"
+        if look.exists:
+            found = "running" if look.run is not None and deployment.goes_on(look.run) else "stopped"
+        try:
+            return way_to(deployment.name, found, create=self._request.create, attach=self._request.attach)
+        except ClusterStopped as stopped:
+            # It may have ended by itself, and said why.
+            raise deployment.why_stopped() from stopped
+
+    def _deploy(self, workspace: Workspace, deployment: Deployment, *, wait_seconds: float, is_last: bool = True) -> bool:
+        """Deploy the cluster, or wait for somebody else who does; tell whether it was deployed here."""
+        # What start would refuse is refused before anything is made.
+        cluster = workspace.settings.cluster_named(self._request.name)
+        lock_software(
+            cluster.software,
+            architecture="arm64" if cluster.expects_arm else "x86_64",
+            lock_file=lock_file_of({"software_lock": cluster.software_lock}, workspace.root),
+        )
+        check_way(workspace, cluster.model_dump(mode="json"))
+        try:
+            plan = workspace.plan_launch(self._request.name)
+            self._check_cancelled()
+            if not deployment.exists:
+                # From here on something may exist, however far Terraform comes.
+                self._origin = "created"
+                workspace.apply(plan)
+                return True
+        except (FolderBusy, PlanChanged, StalePlan, StateLocked):
+            # Refused before Terraform made anything: a cluster of this name is somebody else's, and not ours to destroy.
+            self._origin = "attached"
+            self._progress(Message(f"{deployment.name}: somebody else is making it; waiting"))
+            if not wait_for_deployment(deployment, seconds=wait_seconds, check_cancelled=self._check_cancelled):
+                if is_last:
+                    raise
+                return False
+        wait_for_start(deployment, check_cancelled=self._check_cancelled)
+        return False
+
+    def _start(self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace) -> Run:
+        self._check_cancelled()
+        check_way(workspace, settings)
+        if self._origin != "created":
+            if settings.get("private_to_creator"):
+                check_readable(workspace.aws, deployment.descriptor)
+            self._origin = "started"
+        with phase(self._progress, "start", deployment.name):
+            run = deployment.start(
+                n_workers=first_of(settings.get("n_workers")),
+                environ=settings["environ"],
+                software=settings["software"],
+                software_lock=lock_file_of(settings, workspace.root),
+                send_dask_config=settings["send_dask_config"],
+                group_workers={
+                    name: group["n_workers"]
+                    for name, group in self._request.structure.get("worker_groups", {}).items()
+                    if "n_workers" in group
+                },
+                life=self._life(settings, workspace),
+                # Of a cluster that was made here they were looked at before that.
+                check_quotas=self._origin != "created",
+                tell=lambda text: self._progress(Message(text)),
+            )
+        if self._origin == "started" and run.run_id != deployment.started_run_id:
+            # Somebody else was faster: the run is theirs, and not ours to stop.
+            self._origin = "attached"
+        return run
+
+    def _life(self, settings: Mapping[str, Any], workspace: Workspace) -> Life:
+        closes = self._request.shutdown_on_close is not False
+        declared = self._request.name in workspace.settings.clusters
+        return Life.of_settings(settings, closes_with_client=closes, destroyed_after=closes and self._origin == "created" and not declared)
+
+    def _warn_of_ignored(self, running: Run) -> None:
+        """Warn of what only a start heeds, where it was asked of a cluster that runs."""
+        asked, groups = self._request.run, self._request.structure.get("worker_groups", {})
+        ignored = [f"worker_groups[{name!r}]['n_workers']" for name, group in groups.items() if "n_workers" in group]
+        if first_of(asked.get("n_workers")) not in (None, running.n_workers):
+            ignored.insert(0, "n_workers")
+        if not asked.get("environ", {}).items() <= running.environ.items():
+            ignored.append("environ")
+        if ignored:
+            logger.warning(
+                "cluster %s runs already: %s would count at its start; cluster.scale changes numbers now",
+                self._request.name,
+                " and ".join(ignored),
+            )
+
+    def _warn_without_hashes(self, run: Run | None, asked: Mapping[str, Any]) -> None:
+        """Warn of a cluster that installs its packages by version alone, where the settings in force want hashes."""
+        if run is not None and asked["software_lock"] is not None and not run.hashed:
+            logger.warning(
+                "cluster %s was started without software_lock: its hosts install packages by version, not by hash. "
+                "Stop it, and start it with the argument; a setting of terradask.toml counts from its next apply",
+                self._request.name,
+            )
+
+    def _attach(self, deployment: Deployment, settings: Mapping[str, Any], run: Run | None) -> Attachment:
+        with phase(self._progress, "attach", deployment.name):
+            attachment = deployment.attach(
+                timeout_seconds=settings["create_timeout_seconds"],
+                on_wait=self._tell_hosts,
+                cancelled=self._cancelled.is_set,
+                run=run,
+            )
+        check_versions(deployment.name, attachment)
+        return attachment
+
+    def _check_cancelled(self) -> None:
+        if self._cancelled.is_set():
+            raise InterruptedError(f"making cluster {self._request.name!r} was cancelled")
+
+    def _tell_hosts(self, reports: list[HostReport]) -> None:
+        for report in reports:
+            if report.role == "scheduler":
+                self._progress(Message(f"scheduler: {report.describe()}"))
+
+
+def addresses_let_in(workspace: Workspace) -> list[str]:
+    """Return what the network lets reach its schedulers, for a message: blocks and ports."""
+    return [f"{rule.cidr} on {', '.join(map(str, rule.ports))}" for rule in workspace.baseline().ingress]

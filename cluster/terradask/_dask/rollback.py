@@ -1,0 +1,76 @@
+"""Taking back what was made or started, so that nothing that costs is left behind by an error or an interruption."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Literal
+
+from terradask._common.progress import Message, Progress, ProgressEvent
+from terradask._deployments.deployment import Deployment
+from terradask.errors import ClusterNotFound
+
+if TYPE_CHECKING:
+    from terradask._workspace.workspace import Workspace
+
+logger = logging.getLogger("terradask")
+
+#: ``created``: deployed and started here; ``started``: deployed before, started here; ``attached``: was running.
+Origin = Literal["created", "started", "attached"]
+
+
+def end_cluster(workspace: Workspace, deployment: Deployment, origin: Origin) -> None:
+    """End a cluster as it began: destroy it if it was made here, stop it if it was deployed before."""
+    if origin == "created":
+        workspace.destroy_cluster(deployment.name)
+    else:
+        deployment.stop()
+
+
+def take_back(workspace: Workspace, deployment: Deployment, origin: Origin, progress: Progress) -> None:
+    """Destroy what was deployed here, or stop what was started here.
+
+    Should that fail, or be interrupted, the groups are at zero, and what was deployed is marked: whoever uses its name next finishes.
+    """
+    # A callback that fails must not keep anything from being taken back.
+    tell = _unfailing(progress)
+    try:
+        tell(Message(f"taking back cluster {deployment.name!r}"))
+        end_cluster(workspace.with_progress(tell), deployment, origin)
+    except ClusterNotFound:
+        logger.debug("cluster %s: nothing had been made", deployment.name)
+    except BaseException:
+        _let_go(deployment, origin)
+        raise
+
+
+def note_taken_back(error: BaseException, name: str, origin: Origin) -> None:
+    """Tell on an error that what it left behind is gone."""
+    error.add_note(f"What had been {'made' if origin == 'created' else 'started'} of cluster {name!r} was taken back.")
+
+
+def note_left_behind(error: BaseException, name: str, origin: Origin, why: BaseException) -> None:
+    """Tell on an error what could not be taken back, and the command that does it."""
+    verb = "destroy" if origin == "created" else "stop"
+    told = "interrupted" if isinstance(why, KeyboardInterrupt | SystemExit) else str(why)
+    error.add_note(f"Cluster {name!r} could not be taken back ({told}). What is left goes with: terradask {verb} {name}")
+
+
+def _let_go(deployment: Deployment, origin: Origin) -> None:
+    """Do what fits into the last seconds of an interrupted process."""
+    try:
+        if origin == "created":
+            deployment.mark_closing()
+        else:
+            deployment.groups.zero()
+    except Exception:
+        # A deployment without a descriptor has no instances.
+        logger.debug("cluster %s: can't be let go", deployment.name, exc_info=True)
+
+
+def _unfailing(progress: Progress) -> Progress:
+    def tell(event: ProgressEvent, /) -> None:
+        with contextlib.suppress(Exception):
+            progress(event)
+
+    return tell

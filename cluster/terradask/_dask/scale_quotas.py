@@ -1,0 +1,78 @@
+"""AWS's quotas and the numbers that a running cluster is scaled to: a warning, out of what was looked up once for the run.
+
+Not an error: while a cluster runs, AWS may raise a quota and others may end what they have, and AWS launches as many as there is room for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from terradask._deployments.launch import deployed_launch
+from terradask._quotas.check import look_up_allowance, not_looked_at
+from terradask._quotas.launch_needs import Allowance, describe, more_command, shortages
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask._deployments.documents import Descriptor
+
+
+class ScaleQuotas:
+    """Warns of numbers of workers for which there is no room, without keeping anybody waiting.
+
+    Parameters
+    ----------
+    aws
+        Session for the cluster's account and region.
+    descriptor
+        The cluster.
+    warn
+        Gets each warning, in a thread of this object's.
+    at_first
+        Group of workers -> what it has when this begins: no more than that asks for nothing new.
+
+    Notes
+    -----
+    Permissions needed: those of `LaunchCheck`; without them it says so once, and no more.
+    """
+
+    def __init__(self, aws: Aws, descriptor: Descriptor, warn: Callable[[str], None], *, at_first: Mapping[str, int]) -> None:
+        self._aws = aws
+        self._descriptor = descriptor
+        self._warn = warn
+        self._considered = dict(at_first)
+        self._allowance: Allowance | None = None
+        self._looked = False
+        self._lock = threading.Lock()
+
+    def consider(self, numbers: Mapping[str, int]) -> None:
+        """Look at new numbers, in the background.
+
+        Parameters
+        ----------
+        numbers
+            Group of workers -> how many it is to have. Of groups that aren't named nothing changes.
+        """
+        grown = any(number > self._considered.get(group, 0) for group, number in numbers.items())
+        self._considered.update(numbers)
+        if grown:
+            threading.Thread(target=self._look, args=(dict(self._considered),), name="terradask-quotas", daemon=True).start()
+
+    def _look(self, numbers: Mapping[str, int]) -> None:
+        launch = deployed_launch(self._descriptor, numbers)
+        with self._lock:
+            if not self._looked:
+                self._looked = True
+                try:
+                    self._allowance = look_up_allowance(
+                        self._aws, launch.at_most, workspace=self._descriptor.workspace, cluster=self._descriptor.cluster
+                    )
+                except Exception as error:  # noqa: BLE001  AWS has the last word about a launch anyway
+                    self._warn(not_looked_at(error))
+            allowance = self._allowance
+        if allowance is None:
+            return
+        short = shortages(launch.at_start, allowance)
+        for one in short:
+            self._warn(f"AWS will launch {one.fits} at most of {describe(one, allowance)}; more: {more_command([one], allowance)}")

@@ -1,0 +1,33 @@
+"""What client and cluster must have in common."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+from terradask._deployments.attach import Attachment
+from terradask._deployments.software import python_version
+from terradask.errors import VersionMismatch
+
+#: What client and cluster must share: functions and results travel pickled, and Dask's protocol has no versions of its own.
+SAME_VERSION = ("dask", "distributed")
+
+
+def check_versions(cluster: str, attachment: Attachment) -> None:
+    """Refuse to talk to a cluster of other versions.
+
+    Raises
+    ------
+    VersionMismatch
+        With both lists.
+    """
+    here = {"python": python_version(), **{p: importlib.metadata.version(p) for p in SAME_VERSION}}
+    there = {"python": attachment.scheduler.python, **attachment.scheduler.packages}
+    there = {name: ".".join(v.split(".")[:2]) if name == "python" else v for name, v in there.items()}
+    if any(there.get(name) != version for name, version in here.items()):
+        raise VersionMismatch(
+            f"Client and cluster {cluster!r} run different versions.",
+            cluster=cluster,
+            client=here,
+            hosts={name: there.get(name, "none") for name in here},
+            advice=f"use the cluster's versions here, or stop and start it from here: terradask stop {cluster}",
+        )

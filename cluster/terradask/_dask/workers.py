@@ -1,0 +1,310 @@
+"""The workers of an attached cluster: the plan, the groups and the scheduler brought together.
+
+What to do is decided in `_scaling`; here it is done, in the order that loses no result: retire at the scheduler first, then end the host.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from terradask._aws.autoscaling import Groups
+from terradask._aws.rate_limit import SECONDS_A_LOOK, Looks
+from terradask._dask.host_workers import host_of, hosts_to_close, idle_hosts
+from terradask._dask.scaling import Group, ProtectAndLower, Roster, cheapest_victims, one_by_one, removal
+from terradask._deployments.markets import dearest_first, grown, moved_on, without_missing
+from terradask._deployments.pending_launches import Delivery
+from terradask.errors import ClusterError
+from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
+
+logger = logging.getLogger("terradask")
+
+#: What one call to AWS told, by the cluster's own names of its Auto Scaling groups.
+Described = Mapping[str, Group]
+
+
+class WorkerSet:
+    """The workers of one group, as this client sees them, whatever market their hosts are of.
+
+    Parameters
+    ----------
+    name
+        The group's.
+    names
+        Its Auto Scaling groups, in the order in which AWS is asked for instances.
+    """
+
+    def __init__(self, name: str, names: Sequence[str]) -> None:
+        self._names = tuple(names)
+        self.roster = Roster(label="" if name == WORKER_GROUP else name)
+        self.members: tuple[str, ...] = ()
+
+    def chain(self, described: Described) -> list[Group]:
+        """Return the Auto Scaling groups, in the order in which AWS is asked."""
+        return [described[name] for name in self._names]
+
+    def desired(self, described: Described) -> int:
+        """Return how many hosts AWS is to have."""
+        return sum(group.desired for group in self.chain(described))
+
+    def see(self, described: Described) -> None:
+        """Take note of the members; the plan stays."""
+        self.members = tuple(instance_id for group in self.chain(described) for instance_id in group.active_ids)
+
+    def mirror(self, described: Described) -> None:
+        """Make the plan what the groups say."""
+        self.roster.mirror(self.members, self.desired(described))
+
+    def mirror_members(self, described: Described) -> None:
+        """As `mirror`, where AWS may not have come after what it was told."""
+        self.roster.mirror(self.members, sum(max(group.desired, len(group.active_ids)) for group in self.chain(described)))
+
+
+class Workers:
+    """The workers of one cluster, as this client sees them.
+
+    Parameters
+    ----------
+    groups
+        The cluster's groups at AWS.
+    worker_groups
+        Group of workers -> its Auto Scaling groups, in the order in which AWS is asked for instances.
+    delivery
+        What AWS owes these groups.
+    call
+        Runs a blocking function in a thread and awaits it.
+    looks
+        The client's looks at the cluster; what is read here for somebody who scales is noted there.
+    workers_per_host
+        How many Dask workers a host has.
+    """
+
+    def __init__(
+        self,
+        groups: Groups,
+        worker_groups: Mapping[str, Sequence[str]],
+        delivery: Delivery,
+        call: Callable[..., Awaitable[Any]],
+        *,
+        looks: Looks,
+        workers_per_host: int = 1,
+    ) -> None:
+        self._groups = groups
+        self._workers_per_host = workers_per_host
+        self._call = call
+        self._looks = looks
+        self.delivery = delivery
+        self.sets = {name: WorkerSet(name, names) for name, names in worker_groups.items()}
+        self._names = frozenset(name for names in worker_groups.values() for name in names)
+        #: Group of workers -> the number it was to shrink to, and what AWS still had as its number then.
+        self._unfinished: dict[str, tuple[int, int]] = {}
+        #: Whether no scheduler is wanted any more: the run is over.
+        self.abandoned = False
+
+    @property
+    def plan(self) -> set[str]:
+        """Names of the workers that should exist, of all groups."""
+        return {name for each in self.sets.values() for name in each.roster.names}
+
+    @property
+    def members(self) -> set[str]:
+        """Instance ids of all groups' members."""
+        return {instance_id for each in self.sets.values() for instance_id in each.members}
+
+    async def mirror(self) -> None:
+        """Make the plan what the groups say, whoever changed them: their own healing, another client, a host that left."""
+        self._mirror(await self._read_now())
+
+    async def watch(self) -> None:
+        """As `mirror`, in a turn of the caller's; and look after what AWS owes: whether another market is to deliver it."""
+        described = await self._read()
+        chains = [each.chain(described) for each in self.sets.values()]
+        self.delivery.look(chains)
+        lowered: dict[str, int] = {}
+        raised: dict[str, int] = {}
+        for chain in chains:
+            less, more = moved_on(chain, self.delivery.stuck)
+            lowered |= less
+            raised |= more
+        if raised:
+            logger.info("no instances in %s; they are asked for in %s", ", ".join(lowered), ", ".join(raised))
+            # Cut off in between, too few run, and not too many.
+            await self._set(lowered)
+            await self._set(raised)
+            described = await self._read_now()
+        self._mirror(described)
+
+    async def finish(self, scheduler: Any, joined: Iterable[str]) -> None:
+        """Go on with shrinking that hosts have escaped whom AWS didn't show at that time.
+
+        Parameters
+        ----------
+        scheduler, joined
+            As of `resize`.
+        """
+        if self._unfinished:
+            described = await self._read()
+            # Another number is somebody else's, who came later.
+            still = {name: each for name, each in self._unfinished.items() if self.sets[name].desired(described) == each[1]}
+            self._unfinished = still
+            await self.resize({name: n for name, (n, _) in still.items()}, scheduler, joined)
+
+    async def resize(self, numbers: Mapping[str, int], scheduler: Any, joined: Iterable[str]) -> None:
+        """Bring groups of workers to their numbers of hosts; those that are not named stay as they are.
+
+        Parameters
+        ----------
+        numbers
+            Group of workers -> how many.
+        scheduler
+            RPC to the Dask scheduler, which says whom to move cheaply and moves what they hold.
+        joined
+            Names of the Dask workers that the scheduler knows; looked at again before anyone is ended.
+        """
+        described = await self._read_now()
+        self._mirror(described)
+        shrinking = {name: n for name, n in numbers.items() if n < len(self.sets[name].roster)}
+        # Without a scheduler, nobody would end what is launched now.
+        growing = {name: n for name, n in numbers.items() if name not in shrinking and not self.abandoned}
+        # At once: who waits for workers counts these while AWS is told.
+        for name, n in growing.items():
+            self.sets[name].roster.grow_to(n)
+        for name, n in growing.items():
+            await self._set(grown(self.sets[name].chain(described), n, avoided=self.delivery.exhausted))
+        # Whom the scheduler knows and AWS doesn't show yet has to be retired before AWS, told a smaller number, ends it.
+        if {host_of(name) for name in joined} <= self.members:
+            described = await self._cancel_pending(shrinking, described)
+        victims = await self._victims(shrinking, scheduler, set(joined), described)
+        if victims:
+            described = await self.remove(victims, scheduler, joined)
+        elif growing:
+            await self._read_members_into_plan()
+        for name in numbers:
+            self._unfinished.pop(name, None)
+        left = {name: self.sets[name].desired(described) for name in shrinking}
+        self._unfinished |= {name: (n, left[name]) for name, n in shrinking.items() if left[name] > n}
+
+    async def remove(self, victims: Iterable[str], scheduler: Any, joined: Iterable[str]) -> Described:
+        """End exactly these hosts, with what their workers hold moved first.
+
+        Parameters
+        ----------
+        victims
+            Instance ids, or pending names.
+        scheduler
+            RPC to the Dask scheduler.
+        joined
+            As of `resize`.
+
+        Returns
+        -------
+        Mapping
+            How the groups are then.
+        """
+        chosen = set(victims)
+        retired: set[str] = set()
+
+        async def retire() -> None:
+            names = [name for name in joined if host_of(name) in chosen and name not in retired]
+            if names:
+                retired.update(names)
+                await scheduler.retire_workers(names=names, remove=True, close_workers=True)
+
+        await retire()
+        described = await self._read_now()
+        for each in self.sets.values():
+            for group in each.chain(described):
+                if not chosen.isdisjoint(group.active_ids):
+                    missing = group.desired - len(group.active_ids)
+                    how = removal(group.active_ids, chosen, booting=group.booting_ids, missing=missing)
+                    for step in one_by_one(how):
+                        # One that booted when it was chosen may have joined since: calls take seconds where AWS throttles them.
+                        await retire()
+                        await self._call(self._groups.remove, group.name, step, self._pause)
+            each.roster.drop(chosen)
+        return await self._read_members_into_plan()
+
+    async def _cancel_pending(self, shrinking: Mapping[str, int], described: Described) -> Described:
+        """Take back what has not been launched, and return how the groups are."""
+        cancelled = []
+        for name, n in shrinking.items():
+            each = self.sets[name]
+            if each.roster.cancel_pending(len(each.roster) - n):
+                await self._cancel_launches(without_missing(each.chain(described), len(each.roster)), described)
+                cancelled.append(each)
+        if cancelled:
+            # AWS may end a booting host instead of a launch that has not happened: the groups are read again before anyone is chosen.
+            described = await self._read_now()
+            for each in cancelled:
+                each.roster.mirror(each.members, len(each.roster))
+        return described
+
+    async def _cancel_launches(self, numbers: Mapping[str, int], described: Described) -> None:
+        """Lower groups to what they show, without letting AWS choose, in place of what it doesn't show yet, hosts that work."""
+        for name, number in numbers.items():
+            working = tuple(one for one in described[name].active_ids if one not in described[name].booting_ids)
+            if working:
+                how = ProtectAndLower(working, desired=number, unseen=True)
+                await self._call(self._groups.remove, name, how, self._pause)
+            else:
+                await self._call(self._groups.set_desired, name, number)
+
+    async def _victims(self, shrinking: Mapping[str, int], scheduler: Any, joined: set[str], described: Described) -> set[str]:
+        """Choose the hosts that leave, in each group those that are cheapest to do without."""
+        known = {host_of(name) for name in joined}
+        victims: set[str] = set()
+        for name, n in shrinking.items():
+            candidates = self.sets[name].roster.instance_ids
+            excess = len(candidates) - n
+            if excess > 0:
+                by_cost = await self._by_cost(scheduler, excess, self.sets[name].chain(described), described)
+                victims.update(cheapest_victims(candidates, excess, joined=known, by_cost=by_cost))
+        return victims
+
+    async def _by_cost(self, scheduler: Any, n: int, chain: Sequence[Group], described: Described) -> list[str]:
+        """Return hosts, the cheapest to do without first: by what has to be moved, and with nothing to move by their price."""
+        busy = [described[name] for name in self._names if described[name].active_ids]
+        # The scheduler knows no groups: where there are several, it has to tell of all hosts.
+        hosts = await hosts_to_close(scheduler, self._workers_per_host, n=n if len(busy) <= 1 else len(self.members))
+        mixed = sum(bool(group.active_ids) for group in chain) > 1
+        return dearest_first(hosts, await idle_hosts(scheduler), chain) if mixed else hosts
+
+    async def _set(self, numbers: Mapping[str, int]) -> None:
+        for name, number in numbers.items():
+            await self._call(self._groups.set_desired, name, number)
+
+    def _pause(self) -> None:
+        """Wait, in a thread, for the time of a look that follows without a turn."""
+        self._looks.note()
+        time.sleep(SECONDS_A_LOOK)
+
+    async def _read_now(self) -> Described:
+        """Read for somebody who waits for it: without a turn."""
+        self._looks.note()
+        return await self._read()
+
+    async def _read(self) -> Described:
+        described: Described = await self._call(self._groups.describe)
+        gone = sorted(self._names - described.keys())
+        if gone:
+            raise ClusterError(
+                "Groups of the cluster are gone: somebody has destroyed it, or deployed it with others.",
+                given=", ".join(gone),
+                advice="attach to the cluster again, or make it again; `terradask list` shows those there are",
+            )
+        self.abandoned = SCHEDULER_GROUP in described and not described[SCHEDULER_GROUP].desired
+        for each in self.sets.values():
+            each.see(described)
+        return described
+
+    def _mirror(self, described: Described) -> None:
+        for each in self.sets.values():
+            each.mirror(described)
+
+    async def _read_members_into_plan(self) -> Described:
+        described = await self._read_now()
+        for each in self.sets.values():
+            each.mirror_members(described)
+        return described

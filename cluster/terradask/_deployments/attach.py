@@ -1,0 +1,211 @@
+"""Attaching to a run: wait for its scheduler, and hand out what a client needs to talk to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from terradask._aws.autoscaling import Groups
+from terradask._aws.rate_limit import Looks
+from terradask._deployments.documents import Descriptor, HostReport, Run, SchedulerAddress, read_host_reports
+from terradask._deployments.ended import over
+from terradask._deployments.key_access import reading_keys
+from terradask._deployments.keys import KeySet
+from terradask._deployments.pending_launches import check_scheduler_launches
+from terradask._deployments.store import HOSTS, SCHEDULER, ClusterObjects, read_secret
+from terradask.errors import HostFailed, InvalidInput, SchedulerMissing
+from terradask_modules.names import SCHEDULER_GROUP
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+
+#: A scheduler's address is looked for after another twentieth of the time that was waited, within these bounds. S3 takes 5,500 reads a
+#: second below one prefix: https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html
+_SHARE_OF_WAIT = 0.05
+_SHORTEST_SECONDS = 0.1
+_LONGEST_SECONDS = 2.0
+
+#: What the scheduler's host says of itself is looked at this often.
+_REPORT_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """What a client needs to talk to a running cluster."""
+
+    descriptor: Descriptor
+    run: Run
+    scheduler: SchedulerAddress
+    keys: KeySet
+
+    def address(self, *, public: bool) -> str:
+        """Return the address to dial: the scheduler's public or its private one.
+
+        Raises
+        ------
+        InvalidInput
+            When the public one is wanted and there is none.
+        """
+        if not public:
+            return self.scheduler.private_address
+        if self.scheduler.public_address is None:
+            raise InvalidInput(
+                f"The scheduler of cluster {self.descriptor.cluster!r} has no public address.",
+                given="connect='public'",
+                allowed="connect='private' (use_scheduler_public_ip=False), from a network that reaches the VPC; or connect='ssm'",
+                advice="pass connect, or set it in [cluster]",
+            )
+        return self.scheduler.public_address
+
+
+def attach(
+    aws: Aws,
+    objects: ClusterObjects,
+    groups: Groups,
+    descriptor: Descriptor,
+    run: Run,
+    *,
+    looks: Looks,
+    timeout_seconds: float,
+    on_wait: Callable[[list[HostReport]], None] | None,
+    cancelled: Callable[[], bool],
+) -> Attachment:
+    """Wait for the scheduler of `run` and return what a client needs.
+
+    Raises
+    ------
+    ClusterEnded, ClusterPrivate, HostFailed, NoCapacity, SchedulerMissing, InterruptedError
+        As `Deployment.attach` tells.
+    """
+    # Read before the wait, so that who may not read them learns it at once.
+    keys = _read_keys_if_written(aws, descriptor, run)
+    hosts = _SchedulerHosts(objects, groups, looks, descriptor, run)
+    scheduler = _wait_for_scheduler(objects, hosts, timeout_seconds=timeout_seconds, on_wait=on_wait, cancelled=cancelled)
+    return Attachment(descriptor, run, scheduler, keys or _read_keys(aws, descriptor, run))
+
+
+def read_scheduler(objects: ClusterObjects) -> SchedulerAddress | None:
+    """Read where the scheduler is; None before it is up."""
+    document = objects.read(SCHEDULER)
+    return None if document is None else SchedulerAddress.read(document)
+
+
+def read_reports(objects: ClusterObjects) -> list[HostReport]:
+    """Read what each host says of itself."""
+    return read_host_reports(objects.hosts())
+
+
+class _SchedulerHosts:
+    """What the scheduler's host of a run says of itself, and each that stood in its place: at a cost that workers don't raise."""
+
+    def __init__(self, objects: ClusterObjects, groups: Groups, looks: Looks, descriptor: Descriptor, run: Run) -> None:
+        self._objects = objects
+        self._groups = groups
+        self._looks = looks
+        self._descriptor = descriptor
+        self.run = run
+        self._seen: dict[str, None] = {}
+        self.cluster = descriptor.cluster
+        self.run_id = run.run_id
+
+    def look(self) -> list[HostReport]:
+        """Read the reports, or why AWS launches no such host."""
+        with self._looks.turn():
+            group = self._groups.describe().get(SCHEDULER_GROUP)
+        members = () if group is None else group.members
+        self._seen |= dict.fromkeys(member.instance_id for member in members)
+        documents = [self._read(instance_id) for instance_id in self._seen]
+        reports = read_host_reports(document for document in documents if document is not None)
+        if not members:
+            check_scheduler_launches(self._groups, self._looks, self._descriptor, self.run)
+        return [report for report in reports if report.run_id == self.run_id]
+
+    def look_at_everything(self) -> list[HostReport]:
+        """Read the reports of all hosts, also of one that came and went unseen."""
+        reports = [r for r in read_reports(self._objects) if r.run_id == self.run_id and r.role == "scheduler"]
+        if not reports:
+            check_scheduler_launches(self._groups, self._looks, self._descriptor, self.run)
+        return reports
+
+    def _read(self, instance_id: str) -> dict[str, Any] | None:
+        with self._looks.turn():
+            return self._objects.read(f"{HOSTS}{instance_id}.json")
+
+
+def _wait_for_scheduler(
+    objects: ClusterObjects,
+    hosts: _SchedulerHosts,
+    *,
+    timeout_seconds: float,
+    on_wait: Callable[[list[HostReport]], None] | None,
+    cancelled: Callable[[], bool],
+) -> SchedulerAddress:
+    started = time.monotonic()
+    next_report = started + _REPORT_SECONDS
+    while True:
+        if cancelled():
+            raise InterruptedError(f"the wait for cluster {hosts.cluster!r} was cancelled")
+        scheduler = read_scheduler(objects)
+        if scheduler is not None and scheduler.run_id == hosts.run_id:
+            if scheduler.ended is not None:
+                raise over(hosts.cluster, hosts.run_id, hosts.run, scheduler)
+            return scheduler
+        waited_seconds = time.monotonic() - started
+        if waited_seconds > timeout_seconds:
+            reports = hosts.look_at_everything()
+            _check_not_failed(hosts.cluster, reports)
+            raise _scheduler_missing(hosts.cluster, reports, timeout_seconds)
+        if time.monotonic() > next_report:
+            reports = hosts.look()
+            _check_not_failed(hosts.cluster, reports)
+            if on_wait is not None:
+                on_wait(reports)
+            next_report = time.monotonic() + _REPORT_SECONDS
+        time.sleep(_pause_seconds(waited_seconds))
+
+
+def _pause_seconds(waited_seconds: float) -> float:
+    """Return how long to pause between two looks for the address: a share of the wait so far, whatever that is."""
+    return min(max(waited_seconds * _SHARE_OF_WAIT, _SHORTEST_SECONDS), _LONGEST_SECONDS)
+
+
+def _check_not_failed(cluster: str, reports: Iterable[HostReport]) -> None:
+    failed = [r for r in reports if r.state == "failed"]
+    if failed:
+        last = max(failed, key=lambda report: report.at)
+        raise HostFailed(
+            f"The scheduler's host of cluster {cluster!r} failed.",
+            cluster=cluster,
+            instance_id=last.instance_id,
+            reason=last.reason,
+            log_tail=last.log_tail,
+            advice=f"mend the reason, then: terradask start {cluster}",
+        )
+
+
+def _scheduler_missing(cluster: str, reports: Iterable[HostReport], timeout_seconds: float) -> SchedulerMissing:
+    came = "; ".join(r.describe() for r in reports) or "its host has not reported yet"
+    return SchedulerMissing(
+        f"The scheduler of cluster {cluster!r} was not up within {timeout_seconds:.0f} s.",
+        given=came,
+        advice=f"terradask status {cluster} shows every host; a longer `timeout` waits longer",
+    )
+
+
+def _read_keys(aws: Aws, descriptor: Descriptor, run: Run) -> KeySet:
+    with reading_keys(aws, descriptor):
+        return KeySet.from_document(read_secret(aws, descriptor.secret_id, version_id=run.secret_version_id))
+
+
+def _read_keys_if_written(aws: Aws, descriptor: Descriptor, run: Run) -> KeySet | None:
+    from botocore.exceptions import ClientError
+
+    try:
+        return _read_keys(aws, descriptor, run)
+    except ClientError as error:
+        # A run is announced before its keys are written; its scheduler can't be up without them.
+        if error.response["Error"]["Code"] != "ResourceNotFoundException":
+            raise
+        return None

@@ -1,0 +1,129 @@
+"""The certificate authority of one start of a cluster.
+
+Everything is made in memory by whoever starts the cluster. The authority's own key signs three certificates and is then dropped: nobody,
+the cluster's hosts included, can issue a fourth.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from terradask._deployments.keys import ROLES, Bundle, KeySet
+
+#: How long certificates live at most.
+CERTIFICATE_LIFETIME_DAYS = 30
+
+#: Clocks of a laptop and of a fresh instance may differ by this much.
+CLOCK_SKEW_MINUTES = 5
+
+# A scheduler and a worker both listen and connect; a client only connects.
+_USAGES = {
+    "scheduler": [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH],
+    "worker": [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH],
+    "client": [ExtendedKeyUsageOID.CLIENT_AUTH],
+}
+
+
+def make_keys(cluster: str, run_id: str, *, lifetime_days: float = CERTIFICATE_LIFETIME_DAYS) -> KeySet:
+    """Make the keys of one run.
+
+    Parameters
+    ----------
+    cluster
+        The cluster's name, for the certificates' subjects.
+    run_id
+        The run that the keys belong to.
+    lifetime_days
+        Days until the certificates expire, 30 at most. Rotating is stop and start.
+
+    Returns
+    -------
+    KeySet
+        Elliptic-curve keys (P-256). The authority's private key is not among them.
+    """
+    now = datetime.datetime.now(datetime.UTC)
+    not_before = now - datetime.timedelta(minutes=CLOCK_SKEW_MINUTES)
+    not_after = now + datetime.timedelta(days=min(lifetime_days, CERTIFICATE_LIFETIME_DAYS))
+    authority_key = ec.generate_private_key(ec.SECP256R1())
+    authority_name = _name(f"{cluster} {run_id}", "authority")
+    authority = (
+        _builder(authority_name, authority_name, authority_key, not_before, not_after)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key()), critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
+    bundles: dict[str, Bundle] = {}
+    for role in ROLES:
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = (
+            _builder(_name(f"{cluster} {run_id}", role), authority_name, key, not_before, not_after)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_key_usage(signs_certificates=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage(_USAGES[role]), critical=False)
+            .add_extension(
+                x509.SubjectAlternativeName([x509.DNSName(f"{role}.terradask"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+                critical=False,
+            )
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
+            .sign(authority_key, hashes.SHA256())
+        )
+        bundles[role] = Bundle(cert=_pem(certificate), key=_key_pem(key))
+    return KeySet(run_id=run_id, ca=_pem(authority), **bundles)
+
+
+def _name(common_name: str, unit: str) -> x509.Name:
+    # X.520 limits common names to 64 characters.
+    return x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "terradask"),
+            x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, unit),
+            x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64]),
+        ]
+    )
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    not_before: datetime.datetime,
+    not_after: datetime.datetime,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(not_before)
+        .not_valid_after(not_after)
+    )
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode()

@@ -1,0 +1,106 @@
+"""The part of the caller's Dask configuration that hosts get."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+# Secrets have no place in an object that every host of the workspace can read.
+_SECRET = re.compile(r"(pass(word|wd)?|secret|token|credential|api[-_]?key|access[-_]?key|private[-_]?key)", re.I)
+
+# What names files or addresses of the caller's machine, or what a host decides for itself.
+_LOCAL = (
+    ("terradask",),
+    ("temporary-directory",),
+    ("scheduler",),
+    ("scheduler-address",),
+    ("distributed", "comm", "tls"),
+    ("distributed", "comm", "require-encryption"),
+    ("distributed", "comm", "default-scheme"),
+    ("distributed", "dashboard", "link"),
+    ("distributed", "scheduler", "preload"),
+    ("distributed", "scheduler", "preload-argv"),
+    ("distributed", "worker", "preload"),
+    ("distributed", "worker", "preload-argv"),
+    ("distributed", "nanny", "preload"),
+    ("distributed", "nanny", "preload-argv"),
+)
+
+
+def portable_config(config: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return a frozen copy of the Dask configuration for hosts.
+
+    Parameters
+    ----------
+    config
+        What to copy; the process's own configuration where left out.
+
+    Returns
+    -------
+    dict
+        JSON-ready. Left out: terradask's settings, files and addresses of the caller's machine, TLS, preloads, Dask's own defaults,
+        whatever looks like a secret by its key or by itself (keys, tokens, addresses with passwords), also in lists, and values that are no
+        JSON.
+    """
+    import dask.config
+
+    source = dask.config.config if config is None else config
+    copied: dict[str, Any] = _copy(source, ())
+    return copied
+
+
+def _copy(node: Any, path: tuple[str, ...]) -> Any:
+    if isinstance(node, list | tuple):
+        return [_without_secrets(item) for item in node if not _is_secret(item)]
+    if not isinstance(node, dict):
+        return node
+    copied = {}
+    for key, value in node.items():
+        here = (*path, str(key).replace("_", "-"))
+        if here in _LOCAL or _SECRET.search(str(key)):
+            continue
+        child = _copy(value, here)
+        if isinstance(value, dict):
+            if child:
+                copied[str(key)] = child
+        elif _is_json(child) and not _is_secret(child) and child != _default(here):
+            copied[str(key)] = child
+    return copied
+
+
+def _without_secrets(node: Any) -> Any:
+    if isinstance(node, list | tuple):
+        return [_without_secrets(item) for item in node if not _is_secret(item)]
+    if isinstance(node, dict):
+        return {key: _without_secrets(value) for key, value in node.items() if not _SECRET.search(str(key)) and not _is_secret(value)}
+    return node
+
+
+def _is_secret(value: Any) -> bool:
+    from terradask._policy.patterns import secret_looks
+
+    return isinstance(value, str) and bool(secret_looks(value))
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _default(path: tuple[str, ...]) -> Any:
+    import dask.config
+
+    for defaults in dask.config.defaults:
+        node: Any = dict(defaults)
+        for key in path:
+            if not isinstance(node, dict):
+                node = None
+                break
+            node = node.get(key, node.get(key.replace("-", "_")))
+        if node is not None:
+            return node
+    return None

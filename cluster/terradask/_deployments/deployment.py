@@ -1,0 +1,426 @@
+"""A deployed cluster: start it, stop it, see how it is.
+
+Deployed means stopped: Terraform made the groups with no instance and an empty secret. Starting makes keys and numbers, and needs no
+Terraform. Starting is in `starting`, waiting for the scheduler in `attachment`.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from terradask._aws.autoscaling import Groups
+from terradask._aws.rate_limit import Looks
+from terradask._common.clock import utc_text
+from terradask._deployments.archive_hashes import lock_file_of
+from terradask._deployments.attach import Attachment, attach, read_reports, read_scheduler
+from terradask._deployments.documents import Descriptor, HostReport, Run
+from terradask._deployments.ended import over
+from terradask._deployments.endpoint import way_of
+from terradask._deployments.lifetime import Life
+from terradask._deployments.private_envs import warn_of_secrets
+from terradask._deployments.start import check_whole, plan_run, start_run
+from terradask._deployments.status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
+from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, ClusterObjects, write_secret
+from terradask._deployments.worker_counts import check_workers, numbers_at_start
+from terradask.errors import ClusterNotFound, ClusterStopped
+from terradask_modules.names import WORKER_GROUP
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask._deployments.events.timeline import Event
+
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def _explained(
+    method: Callable[Concatenate[Deployment, Given], Result],
+) -> Callable[Concatenate[Deployment, Given], Result]:
+    """Let a method say what to do where AWS refuses, such as the action that is missing."""
+
+    @wraps(method)
+    def explained(deployment: Deployment, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        with deployment._aws.explained():
+            return method(deployment, *args, **kwargs)
+
+    return explained
+
+
+class Deployment:
+    """A cluster that Terraform has deployed.
+
+    Parameters
+    ----------
+    aws
+        Session for the account and region.
+    bucket
+        The workspace bucket.
+    name
+        The cluster's name.
+    root
+        Folder that its settings' paths are relative to. By default the working directory.
+
+    Notes
+    -----
+    Starting and stopping needs, for the cluster's own groups, secret and objects: ``autoscaling:SetDesiredCapacity``,
+    ``CreateOrUpdateTags``, ``DescribeAutoScalingGroups``, ``SetInstanceProtection``, ``PutScheduledUpdateGroupAction``,
+    ``BatchDeleteScheduledAction``; ``secretsmanager:PutSecretValue``, ``GetSecretValue``; ``s3:GetObject``, ``PutObject``,
+    ``DeleteObject``, ``ListBucket``. AWS also asks whoever raises a group for ``ec2:RunInstances`` and ``ec2:CreateTags`` on what its
+    launch template makes, and ``iam:PassRole`` on its roles.
+    """
+
+    def __init__(self, aws: Aws, bucket: str, name: str, *, root: Path | None = None) -> None:
+        self._aws = aws
+        self._root = root
+        self._descriptor: Descriptor | None = None
+        self.bucket = bucket
+        self.name = name
+        self.objects = ClusterObjects(aws, bucket, name)
+        #: What all polling through this object shares.
+        self.looks = Looks()
+        #: Id of the run that this object started last, and nobody else.
+        self.started_run_id: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Deployment({self.name!r}, bucket={self.bucket!r})"
+
+    @property
+    def aws(self) -> Aws:
+        """Session for the account and region."""
+        return self._aws
+
+    @property
+    def exists(self) -> bool:
+        """Whether Terraform has deployed the cluster, up to its last resource."""
+        try:
+            return self.descriptor is not None
+        except ClusterNotFound:
+            return False
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """The cluster's structure.
+
+        Raises
+        ------
+        ClusterNotFound
+            When no such cluster is deployed in this workspace.
+        """
+        if self._descriptor is None:
+            document = self.objects.read(DESCRIPTOR)
+            if document is None:
+                raise ClusterNotFound(
+                    f"There is no cluster {self.name!r} in this workspace.",
+                    given=self.name,
+                    allowed="a cluster that is deployed; `terradask list` shows them",
+                    advice=f"terradask apply {self.name}, or Cluster(name={self.name!r}) from Python",
+                )
+            self._descriptor = Descriptor.read(document)
+        return self._descriptor
+
+    @property
+    def groups(self) -> Groups:
+        """The cluster's Auto Scaling groups."""
+        return Groups(self._aws, self.descriptor.autoscaling_groups)
+
+    def run(self) -> Run | None:
+        """Return the run that was started last and not stopped, be it over by now; None when the cluster was stopped."""
+        document = self.objects.read(RUN)
+        return None if document is None else Run.read(document)
+
+    def current_run(self) -> Run | None:
+        """Return the run that is going on; None when the cluster is stopped, or its run ended by itself: idle, or its hosts gone."""
+        run = self.run()
+        return run if run is not None and self.goes_on(run) else None
+
+    def _has_ended(self, run: Run) -> bool:
+        scheduler = read_scheduler(self.objects)
+        return scheduler is not None and scheduler.run_id == run.run_id and scheduler.ended is not None
+
+    @_explained
+    def start(
+        self,
+        *,
+        n_workers: int | None = None,
+        environ: Mapping[str, str] | None = None,
+        software: list[str] | None = None,
+        software_lock: Path | None = None,
+        send_dask_config: bool | None = None,
+        group_workers: Mapping[str, int] | None = None,
+        life: Life | None = None,
+        check_quotas: bool = True,
+        tell: Callable[[str], None] | None = None,
+    ) -> Run:
+        """Start the cluster: make keys, describe the run, raise the groups.
+
+        Runs no Terraform. Of several callers at once exactly one starts; the others get the run that it made.
+
+        Parameters
+        ----------
+        n_workers
+            Workers to start with, of the group that every cluster has; as the cluster's settings say where left out, and 4 where they say
+            nothing.
+        environ
+            Environment variables for the scheduler and the workers; as in the settings where left out.
+        software
+            Packages for the hosts besides Dask; as in the settings where left out.
+        software_lock
+            Lock file that has the hashes of what hosts install; as in the settings where left out.
+        send_dask_config
+            Whether hosts get a frozen copy of the caller's Dask configuration; as in the settings where left out.
+        group_workers
+            Group of workers that has a name -> workers to start it with; as the settings say for those that are left out.
+        life
+            When the run ends by itself; as the settings say for a cluster that goes on without its starter, where left out.
+        check_quotas
+            Whether AWS's quotas of vCPUs are looked at first. By default they are.
+        tell
+            Gets what people should know of quotas that is no reason to refuse. By default nobody does.
+
+        Returns
+        -------
+        Run
+            The run that was started, or the one that is going on.
+
+        Raises
+        ------
+        ClusterNotFound
+            When the cluster isn't deployed.
+        ClusterError
+            When its destruction was begun, and some of its groups are gone.
+        ClusterStopped
+            When somebody stops it meanwhile.
+        InvalidInput
+            When more workers are asked for than ``max_workers`` allows, or a package isn't installed here.
+        SoftwareLockInvalid, SoftwareNotLocked
+            When `software_lock` can't be read here, or lacks a package, its version that is installed here, or its hashes.
+        QuotaExceeded
+            When AWS lets the account run fewer vCPUs than that takes, beside what runs.
+        """
+        descriptor, settings = self.descriptor, self.descriptor.settings
+        environ = settings["environ"] if environ is None else environ
+        warn_of_secrets(self.name, environ)
+        with ThreadPoolExecutor(1) as pool:
+            whole = pool.submit(check_whole, self)
+            plan = plan_run(
+                self,
+                numbers=numbers_at_start(descriptor, n_workers, group_workers or {}),
+                environ=environ,
+                software=settings["software"] if software is None else software,
+                software_lock=software_lock or lock_file_of(settings, self._root),
+                send_dask_config=settings["send_dask_config"] if send_dask_config is None else send_dask_config,
+                life=life or Life.of_settings(settings),
+                check_quotas=check_quotas,
+            )
+            whole.result()
+        return start_run(self, plan, tell or (lambda _: None))
+
+    @_explained
+    def stop(self, *, wait_seconds: float = 0) -> None:
+        """Stop the cluster: no instance in any group, no keys, the deployment kept.
+
+        A stopped cluster costs only its secret. Stopping a stopped cluster changes nothing.
+
+        Parameters
+        ----------
+        wait_seconds
+            How long to wait for the groups to be empty, in seconds. By default not at all: AWS ends the instances by itself.
+        """
+        groups = self.groups
+        groups.zero()
+        deadline = time.monotonic() + wait_seconds
+        while wait_seconds and time.monotonic() < deadline:
+            with self.looks.turn():
+                described = groups.describe()
+            if not any(group.members for group in described.values()):
+                break
+        groups.disarm()
+        self._void_keys()
+        self.write_journal(self.run())
+        self.objects.delete_run()
+
+    def mark_closing(self) -> None:
+        """Bring the groups to zero and note that the deployment shall go: what fits into the last seconds of a process."""
+        self.note_closing()
+        self.groups.zero()
+
+    def note_closing(self) -> None:
+        """Note that the deployment shall go: whoever comes after an interruption finishes."""
+        self.objects.write(CLOSING, {"format": 1, "at": utc_text()})
+
+    def keep(self) -> None:
+        """Take back that the deployment shall go."""
+        self.objects.delete([CLOSING])
+
+    @property
+    def marked_closing(self) -> bool:
+        """Whether this deployment shall go: somebody could not finish that, or it was made for a client and has ended by itself."""
+        return self.objects.read(CLOSING) is not None
+
+    @_explained
+    def status(self) -> DeploymentStatus:
+        """Tell how the cluster is.
+
+        Returns
+        -------
+        DeploymentStatus
+
+        Raises
+        ------
+        ClusterNotFound
+            When the cluster isn't deployed.
+        """
+        descriptor = self.descriptor
+        with ThreadPoolExecutor(5) as pool:
+            groups_ = pool.submit(self.groups.describe)
+            run_ = pool.submit(self.run)
+            scheduler_ = pool.submit(read_scheduler, self.objects)
+            reports_ = pool.submit(self.reports)
+            closing_ = pool.submit(lambda: self.marked_closing)
+            groups, run, scheduler = groups_.result(), run_.result(), scheduler_.result()
+            members = {m.instance_id for g in groups.values() for m in g.members}
+            hosts = tuple(
+                h if h.instance_id in members else h.lost() for h in reports_.result() if run is not None and h.run_id == run.run_id
+            )
+            closing = closing_.result()
+        if scheduler is not None and (run is None or scheduler.run_id != run.run_id):
+            scheduler = None
+        public = way_of(descriptor.settings) == "public"
+        return DeploymentStatus(
+            name=self.name,
+            state=derive_state(groups, run, scheduler, hosts, closing=closing),
+            run_id=run.run_id if run else None,
+            owner=run.owner if run else None,
+            started_at=run.started_at if run else None,
+            scheduler_address=dial_address(scheduler, public=public),
+            groups={name: {"desired": g.desired, "instances": len(g.active_ids), "max_size": g.max_size} for name, g in groups.items()},
+            hosts=hosts,
+            max_workers=descriptor.max_workers,
+            ended=scheduler.ended if scheduler else None,
+        )
+
+    @_explained
+    def events(self) -> list[Event]:
+        """Tell what happened to the cluster and its hosts, in the order of time: of the run that was started last, and of earlier ones.
+
+        Returns
+        -------
+        list of Event
+            Each with ``at``, ``subject``, ``state``, ``step`` and ``reason``.
+
+        Raises
+        ------
+        ClusterNotFound
+            When the cluster isn't deployed.
+
+        Notes
+        -----
+        Permissions needed, besides those of `status`: ``autoscaling:DescribeScalingActivities``.
+        """
+        from terradask._deployments.events.gather import events_of_run, read_journals
+
+        run = self.run() if self.descriptor else None
+        return [*read_journals(self), *(events_of_run(self, run) if run is not None else ())]
+
+    def reports(self) -> list[HostReport]:
+        """Read what each host says of itself."""
+        return read_reports(self.objects)
+
+    def attach(
+        self,
+        *,
+        timeout_seconds: float,
+        on_wait: Callable[[list[HostReport]], None] | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+        run: Run | None = None,
+    ) -> Attachment:
+        """Wait for the scheduler of the current run and return what a client needs.
+
+        Parameters
+        ----------
+        timeout_seconds
+            Longest wait, in seconds.
+        on_wait
+            Called every few seconds with what the scheduler's host reports.
+        cancelled
+            Asked between looks; when it says True the wait ends with `InterruptedError`.
+        run
+            The run, where the caller has just seen it going on. By default it is read.
+
+        Raises
+        ------
+        ClusterStopped, ClusterEnded
+            When nobody has started the cluster, or it has ended by itself.
+        ClusterPrivate
+            When it is private to its creator, and the caller is nobody whom its settings name.
+        HostFailed
+            When the scheduler's host reports a failure, with its reason and the tail of its log.
+        NoCapacity
+            When AWS launches no host for the scheduler, and says why.
+        SchedulerMissing
+            When the scheduler isn't up in time, with how far its host came.
+        """
+        run = self.current_run() if run is None else run
+        if run is None:
+            raise self.why_stopped()
+        return attach(
+            self._aws,
+            self.objects,
+            self.groups,
+            self.descriptor,
+            run,
+            looks=self.looks,
+            timeout_seconds=timeout_seconds,
+            on_wait=on_wait,
+            cancelled=cancelled,
+        )
+
+    def why_stopped(self, run_id: str | None = None) -> ClusterStopped:
+        """Return the error that says why the cluster doesn't run: somebody stopped it, or it has ended by itself.
+
+        Parameters
+        ----------
+        run_id
+            The run that the caller knows. By default the one that was started last.
+        """
+        return over(self.name, run_id, self.run(), read_scheduler(self.objects))
+
+    def check_workers(self, n: int, group: str = WORKER_GROUP) -> None:
+        """Refuse a number of workers that a group of workers may not have, before any call.
+
+        Parameters
+        ----------
+        n
+            How many.
+        group
+            The group. By default the one that every cluster has.
+
+        Raises
+        ------
+        InvalidInput
+            Naming the setting to change, or the groups that there are.
+        """
+        check_workers(self.descriptor, n, group)
+
+    def goes_on(self, run: Run) -> bool:
+        """Tell whether a run was just begun, or has hosts, and has not ended by itself."""
+        if age_seconds(run.started_at) < CLAIM_SECONDS and not self._has_ended(run):
+            return True
+        return any(group.desired for group in self.groups.describe().values())
+
+    def write_journal(self, run: Run | None) -> None:
+        """Keep the events of a run whose documents are about to go."""
+        from terradask._deployments.events.gather import write_journal
+
+        if run is not None:
+            write_journal(self, run, by=self._aws.caller_arn)
+
+    def _void_keys(self) -> None:
+        write_secret(self._aws, self.descriptor.secret_id, {"format": 1}, version_id=str(uuid.uuid4()))

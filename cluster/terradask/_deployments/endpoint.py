@@ -1,0 +1,153 @@
+"""The way to a scheduler: at its public address, at its private one, or through Session Manager."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from terradask._aws.ssm.forwarding import PortForwarding
+from terradask._aws.ssm.plugin import find_plugin
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask._deployments.attach import Attachment
+
+Way = Literal["public", "private", "ssm"]
+
+LOOPBACK = "127.0.0.1"
+
+_OPEN_SECONDS = 30.0
+
+
+class Door(Protocol):
+    """What leads to a scheduler and to the dashboard behind mutual TLS. Everything here may block."""
+
+    way: Way
+
+    def scheduler(self, attachment: Attachment) -> str:
+        """Return the address at which the scheduler is dialled, such as ``tls://203.0.113.7:8786``; raises ``OSError`` where none is."""
+        ...
+
+    def dashboard(self, attachment: Attachment) -> tuple[str, int]:
+        """Return host and port at which the dashboard's door is dialled, with TLS and a client's certificate."""
+        ...
+
+    def close(self) -> None:
+        """Give back what keeps the way open."""
+        ...
+
+
+def way_of(settings: Mapping[str, Any]) -> Way:
+    """Return how clients reach the scheduler of a cluster with these settings, which may be those of an older version."""
+    if settings.get("connect"):
+        way: Way = settings["connect"]
+        return way
+    return "private" if settings.get("use_scheduler_public_ip") is False else "public"
+
+
+def door_for(way: Way, aws: Aws) -> Door:
+    """Return the door for a way."""
+    return SessionDoor(aws) if way == "ssm" else AddressDoor(way)
+
+
+class AddressDoor:
+    """The scheduler's own address.
+
+    Parameters
+    ----------
+    way
+        Which of its addresses.
+    """
+
+    def __init__(self, way: Literal["public", "private"]) -> None:
+        self.way: Way = way
+
+    def scheduler(self, attachment: Attachment) -> str:
+        """Return the address; raises ``InvalidInput`` where the public one is wanted and there is none."""
+        return attachment.address(public=self.way == "public")
+
+    def dashboard(self, attachment: Attachment) -> tuple[str, int]:
+        """Return where the dashboard's door is."""
+        host = self.scheduler(attachment).partition("://")[2].rpartition(":")[0]
+        return host, attachment.scheduler.dashboard_port
+
+    def close(self) -> None:
+        """Do nothing: an address needs nothing."""
+
+
+class SessionDoor:
+    """Sessions to both ports of the scheduler's host; to those of its replacement, when there is one.
+
+    Parameters
+    ----------
+    aws
+        AWS, with the caller's credentials.
+
+    Notes
+    -----
+    Permissions needed: those of `PortForwarding`.
+    """
+
+    way: Way = "ssm"
+
+    def __init__(self, aws: Aws) -> None:
+        self._aws = aws
+        self._instance_id: str | None = None
+        self._open: dict[int, PortForwarding] = {}
+        self._changing = threading.Lock()
+        self._closed = False
+
+    def scheduler(self, attachment: Attachment) -> str:
+        """Return the local address that leads to the scheduler.
+
+        Raises
+        ------
+        SessionFailed
+            When no session can be opened, such as before the host's agent is connected.
+        SessionManagerPluginMissing
+            When this machine can't open any.
+        """
+        scheme, _, rest = attachment.scheduler.private_address.partition("://")
+        return f"{scheme}://{LOOPBACK}:{self._local_port(attachment, int(rest.rpartition(':')[2]))}"
+
+    def dashboard(self, attachment: Attachment) -> tuple[str, int]:
+        """Return the local host and port that lead to the dashboard's door; raises as `scheduler` does."""
+        return LOOPBACK, self._local_port(attachment, attachment.scheduler.dashboard_port)
+
+    def close(self) -> None:
+        """End the sessions and their processes."""
+        self._closed = True
+        # Whoever waits for one of them to open holds the lock.
+        for forwarding in list(self._open.values()):
+            forwarding.close()
+        with self._changing:
+            self._end()
+
+    def _local_port(self, attachment: Attachment, port: int) -> int:
+        scheduler = attachment.scheduler
+        with self._changing:
+            if self._closed:
+                raise ConnectionAbortedError("the way to the scheduler is closed")
+            if self._instance_id != scheduler.instance_id or port not in self._open:
+                self._end()
+                self._begin(attachment)
+            try:
+                return self._open[port].wait(_OPEN_SECONDS)
+            except BaseException:
+                # The next try begins anew.
+                self._end()
+                raise
+
+    def _begin(self, attachment: Attachment) -> None:
+        scheduler, plugin = attachment.scheduler, find_plugin()
+        ports = (int(scheduler.private_address.rpartition(":")[2]), scheduler.dashboard_port)
+        self._instance_id = scheduler.instance_id
+        self._open = {port: PortForwarding(self._aws, plugin, instance_id=scheduler.instance_id, port=port) for port in ports}
+        for forwarding in self._open.values():
+            forwarding.open()
+
+    def _end(self) -> None:
+        for forwarding in self._open.values():
+            forwarding.close()
+        self._open, self._instance_id = {}, None

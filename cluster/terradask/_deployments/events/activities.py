@@ -1,0 +1,55 @@
+"""What AWS's scaling activities tell of hosts and of launches that failed. Pure.
+
+Descriptions and causes are those of https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html:
+``Launching a new EC2 instance: i-…``, ``Terminating EC2 instance: i-…``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from terradask._deployments.events.timeline import Event, Sight
+
+_LAUNCHING = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]+)")
+_TERMINATING = re.compile(r"Terminating EC2 instance: (i-[0-9a-f]+)")
+
+#: ``At 2026-11-20T05:15:00Z a user request … . At … an instance was started in response to …``
+_SENTENCE = re.compile(r"(?:^|\s)At \d{4}-\d\d-\d\dT[\d:]+Z ")
+
+
+def sights_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[Sight]:
+    """Yield what activities of a group tell of its hosts.
+
+    Parameters
+    ----------
+    group
+        The cluster's own name of the group.
+    activities
+        As ``DescribeScalingActivities`` returns them.
+    """
+    for activity in activities:
+        done = activity.get("EndTime") if activity["StatusCode"] == "Successful" else None
+        cause = cause_of(activity)
+        if launched := _LAUNCHING.match(activity["Description"]):
+            yield Sight(activity["StartTime"], launched[1], group, "requested", reason=cause)
+            if done:
+                yield Sight(done, launched[1], group, "launched")
+        elif ended := _TERMINATING.match(activity["Description"]):
+            yield Sight(activity["StartTime"], ended[1], group, "retiring", reason=cause)
+            if done:
+                yield Sight(done, ended[1], group, "gone")
+
+
+def failures_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
+    """Yield the launches that failed, with what AWS says."""
+    for activity in activities:
+        if activity["StatusCode"] == "Failed":
+            yield Event(activity["StartTime"], group, group, "failed", "launch", activity.get("StatusMessage") or activity["Description"])
+
+
+def cause_of(activity: Mapping[str, Any]) -> str | None:
+    """Return what set an activity off: the first of the sentences of its cause, without its time."""
+    sentences = [text.strip() for text in _SENTENCE.split(activity.get("Cause") or "") if text.strip()]
+    return sentences[0].rstrip(".") if sentences else None

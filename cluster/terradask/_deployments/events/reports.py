@@ -1,0 +1,42 @@
+"""What hosts' reports, the run and the scheduler's address tell. Pure."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator
+
+from terradask._deployments.documents import HostReport, Run, SchedulerAddress
+from terradask._deployments.events.host_states import STATE_OF_STEP
+from terradask._deployments.events.timeline import Event, Sight
+
+
+def sights_of(reports: Iterable[HostReport]) -> Iterator[Sight]:
+    """Yield each step that hosts say they have come to. States that this version doesn't know are left out."""
+    for report in reports:
+        last = len(report.history) - 1
+        for number, (step, at) in enumerate(report.history):
+            if step in STATE_OF_STEP:
+                reason = report.reasons[number] if number < len(report.reasons) else report.reason if number == last else None
+                yield Sight(moment(at), report.instance_id, report.group, STATE_OF_STEP[step], step, reason)
+
+
+def notes_of(reports: Iterable[HostReport]) -> Iterator[Event]:
+    """Yield what a scheduler's host did to groups of others."""
+    for report in reports:
+        for at, group, what, why in report.notes:
+            yield Event(moment(at), group, group, "retiring" if what == "removed" else "failed", what, why)
+
+
+def events_of_run(run: Run, scheduler: SchedulerAddress | None) -> Iterator[Event]:
+    """Yield what is known of the run itself."""
+    yield Event(moment(run.started_at), "cluster", None, "starting", reason=f"started by {run.owner} as run {run.run_id}")
+    if scheduler is not None and scheduler.run_id == run.run_id and scheduler.started_at:
+        where = f"the scheduler listens on {scheduler.instance_id}, boot {scheduler.boot}"
+        yield Event(moment(scheduler.started_at), "cluster", None, "running", reason=where)
+        if scheduler.ended is not None:
+            yield Event(moment(scheduler.ended.at), "cluster", None, "ended", reason=scheduler.ended.reason)
+
+
+def moment(text: str) -> datetime.datetime:
+    """Return a time as documents carry it."""
+    return datetime.datetime.fromisoformat(text)

@@ -1,0 +1,114 @@
+"""The machines of workspaces as EC2 has them, found by their tags, whatever became of their groups."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from terradask._pricing.running import RunningHost
+from terradask_modules.names import TAG_CLUSTER, TAG_ROLE, TAG_WORKSPACE
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+
+#: What Auto Scaling tags the instances with that it launches: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html
+_TAG_OF_GROUP = "aws:autoscaling:groupName"
+
+#: States of an instance that isn't on its way out; a stopped one costs its volumes.
+_LEFT = ["pending", "running", "stopping", "stopped"]
+_ON = frozenset({"pending", "running"})
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One machine.
+
+    Parameters
+    ----------
+    id
+        Its id.
+    workspace, cluster, role
+        Whose it is, and what it does, by its tags.
+    autoscaling_group
+        The group that launched it, by AWS's own tag; None where that isn't there: somebody detached it.
+    launched_at
+        When.
+    host
+        What its price depends on.
+    is_on
+        Whether it is booting or running.
+    """
+
+    id: str
+    workspace: str
+    cluster: str | None
+    role: str | None
+    autoscaling_group: str | None
+    launched_at: datetime.datetime
+    host: RunningHost
+    is_on: bool
+
+
+def find_instances(aws: Aws, *, workspace: str | None = None, with_volumes: bool = True) -> list[Instance]:
+    """Return the machines that haven't ended, and aren't about to.
+
+    Parameters
+    ----------
+    aws
+        Session for the account and region.
+    workspace
+        Only this workspace's. Unset: every workspace's.
+    with_volumes
+        Ask for the sizes of their volumes, too.
+
+    Notes
+    -----
+    Permissions needed: ``ec2:DescribeInstances``; with volumes ``ec2:DescribeVolumes``.
+    """
+    ec2 = aws.client("ec2")
+    ours = [
+        {"Name": "tag-key", "Values": [TAG_WORKSPACE]} if workspace is None else {"Name": f"tag:{TAG_WORKSPACE}", "Values": [workspace]}
+    ]
+    with aws.explained():
+        pages = ec2.get_paginator("describe_instances").paginate(Filters=[*ours, {"Name": "instance-state-name", "Values": _LEFT}])
+        found = [instance for page in pages for reservation in page["Reservations"] for instance in reservation["Instances"]]
+        gib = _volumes(ec2, ours) if with_volumes and found else {}
+    return [_read(instance, gib if with_volumes else None) for instance in found]
+
+
+def _volumes(client: Any, filters: list[dict[str, Any]]) -> dict[str, int]:
+    """Return the size of the gp3 volumes of each instance, in GiB."""
+    sizes: dict[str, int] = {}
+    pages = client.get_paginator("describe_volumes").paginate(Filters=[*filters, {"Name": "status", "Values": ["in-use"]}])
+    for volume in (volume for page in pages for volume in page["Volumes"]):
+        for attachment in volume["Attachments"]:
+            sizes[attachment["InstanceId"]] = sizes.get(attachment["InstanceId"], 0) + volume["Size"]
+    return sizes
+
+
+def _read(instance: Mapping[str, Any], gib: Mapping[str, int] | None) -> Instance:
+    tags = tags_of(instance.get("Tags"))
+    host = RunningHost(
+        instance_type=instance["InstanceType"],
+        market="spot" if instance.get("InstanceLifecycle") == "spot" else "on-demand",
+        zone=instance.get("Placement", {}).get("AvailabilityZone"),
+        has_public_address=bool(instance.get("PublicIpAddress")),
+        volume_gib=None if gib is None else gib.get(instance["InstanceId"], 0),
+    )
+    return Instance(
+        instance["InstanceId"],
+        tags.get(TAG_WORKSPACE, ""),
+        tags.get(TAG_CLUSTER),
+        tags.get(TAG_ROLE),
+        tags.get(_TAG_OF_GROUP),
+        instance["LaunchTime"],
+        host,
+        instance["State"]["Name"] in _ON,
+    )
+
+
+def tags_of(listed: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
+    """Return tags as a mapping, from AWS's list of keys and values."""
+    return {tag["Key"]: tag.get("Value", "") for tag in listed or ()}

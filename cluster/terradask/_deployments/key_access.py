@@ -1,0 +1,57 @@
+"""Who may read a private cluster's keys: AWS decides, and this says so in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from terradask._deployments.documents import Descriptor
+from terradask.errors import ClusterPrivate
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+
+_DENIED = "AccessDeniedException"
+_NO_VALUE = "ResourceNotFoundException"
+
+
+@contextmanager
+def reading_keys(aws: Aws, descriptor: Descriptor) -> Iterator[None]:
+    """Say who may read the keys of a private cluster, where AWS refuses to show them inside.
+
+    Raises
+    ------
+    ClusterPrivate
+    """
+    from botocore.exceptions import ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        if not descriptor.settings.get("private_to_creator") or error.response["Error"]["Code"] != _DENIED:
+            raise
+        principals = [str(descriptor.lock["creator"]), *descriptor.settings.get("secret_principals", ())]
+        raise ClusterPrivate(descriptor.cluster, caller=aws.caller_arn, principals=principals) from error
+
+
+def check_readable(aws: Aws, descriptor: Descriptor) -> None:
+    """Refuse a private cluster whose keys this caller may not read, before it is started for nobody.
+
+    Raises
+    ------
+    ClusterPrivate
+
+    Notes
+    -----
+    Permission needed: ``secretsmanager:GetSecretValue`` on its secret.
+    """
+    from botocore.exceptions import ClientError
+
+    with reading_keys(aws, descriptor):
+        try:
+            aws.client("secretsmanager").get_secret_value(SecretId=descriptor.secret_id)
+        except ClientError as error:
+            # Never started, it has none.
+            if error.response["Error"]["Code"] != _NO_VALUE:
+                raise

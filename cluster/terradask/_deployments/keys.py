@@ -1,0 +1,84 @@
+"""Keys of one run of a cluster, as its secret holds them; `_authority` makes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from terradask._deployments.documents import reading
+
+if TYPE_CHECKING:
+    from distributed.security import Security
+
+Role = Literal["scheduler", "worker", "client"]
+
+ROLES: tuple[Role, ...] = ("scheduler", "worker", "client")
+
+
+@dataclass(frozen=True, repr=False)
+class Bundle:
+    """A certificate and its key, both PEM."""
+
+    cert: str
+    key: str
+
+
+@dataclass(frozen=True, repr=False)
+class KeySet:
+    """The keys of one run: the authority's certificate and a bundle for each role.
+
+    Its repr shows no key material.
+    """
+
+    run_id: str
+    ca: str
+    scheduler: Bundle
+    worker: Bundle
+    client: Bundle
+
+    def __repr__(self) -> str:
+        return f"KeySet(run_id={self.run_id!r})"
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the document that the cluster's secret holds."""
+        document: dict[str, Any] = {"format": 1, "run_id": self.run_id, "ca": self.ca}
+        for role in ROLES:
+            bundle: Bundle = getattr(self, role)
+            document[role] = {"cert": bundle.cert, "key": bundle.key}
+        return document
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> KeySet:
+        """Read the document that the cluster's secret holds.
+
+        Raises
+        ------
+        DocumentFormat
+            If it lacks a part, which alone is named.
+        """
+        with reading("What the cluster's secret holds", "stop the cluster and start it again: start writes keys"):
+            bundles = {role: Bundle(cert=_text(document[role]["cert"]), key=_text(document[role]["key"])) for role in ROLES}
+            return cls(run_id=_text(document["run_id"]), ca=_text(document["ca"]), **bundles)
+
+    def client_security(self) -> Security:
+        """Return what a Dask client needs to talk to this cluster: mutual TLS, version 1.3 at least."""
+        import ssl
+
+        from distributed.security import Security
+
+        return Security(
+            require_encryption=True,
+            tls_ca_file=self.ca,
+            tls_client_cert=self.client.cert,
+            tls_client_key=self.client.key,
+            tls_min_version=ssl.TLSVersion.TLSv1_3,
+            # Whatever the caller's Dask configuration says of other clusters.
+            tls_max_version=None,
+            tls_ciphers=None,
+        )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("no text")
+    return value

@@ -1,0 +1,127 @@
+"""How workers are spread over the groups of a cluster, one for each market. Pure.
+
+Groups come in the order in which AWS is asked for instances: spot before on demand.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from terradask._dask.scaling import Group
+
+
+def lacking(group: Group) -> int:
+    """Return how many instances AWS owes a group."""
+    return max(group.desired - len(group.active_ids), 0)
+
+
+def grown(groups: Sequence[Group], n: int, *, avoided: Collection[str] = ()) -> dict[str, int]:
+    """Return the new numbers of those groups that change, for all to have `n` together.
+
+    Parameters
+    ----------
+    groups
+        The groups, in the order in which AWS is asked.
+    n
+        How many; no fewer than are desired.
+    avoided
+        Names of groups that AWS couldn't serve lately: asked last.
+    """
+    missing = n - sum(group.desired for group in groups)
+    numbers = {}
+    for group in sorted(groups, key=lambda group: group.name in avoided):
+        added = min(missing, group.max_size - group.desired)
+        if added > 0:
+            numbers[group.name] = group.desired + added
+            missing -= added
+    return numbers
+
+
+def without_missing(groups: Sequence[Group], n: int) -> dict[str, int]:
+    """Return the new numbers of those groups that change, for all to want `n` together, as far as only instances go that aren't there.
+
+    What AWS was asked for last is taken back first.
+    """
+    excess = sum(group.desired for group in groups) - n
+    numbers = {}
+    for group in reversed(groups):
+        cut = min(excess, lacking(group))
+        if cut > 0:
+            numbers[group.name] = group.desired - cut
+            excess -= cut
+    return numbers
+
+
+def moved_on(groups: Sequence[Group], stuck: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the numbers by which what a stuck group lacks is asked of the next one: those to lower, and those to raise.
+
+    Parameters
+    ----------
+    groups
+        The groups, in the order in which AWS is asked. What the last one lacks stays where it is: AWS goes on trying.
+    stuck
+        Names of the groups that don't deliver.
+    """
+    lowered, raised = {}, {}
+    for group, following in itertools.pairwise(groups):
+        number = min(lacking(group), following.max_size - following.desired)
+        if group.name in stuck and number > 0:
+            lowered[group.name] = group.desired - number
+            raised[following.name] = following.desired + number
+    return lowered, raised
+
+
+def dearest_first(victims: Sequence[str], idle: Collection[str], groups: Sequence[Group]) -> list[str]:
+    """Order workers so that those who hold nothing and do nothing come first, and of these the dearest; the others stay in their order.
+
+    Parameters
+    ----------
+    victims
+        Instance ids, the cheapest to move first.
+    idle
+        Those that hold no data and run no task.
+    groups
+        The groups, in the order in which AWS is asked: the later, the dearer.
+    """
+    rank = {instance_id: -number for number, group in enumerate(groups) for instance_id in group.active_ids}
+    free = [v for v in victims if v in idle]
+    return [*sorted(free, key=lambda v: rank.get(v, 0)), *(v for v in victims if v not in idle)]
+
+
+class Debts:
+    """Since when AWS owes each group instances without delivering any."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+        self._last: Mapping[str, Group] = {}
+
+    def look(self, groups: Iterable[Group], now: float) -> None:
+        """Take note of how the groups are now.
+
+        Parameters
+        ----------
+        groups
+            The groups.
+        now
+            A clock in seconds that never goes back.
+        """
+        current = {group.name: group for group in groups}
+        for name, group in current.items():
+            last = self._last.get(name)
+            delivered = last is None or not set(group.active_ids) <= set(last.active_ids)
+            asked = last is None or group.desired > last.desired
+            if not lacking(group):
+                self._since.pop(name, None)
+            elif name not in self._since or delivered or asked:
+                self._since[name] = now
+        self._last = current
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the groups to which AWS owes instances."""
+        return tuple(self._since)
+
+    def late(self, now: float, limit_seconds: float) -> frozenset[str]:
+        """Return the groups to which nothing was delivered for so many seconds."""
+        return frozenset(name for name, since in self._since.items() if now - since >= limit_seconds)

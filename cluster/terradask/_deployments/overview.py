@@ -1,0 +1,248 @@
+"""Every cluster of an account and region at a glance, from any machine: by its bucket, its groups' tags and its machines."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from terradask._common.clock import utc_text
+from terradask._deployments.documents import HostReport
+from terradask._deployments.instances import Instance, find_instances, tags_of
+from terradask._deployments.status import DeploymentStatus
+from terradask._pricing.running import Parts, hourly_usd, parts_of_host, price_keys
+from terradask.errors import AccessDenied
+from terradask_modules.names import SCHEDULER_GROUP, TAG_CLUSTER, TAG_GROUP, TAG_RUN_PREFIX, TAG_WORKSPACE
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask._deployments.deployment import Deployment
+
+_PARALLEL = 16
+
+#: Reports that speak of no machine any more.
+_OVER = frozenset({"left", "lost"})
+
+
+@dataclass(frozen=True)
+class ClusterOverview:
+    """One cluster, as far as the caller may see it.
+
+    Parameters
+    ----------
+    workspace, name
+        Which.
+    state
+        As of `DeploymentStatus`; ``unfinished``: deployed or destroyed in part; ``unowned``: machines or groups of a cluster that isn't
+        deployed, which ``terradask sweep`` removes. Of another workspace's clusters, what the numbers of their groups say.
+    deployed_at, started_at
+        When its oldest group was made, and when its run was started, UTC; None where there is none.
+    owner
+        The ARN of who started the run.
+    workers
+        How many machines its groups of workers have, and are to have.
+    max_workers
+        Most that they may have; None where the caller can't see that.
+    hosts
+        State of a host -> how many are in it.
+    hourly_usd
+        What its machines cost by the hour, in US dollars; None where a price, or what they are, isn't known.
+    last_activity
+        When a host said something last, UTC; None where none did.
+    status
+        All of its status; None where the caller may not read it, or there is none.
+    """
+
+    workspace: str
+    name: str
+    state: str
+    deployed_at: str | None = None
+    started_at: str | None = None
+    owner: str | None = None
+    workers: tuple[int, int] = (0, 0)
+    max_workers: int | None = None
+    hosts: Mapping[str, int] = field(default_factory=dict)
+    hourly_usd: Decimal | None = None
+    last_activity: str | None = None
+    status: DeploymentStatus | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for ``--json`` output: the status, where there is one, and what is known besides; the price as text."""
+        return {
+            **({} if self.status is None else self.status.as_dict()),
+            "workspace": self.workspace,
+            "name": self.name,
+            "state": self.state,
+            "deployed_at": self.deployed_at,
+            "started_at": self.started_at,
+            "owner": self.owner,
+            "max_workers": self.max_workers,
+            "hosts_by_state": dict(self.hosts),
+            "hourly_usd": None if self.hourly_usd is None else format(self.hourly_usd.normalize(), "f"),
+            "last_activity": self.last_activity,
+        }
+
+
+@dataclass(frozen=True)
+class TaggedGroup:
+    """An Auto Scaling group, as its tags tell whose it is."""
+
+    workspace: str
+    cluster: str
+    is_workers: bool
+    desired: int
+    instances: int
+    max_size: int
+    made_at: datetime.datetime | None
+    owner: str | None
+    started_at: str | None
+
+
+def overviews(
+    aws: Aws, *, workspace: str, deployments: Sequence[Deployment], unfinished: Iterable[str], all_workspaces: bool
+) -> list[ClusterOverview]:
+    """Look at every cluster.
+
+    Parameters
+    ----------
+    aws
+        Session for the account and region.
+    workspace
+        The caller's workspace, whose bucket it may read.
+    deployments, unfinished
+        What its bucket has.
+    all_workspaces
+        Look for other workspaces' clusters, too, by the tags of their groups and machines.
+
+    Notes
+    -----
+    Permissions needed: those of `Deployment.status`; ``ec2:DescribeInstances`` and ``DescribeVolumes`` for what machines cost, and the
+    permissions of the price list. Without, there is no price.
+    """
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        statuses = pool.map(lambda deployment: deployment.status(), deployments)
+        groups_ = pool.submit(_tagged_groups, aws, None if all_workspaces else workspace)
+        machines_ = pool.submit(_machines, aws, None if all_workspaces else workspace)
+        known = {(workspace, status.name): status for status in statuses}
+        groups, machines = groups_.result(), machines_.result()
+    named = {(workspace, name): "unfinished" for name in unfinished}
+    found = [
+        overview(whose, known.get(whose), named.get(whose), groups, own=whose[0] == workspace)
+        for whose in _whose(known, named, groups, machines)
+    ]
+    return _priced(aws, found, machines)
+
+
+def overview(
+    whose: tuple[str, str], status: DeploymentStatus | None, state: str | None, groups: Iterable[TaggedGroup], *, own: bool
+) -> ClusterOverview:
+    """Tell one cluster from its status and its groups' tags, without a price. Pure.
+
+    Parameters
+    ----------
+    whose
+        Its workspace and name.
+    status
+        Its status, where it is deployed in the caller's workspace.
+    state
+        Its state, where it has no status.
+    groups
+        All groups that were found.
+    own
+        Whether it belongs to the caller's workspace.
+    """
+    mine = [group for group in groups if (group.workspace, group.cluster) == whose]
+    workers = [group for group in mine if group.is_workers]
+    dates = [group.made_at for group in mine if group.made_at is not None]
+    told = ClusterOverview(
+        *whose,
+        state=state or ("unowned" if own else _state_of(mine)),
+        deployed_at=utc_text(min(dates)) if dates else None,
+        started_at=next((group.started_at for group in mine if group.started_at and group.desired), None),
+        owner=next((group.owner for group in mine if group.owner and group.desired), None),
+        workers=(sum(group.instances for group in workers), sum(group.desired for group in workers)),
+        hosts={"launched": n} if (n := sum(group.instances for group in mine)) else {},
+    )
+    if status is None:
+        return told
+    return replace(
+        told,
+        state=status.state,
+        started_at=status.started_at,
+        owner=status.owner,
+        workers=(status.workers("instances"), status.workers("desired")),
+        max_workers=status.max_workers,
+        hosts=hosts_by_state(status.groups, status.hosts),
+        last_activity=max((host.at for host in status.hosts), default=None),
+        status=status,
+    )
+
+
+def hosts_by_state(groups: Mapping[str, Mapping[str, int]], hosts: Iterable[HostReport]) -> dict[str, int]:
+    """Count hosts by what they say of themselves; who has said nothing yet is ``launched``, whom AWS has still to launch ``requested``."""
+    said = Counter(host.state for host in hosts if host.state not in _OVER)
+    instances, desired = (sum(group[what] for group in groups.values()) for what in ("instances", "desired"))
+    silent = {"launched": instances - said.total(), "requested": desired - instances}
+    return {**{state: n for state, n in silent.items() if n > 0}, **said}
+
+
+def _state_of(groups: list[TaggedGroup]) -> str:
+    """Tell a state by numbers alone: what a scheduler's host says isn't for everybody to read."""
+    if not groups:
+        return "unowned"
+    raised = any(group.desired for group in groups)
+    launched = any(group.instances for group in groups)
+    return ("running" if launched else "starting") if raised else ("stopping" if launched else "stopped")
+
+
+def _whose(*found: Any) -> list[tuple[str, str]]:
+    known, named, groups, machines = found
+    tagged = {(group.workspace, group.cluster) for group in groups}
+    running = {(machine.workspace, machine.cluster) for machine in machines or () if machine.cluster}
+    return sorted({*known, *named, *tagged, *running})
+
+
+def _priced(aws: Aws, found: list[ClusterOverview], machines: Sequence[Instance] | None) -> list[ClusterOverview]:
+    from terradask._pricing.price_list import AwsPriceList
+
+    if machines is None:
+        return found
+    parts: dict[tuple[str, str | None], list[Parts]] = {}
+    for machine in machines:
+        parts.setdefault((machine.workspace, machine.cluster), []).append(parts_of_host(machine.host, aws.region, is_on=machine.is_on))
+    keys = price_keys(each for listed in parts.values() for each in listed)
+    quotes = AwsPriceList(aws).look_up(keys)
+    return [replace(one, hourly_usd=hourly_usd(parts.get((one.workspace, one.name), []), quotes)) for one in found]
+
+
+def _machines(aws: Aws, workspace: str | None) -> list[Instance] | None:
+    try:
+        return find_instances(aws, workspace=workspace)
+    except AccessDenied:
+        return None
+
+
+def _tagged_groups(aws: Aws, workspace: str | None) -> list[TaggedGroup]:
+    ours = {"Name": "tag-key", "Values": [TAG_WORKSPACE]} if workspace is None else {"Name": f"tag:{TAG_WORKSPACE}", "Values": [workspace]}
+    with aws.explained():
+        pages = aws.client("autoscaling").get_paginator("describe_auto_scaling_groups").paginate(Filters=[ours])
+        found = [group for page in pages for group in page["AutoScalingGroups"]]
+    return [_tagged(group, tags) for group in found if not group.get("Status") and TAG_CLUSTER in (tags := tags_of(group["Tags"]))]
+
+
+def _tagged(group: Mapping[str, Any], tags: Mapping[str, str]) -> TaggedGroup:
+    return TaggedGroup(
+        tags[TAG_WORKSPACE],
+        tags[TAG_CLUSTER],
+        tags.get(TAG_GROUP) != SCHEDULER_GROUP,
+        group["DesiredCapacity"],
+        len(group["Instances"]),
+        group["MaxSize"],
+        group.get("CreatedTime"),
+        tags.get(f"{TAG_RUN_PREFIX}owner"),
+        tags.get(f"{TAG_RUN_PREFIX}started"),
+    )

@@ -1,0 +1,148 @@
+"""What AWS owes the groups of a cluster, and why: looked after only while something is missing."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any
+
+from terradask._aws.autoscaling import Groups
+from terradask._aws.rate_limit import Looks
+from terradask._aws.transient import passes
+from terradask._dask.scaling import Group
+from terradask._deployments.capacity import CapacityMemory
+from terradask._deployments.documents import Descriptor, Run
+from terradask._deployments.markets import Debts
+from terradask._deployments.shortfall import Shortfall, no_capacity
+from terradask_modules.names import SCHEDULER_GROUP
+
+logger = logging.getLogger("terradask")
+
+#: As long as instances come, nobody knows how many there will be.
+_SETTLED_SECONDS = 5.0
+
+
+def check_scheduler_launches(groups: Groups, looks: Looks, descriptor: Descriptor, run: Run) -> None:
+    """Raise when AWS launches no host for the scheduler of a run, and says why.
+
+    Raises
+    ------
+    NoCapacity
+    """
+    try:
+        with looks.turn():
+            failures = groups.failures(SCHEDULER_GROUP)
+    except Exception:
+        # As below: then the wait ends without a reason.
+        logger.debug("can't read the scaling activities of %s", SCHEDULER_GROUP, exc_info=True)
+        return
+    since = datetime.datetime.fromisoformat(run.started_at)
+    problems = tuple(dict.fromkeys(problem for at, problem in failures if at >= since))
+    shortfall = Shortfall(1, 0, {SCHEDULER_GROUP: problems})
+    if not shortfall.certain:
+        return
+    with looks.turn():
+        described = groups.describe()
+    if not described[SCHEDULER_GROUP].active_ids:
+        raise no_capacity(descriptor.cluster, shortfall, descriptor.pools, role="scheduler")
+
+
+class Delivery:
+    """What AWS owes the groups of workers.
+
+    Parameters
+    ----------
+    groups
+        The cluster's groups at AWS.
+    call
+        Runs a blocking function in a thread and awaits it.
+    started_at
+        When the run began: what went wrong before is none of its business.
+    fallback_seconds
+        After so many seconds without a new instance a group counts as stuck.
+    """
+
+    def __init__(
+        self, groups: Groups, call: Callable[..., Awaitable[Any]], *, started_at: datetime.datetime, fallback_seconds: float
+    ) -> None:
+        self._groups = groups
+        self._call = call
+        self._started_at = started_at
+        self._fallback_seconds = fallback_seconds
+        self._debts = Debts()
+        self._memory = CapacityMemory()
+        self._asked: list[str] = []
+        self._may_ask = True
+        #: What no group has, while AWS says why.
+        self.shortfall: Shortfall | None = None
+
+    @property
+    def owing(self) -> bool:
+        """Whether AWS owes any instance."""
+        return bool(self._debts.names)
+
+    @property
+    def exhausted(self) -> frozenset[str]:
+        """Names of the groups that AWS couldn't serve in the last minutes."""
+        return self._memory.exhausted(time.monotonic())
+
+    @property
+    def stuck(self) -> frozenset[str]:
+        """Names of the groups that don't deliver: AWS says so, or nothing has come for a while."""
+        now = time.monotonic()
+        owing = frozenset(self._debts.names)
+        return owing & (self._memory.exhausted(now) | self._debts.late(now, self._fallback_seconds))
+
+    @property
+    def asks(self) -> bool:
+        """Whether there is anything to ask AWS about."""
+        return self.owing and self._may_ask
+
+    def look(self, chains: Collection[Sequence[Group]]) -> None:
+        """Take note of how the groups are.
+
+        Parameters
+        ----------
+        chains
+            For each group of workers its Auto Scaling groups, in the order in which AWS is asked for instances.
+        """
+        self._debts.look(itertools.chain(*chains), time.monotonic())
+        self.shortfall = self._shortfall(chains)
+
+    async def ask(self) -> None:
+        """Ask AWS, in one call, why a group lacks instances: the one that was asked about the longest time ago."""
+        name = self._next()
+        try:
+            failures = await self._call(self._groups.failures, name)
+        except Exception as error:
+            # An older policy of the caller's doesn't allow it; then instances are missing without a reason.
+            logger.debug("can't read the scaling activities of %s", name, exc_info=True)
+            self._may_ask = passes(error)
+            return
+        now, here = time.monotonic(), datetime.datetime.now(datetime.UTC)
+        for at, problem in failures:
+            if at >= self._started_at:
+                self._memory.note(name, problem, now - (here - at).total_seconds())
+
+    def _next(self) -> str:
+        """Return the group that owes and was asked about the longest time ago."""
+        owing = self._debts.names
+        name = min(owing, key=lambda name: self._asked.index(name) if name in self._asked else -1)
+        self._asked = [*(other for other in self._asked if other != name), name]
+        return name
+
+    def _shortfall(self, chains: Collection[Sequence[Group]]) -> Shortfall | None:
+        now = time.monotonic()
+        late = self._debts.late(now, _SETTLED_SECONDS)
+        # What is asked for last is asked of no other group any more.
+        short = [chain for chain in chains if chain[-1].name in late and self._memory.problems(chain[-1].name, now)]
+        if not short:
+            return None
+        return Shortfall(
+            wanted=sum(group.desired for chain in chains for group in chain),
+            there=sum(len(group.active_ids) if chain in short else group.desired for chain in chains for group in chain),
+            problems={group.name: found for chain in short for group in chain if (found := self._memory.problems(group.name, now))},
+        )

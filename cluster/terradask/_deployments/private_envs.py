@@ -1,0 +1,98 @@
+"""Environment variables: which may be private ones, and which should be."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from terradask._policy.patterns import is_secret_name, points_to_secret, secret_looks
+from terradask.errors import InvalidInput
+
+logger = logging.getLogger("terradask")
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+#: What terradask and Dask read when a process starts, and what `send_credentials` sets.
+_TAKEN = re.compile(r"(TERRADASK|DASK)_.*|AWS_CONTAINER_(CREDENTIALS|AUTHORIZATION)_.*", re.IGNORECASE)
+
+
+def check_private_envs(env: Mapping[str, str]) -> dict[str, str]:
+    """Return private environment variables if they can be set in a process that runs. No error shows a value.
+
+    Raises
+    ------
+    InvalidInput
+        For what is no mapping, for a name that is none or is taken, for a value that is no text or that no variable can hold.
+    """
+    if not isinstance(env, Mapping):
+        raise InvalidInput(
+            "Private environment variables are values by name.",
+            given=type(env).__name__,
+            allowed='a mapping, such as {"DB_PASSWORD": password}',
+            advice="pass a dict",
+        )
+    for number, (name, value) in enumerate(env.items(), start=1):
+        _check_name(name, number)
+        _check_value(name, value)
+    return dict(env)
+
+
+def secrets_in_environ(environ: Mapping[str, str]) -> list[str]:
+    """Return the names of the variables that look as if they held secrets, by their names or their values."""
+    return sorted(
+        name
+        for name, value in environ.items()
+        if value and not points_to_secret(value) and (is_secret_name(name) or secret_looks(value) or secret_looks(f"{name}={value}"))
+    )
+
+
+def warn_of_secrets(cluster: str, environ: Mapping[str, str]) -> None:
+    """Warn, by their names, of secrets among the variables that lie in the workspace's bucket."""
+    found = secrets_in_environ(environ)
+    if found:
+        logger.warning(
+            "cluster %s: environ seems to hold secrets (%s), and lies in the workspace's bucket, where all hosts may read it; leave them "
+            "out, and send them when the cluster runs: cluster.send_private_envs({...})",
+            cluster,
+            ", ".join(found),
+        )
+
+
+def _check_name(name: Any, number: int) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        # It may be the value, where somebody mixed them up.
+        raise InvalidInput(
+            "A private environment variable has a name that is none.",
+            given=f"variable {number}, whose name is {'text' if isinstance(name, str) else type(name).__name__}",
+            allowed="letters, digits and _, no digit in front",
+            advice='pass {"NAME": value}',
+        )
+    if _TAKEN.fullmatch(name):
+        raise InvalidInput(
+            "This environment variable can't be a private one: it is read when a process starts, or set by send_credentials().",
+            given=name,
+            allowed="any but TERRADASK_…, DASK_…, AWS_CONTAINER_CREDENTIALS_… and AWS_CONTAINER_AUTHORIZATION_…",
+            advice="for Dask's configuration, set it here: hosts get it (send_dask_config); for credentials, call send_credentials()",
+        )
+
+
+def _check_value(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise InvalidInput("The value of an environment variable is text.", given=f"{name}, a {type(value).__name__}", advice="pass str(…)")
+    if "\0" in value or not _encodes(value):
+        raise InvalidInput(
+            "No environment variable can hold this value.",
+            given=f"{name}, text with a NUL or a lone surrogate",
+            allowed="text that UTF-8 can encode, without NUL",
+            advice="encode it first, in base64 say",
+        )
+
+
+def _encodes(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

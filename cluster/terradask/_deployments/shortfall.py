@@ -1,0 +1,154 @@
+"""What is told when AWS doesn't launch hosts: a warning where some are there, an error where none is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from terradask._aws.launch_problem import LaunchProblem
+from terradask._quotas.needs import vcpu_quota
+from terradask.errors import NoCapacity
+
+#: As many types of a pool are named before the rest is counted.
+_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What the hosts of a group may be: AWS has capacity, or none, by type, zone and market.
+
+    Parameters
+    ----------
+    zones
+        The availability zones.
+    market
+        ``on-demand`` or ``spot``.
+    instance_types
+        The types that are tried.
+    settings
+        What the names of the settings begin with that ask for these hosts.
+    zone_named
+        Whether the settings name the cluster's zone.
+    """
+
+    zones: tuple[str, ...]
+    market: str
+    instance_types: tuple[str, ...]
+    settings: str = "worker_"
+    zone_named: bool = False
+
+    def __str__(self) -> str:
+        more = len(self.instance_types) - _NAMED
+        types = ", ".join(self.instance_types[:_NAMED]) + (f" and {more} more types" if more > 0 else "")
+        return f"{types} ({self.market}, {' or '.join(self.zones)})"
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """Workers that AWS doesn't launch in any of the groups that they may be in.
+
+    Parameters
+    ----------
+    wanted
+        How many instances the groups want.
+    there
+        How many they have, or are still to get where nothing speaks against it.
+    problems
+        Name of a group -> why it has no more.
+    """
+
+    wanted: int
+    there: int
+    problems: Mapping[str, tuple[LaunchProblem, ...]]
+
+    @property
+    def certain(self) -> bool:
+        """Whether AWS names a lack that is known; what it does not understand itself may go away at its next try."""
+        return any(problem.kind != "other" for problems in self.problems.values() for problem in problems)
+
+    @property
+    def causes(self) -> frozenset[tuple[str, str]]:
+        """Group and code of each problem: what makes a shortfall another one."""
+        return frozenset((group, problem.code) for group, problems in self.problems.items() for problem in problems)
+
+
+def describe(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
+    """Tell how many of how many workers there are, and why.
+
+    Parameters
+    ----------
+    shortfall
+        What is missing.
+    pools
+        Name of a group -> what its hosts may be.
+    """
+    return "\n".join([f"AWS launches {shortfall.there} of {shortfall.wanted} workers, and no more.", *_lines(shortfall, pools)])
+
+
+def no_capacity(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool], *, role: str = "worker") -> NoCapacity:
+    """Return the error for a cluster that gets no host at all for a role.
+
+    Parameters
+    ----------
+    cluster
+        Its name.
+    shortfall
+        What is missing.
+    pools
+        Name of a group -> what its hosts may be.
+    role
+        ``worker`` or ``scheduler``.
+    """
+    return NoCapacity(
+        "\n".join([f"AWS launches no {role} for cluster {cluster!r}.", *_lines(shortfall, pools)]),
+        cluster=cluster,
+        wanted=shortfall.wanted,
+        problems={group: tuple(map(str, problems)) for group, problems in shortfall.problems.items()},
+        advice=_advice(cluster, shortfall, pools),
+    )
+
+
+def _lines(shortfall: Shortfall, pools: Mapping[str, Pool]) -> list[str]:
+    return [f"  {group}: {pools[group]}: {problem}" for group, problems in shortfall.problems.items() for problem in problems]
+
+
+def _advice(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
+    kinds = {problem.kind for problems in shortfall.problems.values() for problem in problems}
+    markets = {pools[group].market for group in shortfall.problems}
+    advice = []
+    if "quota" in kinds:
+        short = [pools[group] for group, problems in shortfall.problems.items() if any(problem.kind == "quota" for problem in problems)]
+        advice.append(f"ask AWS for a higher quota, {_quotas(short)}, or end what else runs; `terradask quotas` shows them")
+    if "addresses" in kinds:
+        advice.append("give the zone a larger subnet (network.cidr, or network.subnets)")
+    if kinds & {"capacity", "unsupported"}:
+        asks = dict.fromkeys(pools[group].settings for group in shortfall.problems)
+        wider = "; ".join(f"{ask}vm_types, or wider {ask}cpu and {ask}memory" for ask in asks)
+        advice.append(f"allow more instance types ({wider})")
+        advice += _other_zones(cluster, [pools[group] for group in shortfall.problems])
+        if markets == {"spot"}:
+            advice.append('or let on demand stand in (spot_policy="spot_with_fallback")')
+        advice.append("or try again in some minutes")
+    if not advice:
+        advice.append("correct what AWS names")
+    return "; ".join(advice)
+
+
+def _other_zones(cluster: str, pools: Iterable[Pool]) -> list[str]:
+    """Tell how a cluster comes to another zone: by a new plan alone, which knows what has just failed."""
+    short = list(pools)
+    if all(len(pool.zones) > 1 for pool in short):
+        return []
+    if any(pool.zone_named for pool in short):
+        return ["or name another zone (zone_name), or none"]
+    return [
+        f"or take another zone by a new plan: terradask plan --refresh {cluster}, then apply it; Cluster(...) plans anew where nothing is "
+        "deployed",
+        "or let workers be in all zones (allow_cross_zone)",
+    ]
+
+
+def _quotas(pools: Iterable[Pool]) -> str:
+    """Name the quotas that count the vCPUs of these pools."""
+    quotas = {vcpu_quota(name, pool.market) for pool in pools for name in pool.instance_types}
+    return " and ".join(f"{quota.name} ({quota.code})" for quota in sorted(filter(None, quotas))) or "that of vCPUs of these families"

@@ -1,0 +1,55 @@
+"""What a client reads of a cluster before it decides what to do: four small documents, side by side."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from terradask._deployments.deployment import Deployment
+from terradask._deployments.documents import Run
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """How a cluster was found.
+
+    Parameters
+    ----------
+    closing
+        Whether its deployment shall go.
+    exists
+        Whether it is deployed.
+    run
+        The run that was started last, be it over by now; None when it was stopped.
+    """
+
+    closing: bool
+    exists: bool
+    run: Run | None
+
+
+def first_look(deployment: Deployment, also: Callable[[], object]) -> FirstLook:
+    """Read a cluster's documents.
+
+    Parameters
+    ----------
+    deployment
+        The cluster; it keeps the descriptor that is read.
+    also
+        Reads, meanwhile, what a start needs and keeps; whoever needs it later meets the error.
+    """
+
+    def beside() -> None:
+        with contextlib.suppress(Exception):
+            also()
+
+    with deployment.aws.explained(), ThreadPoolExecutor(4) as pool:
+        closing = pool.submit(lambda: deployment.marked_closing)
+        exists = pool.submit(lambda: deployment.exists)
+        run = pool.submit(deployment.run)
+        other = pool.submit(beside)
+        look = FirstLook(closing.result(), exists.result(), run.result())
+        other.result()
+    return look

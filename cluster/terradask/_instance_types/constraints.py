@@ -1,0 +1,237 @@
+"""An ask made exact: what a type has to be, and what speaks against one that isn't. Decision 023 has the rules."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from terradask._instance_types.model import Catalog, InstanceType
+from terradask._instance_types.supply import Supply
+from terradask.errors import InvalidHardware
+from terradask_stacks.hardware.architecture import Architecture
+from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.hardware.quantities import ANY, GIB, Span
+
+#: What is asked for where nothing is said, of workers and schedulers alike.
+DEFAULT_CORES = Span(4, 4)
+DEFAULT_MEMORY = Span(16 * GIB, 16 * GIB)
+
+#: The cores beside a GPU where nothing is said about them.
+_CORES_BESIDE_A_GPU = Span(4, 8)
+
+#: 4 GiB a core; beside them 2 and 8 GiB a core.
+BALANCED = frozenset({"m"})
+COMMON = frozenset({"c", "m", "r"})
+
+#: Series whose point is an accelerator that isn't a GPU (https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html).
+_ACCELERATED = frozenset({"dl", "f", "inf", "trn", "vt"})
+
+#: The first generation of each series without members on Xen; of ARM's a, one that Amazon Linux 2023 runs on. DescribeInstanceTypes'
+#: `CurrentGeneration` is no help: AWS counts m6i and g5 as previous, t2 as current.
+_FIRST_GENERATION = {"a": 2, "c": 5, "d": 3, "h": 2, "i": 4, "m": 5, "r": 5, "t": 3, "x": 2}
+
+
+class Objection(StrEnum):
+    """What speaks against a type, as one reads it behind a number of types."""
+
+    ARCHITECTURE = "for another architecture"
+    GPUS = "without the GPUs"
+    CORES = "with fewer or more cores"
+    MEMORY = "with less or more memory"
+    ZONE = "not offered there"
+    MARKET = "not for sale that way"
+    ACCELERATOR = "with an accelerator that wasn't asked for"
+    GPU_SHARE = "with a share of a GPU"
+    SERIES = "of other families"
+    SHARED_CORES = "with shared cores (burstable, flex)"
+    OLD = "of an old generation"
+    BARE_METAL = "bare metal"
+    PRICE = "more than twice as dear as the cheapest, or as large without a price"
+    BEYOND = "beyond the first 40"
+
+
+#: Types that are as asked for, and have to be named all the same. In the order in which they are proposed.
+TO_BE_NAMED = (Objection.SERIES, Objection.GPU_SHARE, Objection.OLD, Objection.BARE_METAL)
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a type has to be.
+
+    Parameters
+    ----------
+    architecture
+        Its processors.
+    cores
+        Its vCPUs.
+    memory
+        Its memory in bytes, tolerance included.
+    gpus
+        Its GPUs, exactly.
+    gpu_model
+        The GPUs' model as `model_key` writes it; None for any.
+    series
+        Series of families that come into question; None for all.
+    shared_cores
+        Burstable and flex types come into question as well.
+    """
+
+    architecture: Architecture
+    cores: Span = ANY
+    memory: Span = ANY
+    gpus: int = 0
+    gpu_model: str | None = None
+    series: frozenset[str] | None = None
+    shared_cores: bool = False
+
+    def objection(self, one: InstanceType, supply: Supply) -> Objection | None:
+        """Return the first thing that speaks against a type; size comes before the rules, so that the rules count near misses alone."""
+        return self._misfit(one) or self._rule(one, supply)
+
+    def _misfit(self, one: InstanceType) -> Objection | None:
+        if one.architecture != self.architecture:
+            return Objection.ARCHITECTURE
+        if self.gpus and not self._has_the_gpus(one):
+            return Objection.GPUS
+        if one.vcpus not in self.cores:
+            return Objection.CORES
+        if one.memory_mib << 20 not in self.memory:
+            return Objection.MEMORY
+        return None
+
+    def _has_the_gpus(self, one: InstanceType) -> bool:
+        return one.gpus is not None and one.gpus.count == self.gpus and self.gpu_model in (None, model_key(one.gpus.name))
+
+    def _rule(self, one: InstanceType, supply: Supply) -> Objection | None:
+        against = {
+            Objection.ZONE: not supply.has(one.name),
+            Objection.MARKET: not supply.sells(one),
+            Objection.ACCELERATOR: not self.gpus and (one.gpus is not None or one.series in _ACCELERATED),
+            Objection.GPU_SHARE: self.gpus and _shares_a_gpu(one),
+            Objection.BARE_METAL: one.bare_metal,
+            Objection.OLD: not self.gpus and one.generation < _FIRST_GENERATION.get(one.series, 0),
+            Objection.SHARED_CORES: not self.shared_cores and _shares_cores(one),
+            Objection.SERIES: self.series is not None and one.series not in self.series and not (self.shared_cores and one.series == "t"),
+        }
+        return next((why for why, holds in against.items() if holds), None)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A demand, and what people are told about it.
+
+    Parameters
+    ----------
+    demand
+        What a type has to be.
+    rule
+        Which families come into question, and why.
+    note
+        What is unusual where this attempt is the one that finds something.
+    """
+
+    demand: Demand
+    rule: str
+    note: str | None = None
+
+
+def attempts_for(ask: HardwareAsk, supply: Supply) -> list[Attempt]:
+    """Return the demands that an ask means, best first: the first that any type meets counts.
+
+    Raises
+    ------
+    InvalidHardware
+        If the region has no such GPU.
+    """
+    architecture: Architecture = "arm64" if ask.arm else "x86_64"
+    count = ask.gpus_wanted
+    if count:
+        return _with_gpus(ask, supply, architecture, count)
+    cores, memory, series, rule = ask.cpu, ask.memory, COMMON, "families c, m and r"
+    if cores is None and memory is None:
+        cores, memory, rule = DEFAULT_CORES, DEFAULT_MEMORY, f"{rule}; by default 4 cores and 16 GiB"
+    elif any(span is not None and span.is_any for span in (cores, memory)):
+        return _alone_and_shared(Demand(architecture, cores or ANY, _tolerant(memory)), "every family, since '*' is given")
+    elif cores is None or memory is None:
+        series, rule = (
+            BALANCED,
+            f"family m (4 GiB a core), since {'cores' if memory is None else 'memory'} alone {'are' if memory is None else 'is'} given",
+        )
+    return _alone_and_shared(Demand(architecture, cores or ANY, _tolerant(memory), series=series), rule)
+
+
+def _alone_and_shared(demand: Demand, rule: str) -> list[Attempt]:
+    note = "no other type is as small: these share their cores and are slowed down, or cost more, under steady load"
+    return [Attempt(demand, rule), Attempt(replace(demand, shared_cores=True), rule, note)]
+
+
+def _with_gpus(ask: HardwareAsk, supply: Supply, architecture: Architecture, count: int) -> list[Attempt]:
+    model = gpu_model(ask, supply.catalog)
+    demand = Demand(architecture, ask.cpu or ANY, _tolerant(ask.memory), count, model_key(model))
+    rule = f"types with {count} {model} GPU{'' if count == 1 else 's'}"
+    if count > 1 or ask.cpu is not None or ask.memory is not None:
+        return [Attempt(demand, rule)]
+    few = replace(demand, cores=_CORES_BESIDE_A_GPU)
+    return [Attempt(few, f"{rule} and 4 to 8 cores"), Attempt(demand, rule, f"no type has a {model} GPU beside 4 to 8 cores")]
+
+
+def gpu_model(ask: HardwareAsk, catalog: Catalog) -> str:
+    """Return the GPU that an ask means, as AWS names it: NVIDIA's T4 unless another is given, its sibling T4g beside ARM processors.
+
+    Raises
+    ------
+    InvalidHardware
+        If the region has no such GPU.
+    """
+    if ask.gpu_type is None:
+        return "T4g" if ask.arm else "T4"
+    return known_gpu(ask.option("gpu_type"), ask.gpu_type, catalog)
+
+
+def known_gpu(option: str, model: str, catalog: Catalog) -> str:
+    """Return a GPU's name as AWS writes it.
+
+    Raises
+    ------
+    InvalidHardware
+        If the region has no such GPU; it names `option`.
+    """
+    known = {model_key(name): name for name in gpu_models(catalog.types.values())}
+    key = model_key(model)
+    if key in known:
+        return known[key]
+    near = [known[match] for match in difflib.get_close_matches(key, known, 3, 0.5)]
+    raise InvalidHardware(
+        option,
+        f"is no GPU that {catalog.region} has",
+        given=repr(model),
+        allowed=", ".join(sorted(known.values())) or "none: no instance type there has GPUs",
+        advice=f"perhaps {' or '.join(near)} is meant" if near else "choose one of these",
+    )
+
+
+def gpu_models(types: Iterable[InstanceType]) -> set[str]:
+    """Return the names of all GPUs that types have."""
+    return {one.gpus.name for one in types if one.gpus is not None}
+
+
+def model_key(name: str) -> str:
+    """Return a GPU's name as it is compared: ``nvidia-tesla-t4``, ``NVIDIA T4`` and ``t4`` are one."""
+    return re.sub(r"nvidia|tesla|[^a-z0-9]", "", name.lower())
+
+
+def _tolerant(memory: Span | None) -> Span:
+    return ANY if memory is None else memory.within_a_tenth()
+
+
+def _shares_cores(one: InstanceType) -> bool:
+    """Of the t series the newest isn't said to be burstable, and isn't made for steady load all the same."""
+    return one.burstable or one.series == "t" or one.variant == "flex"
+
+
+def _shares_a_gpu(one: InstanceType) -> bool:
+    """g6f, gr6f: a fraction of a GPU, which DescribeInstanceTypes tells by a count of 0."""
+    return one.series.startswith("g") and "f" in one.attributes

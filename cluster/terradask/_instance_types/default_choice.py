@@ -1,0 +1,51 @@
+"""The types of who asks for nothing: named, so that neither catalog nor prices are needed for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+
+from terradask._instance_types.choice import Choice, Chosen
+from terradask._instance_types.model import Catalog
+from terradask._instance_types.supply import Supply
+from terradask._pricing.estimate import Market
+from terradask_stacks.hardware.ask import HardwareAsk
+
+
+def choose_default(
+    ask: HardwareAsk,
+    names: Iterable[str],
+    catalog: Catalog,
+    prices: Mapping[str, Decimal] | None = None,
+    *,
+    zones: Iterable[str] | None = None,
+    markets: Iterable[Market] = ("on-demand",),
+) -> Choice | None:
+    """Return the default types, for an ask that says nothing.
+
+    Parameters
+    ----------
+    ask
+        The ask.
+    names
+        The default types, in order.
+    catalog, prices, zones, markets
+        As for `choose`.
+
+    Returns
+    -------
+    Choice or None
+        Those that are offered, on each market; None where none is.
+    """
+    supply = Supply.of(catalog, prices, zones=zones, markets=markets)
+    types = [catalog.types[name] for name in names if name in catalog.types and supply.has(name)]
+    types = [one for one in types if supply.sells(one)]
+    if not types:
+        return None
+    return Choice(
+        ask=ask,
+        where=supply.where,
+        architecture=types[0].architecture,
+        rule="the default, since nothing is asked: 4 cores and 16 GiB",
+        types=tuple(Chosen(one, supply.prices.get(one.name), f"default, number {place}") for place, one in enumerate(types, 1)),
+    )

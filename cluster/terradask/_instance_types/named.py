@@ -1,0 +1,109 @@
+"""Instance types that are asked for by name: whether they exist, can be had, and go together."""
+
+from __future__ import annotations
+
+import difflib
+
+from terradask._instance_types.constraints import gpu_model, model_key
+from terradask._instance_types.model import InstanceType
+from terradask._instance_types.supply import Supply
+from terradask.errors import ArgumentCombination, NoMatchingType, UnknownInstanceType
+from terradask_stacks.hardware.ask import HardwareAsk
+
+
+def named_types(ask: HardwareAsk, supply: Supply) -> tuple[InstanceType, ...]:
+    """Return the types that an ask names, in its order.
+
+    Raises
+    ------
+    UnknownInstanceType
+        If one of them doesn't exist, or isn't offered in any of the zones.
+    NoMatchingType
+        If one isn't for sale on every market that counts.
+    ArgumentCombination
+        If they are for different architectures, or not for the one that is asked for, or lack the GPUs that are asked for.
+    InvalidHardware
+        If the region has no such GPU.
+    """
+    _check_known(ask, supply)
+    types = tuple(supply.catalog.types[name] for name in ask.vm_types)
+    _check_offered(ask, supply)
+    _check_market(ask, types, supply)
+    _check_architecture(ask, types)
+    _check_gpus(ask, types, supply)
+    return types
+
+
+def _check_known(ask: HardwareAsk, supply: Supply) -> None:
+    known = supply.catalog.types
+    unknown = [name for name in ask.vm_types if name not in known]
+    if not unknown:
+        return
+    near = dict.fromkeys(match for name in unknown for match in difflib.get_close_matches(name, known, 3, 0.6))
+    raise UnknownInstanceType(
+        f"{supply.catalog.region} has no such instance type",
+        given=f"{ask.option('vm_types')}: {', '.join(unknown)}",
+        allowed="; ".join(_offer(name, supply) for name in near) or "types that `terradask types` lists",
+        advice=f"correct {ask.option('vm_types')}",
+    )
+
+
+def _check_offered(ask: HardwareAsk, supply: Supply) -> None:
+    missing = [name for name in ask.vm_types if not supply.has(name)]
+    if missing:
+        raise UnknownInstanceType(
+            f"{supply.where} doesn't offer {', '.join(missing)}",
+            given=ask.given(),
+            allowed="; ".join(_offer(name, supply) for name in missing),
+            advice=f"choose another zone_name, or other {ask.option('vm_types')}",
+        )
+
+
+def _check_market(ask: HardwareAsk, types: tuple[InstanceType, ...], supply: Supply) -> None:
+    missing = [one.name for one in types if not supply.sells(one)]
+    if missing:
+        raise NoMatchingType(f"{', '.join(missing)} can't be had {supply.how}", given=ask.given(), allowed=f"types for sale {supply.how}")
+
+
+def _check_architecture(ask: HardwareAsk, types: tuple[InstanceType, ...]) -> None:
+    arm = [one.name for one in types if one.architecture == "arm64"]
+    other = [one.name for one in types if one.architecture != "arm64"]
+    option = ask.option("vm_types")
+    if arm and other:
+        raise ArgumentCombination(
+            [option],
+            f"{option} has types for ARM and for x86-64: a group has one image, for one of them",
+            given=f"ARM: {', '.join(arm)}; x86-64: {', '.join(other)}",
+            allowed="types for one architecture",
+            advice=f"leave {', '.join(arm if len(arm) < len(other) else other)} out",
+        )
+    wrong = other if ask.arm else arm if ask.arm is False else []
+    if wrong:
+        raise ArgumentCombination(
+            [option, "arm"],
+            f"arm={ask.arm}, but {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} for {'x86-64' if ask.arm else 'ARM'}",
+            given=ask.given(),
+            allowed=f"types for {'ARM' if ask.arm else 'x86-64'}",
+            advice="leave arm out: named types say it",
+        )
+
+
+def _check_gpus(ask: HardwareAsk, types: tuple[InstanceType, ...], supply: Supply) -> None:
+    if not ask.gpus_wanted:
+        return
+    model = gpu_model(ask, supply.catalog) if ask.gpu_type is not None else None
+    without = [one.name for one in types if one.gpus is None or (model and model_key(one.gpus.name) != model_key(model))]
+    if without:
+        kind = f"{model} GPUs" if model else "GPUs"
+        options = [ask.option("vm_types"), ask.option("gpu" if model is None else "gpu_type")]
+        raise ArgumentCombination(
+            options,
+            f"{options[1]} asks for {kind}, which {', '.join(without)} {'lacks' if len(without) == 1 else 'lack'}",
+            given=ask.given(),
+            allowed=f"types with {kind}",
+            advice=f"leave {options[1]} out, or name other types",
+        )
+
+
+def _offer(name: str, supply: Supply) -> str:
+    return f"{name} in {', '.join(supply.catalog.zones_with(name)) or 'no zone'}"

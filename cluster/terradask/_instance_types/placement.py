@@ -1,0 +1,40 @@
+"""Which instance types can be in a cluster placement group. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from terradask._instance_types.model import Catalog
+from terradask.errors import ArgumentCombination
+from terradask_stacks.hardware.ask import HardwareAsk
+
+
+def placeable(catalog: Catalog, asks: Mapping[str, HardwareAsk]) -> Catalog:
+    """Return a catalog without the types that can't be placed so, as AWS says of each.
+
+    Parameters
+    ----------
+    catalog
+        The types.
+    asks
+        Group -> what is asked of its machines.
+
+    Raises
+    ------
+    ArgumentCombination
+        If such a type is named.
+    """
+    types = {name: one for name, one in catalog.types.items() if one.cluster_placement}
+    for ask in asks.values():
+        wrong = [name for name in ask.vm_types if name in catalog.types and name not in types]
+        if wrong:
+            option = ask.option("vm_types")
+            raise ArgumentCombination(
+                ("placement_group", option),
+                "AWS takes these instance types into no cluster placement group",
+                given=f"placement_group = true, {option} = {', '.join(wrong)}",
+                allowed="types that aren't burstable, such as m6i.xlarge",
+                advice=f"name other types in {option}, or leave placement_group out",
+            )
+    return replace(catalog, types=types, zones={zone: names & types.keys() for zone, names in catalog.zones.items()})

@@ -1,0 +1,76 @@
+"""The types that meet an ask, best first, and what speaks against the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from terradask._instance_types.constraints import Attempt, Objection, attempts_for
+from terradask._instance_types.model import InstanceType
+from terradask._instance_types.supply import Supply
+from terradask_stacks.hardware.ask import MAX_TYPES, HardwareAsk
+
+#: A type may cost this much more than the cheapest: a group takes the first that AWS has, and the last of forty must be no surprise.
+PRICE_LIMIT = 2
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The types for an ask.
+
+    Parameters
+    ----------
+    attempt
+        The demand that they meet.
+    types
+        The types, best first; empty where none meets it.
+    objections
+        The other types, by what speaks against them, best first.
+    """
+
+    attempt: Attempt
+    types: tuple[InstanceType, ...]
+    objections: Mapping[Objection, tuple[InstanceType, ...]]
+
+
+def select(ask: HardwareAsk, supply: Supply) -> Selection:
+    """Return the types for an ask that names none: of its first demand that any type meets, of its first demand where none is met.
+
+    Raises
+    ------
+    InvalidHardware
+        If the region has no such GPU.
+    """
+    selections = []
+    for attempt in attempts_for(ask, supply):
+        selections.append(_selection(attempt, supply))
+        if selections[-1].types:
+            return selections[-1]
+    return selections[0]
+
+
+def _selection(attempt: Attempt, supply: Supply) -> Selection:
+    fitting: list[InstanceType] = []
+    against: dict[Objection, list[InstanceType]] = {}
+    for one in supply.catalog.types.values():
+        objection = attempt.demand.objection(one, supply)
+        (fitting if objection is None else against.setdefault(objection, [])).append(one)
+    fitting.sort(key=supply.rank)
+    kept: list[InstanceType] = []
+    dear: list[InstanceType] = []
+    for one in fitting:
+        (dear if _too_dear(one, fitting[0], supply) else kept).append(one)
+    against |= {Objection.PRICE: dear, Objection.BEYOND: kept[MAX_TYPES:]}
+    return Selection(attempt, tuple(kept[:MAX_TYPES]), {why: _sorted(against[why], supply) for why in Objection if against.get(why)})
+
+
+def _sorted(types: Iterable[InstanceType], supply: Supply) -> tuple[InstanceType, ...]:
+    return tuple(sorted(types, key=supply.rank))
+
+
+def _too_dear(one: InstanceType, cheapest: InstanceType, supply: Supply) -> bool:
+    """Where a price is missing, size stands in for it."""
+    price, least = supply.prices.get(one.name), supply.prices.get(cheapest.name)
+    if price is not None and least is not None:
+        return price > PRICE_LIMIT * least
+    return one.vcpus > PRICE_LIMIT * cheapest.vcpus or one.memory_mib > PRICE_LIMIT * cheapest.memory_mib

@@ -1,0 +1,84 @@
+"""What speaks for and against zones beside what they offer: launches that failed there lately, and spot prices. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from terradask._aws.launch_problem import LaunchProblem
+from terradask._instance_types.choice import Choice
+from terradask._pricing.estimate import Market
+
+
+@dataclass(frozen=True)
+class ZoneFailure:
+    """A launch that AWS has refused in a zone.
+
+    Parameters
+    ----------
+    zone
+        The availability zone.
+    market
+        ``on-demand`` or ``spot``.
+    problem
+        Why.
+    """
+
+    zone: str
+    market: Market
+    problem: LaunchProblem
+
+    def __str__(self) -> str:
+        how = "on spot" if self.market == "spot" else "on demand"
+        return f"{self.problem.code}: {self.problem.instance_type or 'no type named'}, {how}"
+
+    def concerns(self, choice: Choice, markets: frozenset[Market]) -> bool:
+        """Tell whether a group of these types on these markets would meet the same there.
+
+        A quota is short in every zone alike. A subnet without addresses takes no host, whatever its type.
+        """
+        if self.problem.kind == "addresses":
+            return True
+        if self.problem.kind not in {"capacity", "unsupported"} or self.market not in markets:
+            return False
+        return self.problem.instance_type is None or self.problem.instance_type in choice.names
+
+
+@dataclass(frozen=True)
+class ZoneEvidence:
+    """What was found out about zones.
+
+    Parameters
+    ----------
+    failures
+        Launches that failed lately.
+    spot_usd
+        Zone -> type -> US dollars by the hour on spot. What isn't in it has no known price.
+    notes
+        What couldn't be looked at, and why.
+    """
+
+    failures: tuple[ZoneFailure, ...] = ()
+    spot_usd: Mapping[str, Mapping[str, Decimal]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def against(self, zone: str, wanted: Iterable[tuple[Choice, frozenset[Market]]]) -> tuple[ZoneFailure, ...]:
+        """Return the failures in a zone that concern any of what is wanted, each kind of them once."""
+        wanted = list(wanted)
+        found = (one for one in self.failures if one.zone == zone and any(one.concerns(choice, markets) for choice, markets in wanted))
+        return tuple({(one.market, one.problem.code, one.problem.instance_type): one for one in found}.values())
+
+    def spot_price(self, zone: str, offered: Iterable[Iterable[str]]) -> Decimal | None:
+        """Return what an instance of each group costs on spot in a zone, each of its cheapest type; None where that isn't known.
+
+        Parameters
+        ----------
+        zone
+            The zone.
+        offered
+            The types of each group that the zone offers.
+        """
+        known = self.spot_usd.get(zone, {})
+        cheapest = [min((known[name] for name in names if name in known), default=None) for names in offered]
+        return None if None in cheapest else sum((price for price in cheapest if price is not None), Decimal())

@@ -1,0 +1,173 @@
+"""Which zone is the best for the chosen types: what zones offer, what failed there lately, what spot costs there. Pure, deterministic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from terradask._instance_types.choice import Choice
+from terradask._instance_types.model import Catalog
+from terradask._instance_types.zone_evidence import ZoneEvidence, ZoneFailure
+from terradask._pricing.estimate import Market
+
+_ON_DEMAND: frozenset[Market] = frozenset({"on-demand"})
+
+#: A zone with fewer of the types on spot than this part of what another one has is behind it, however cheap: the more types, the less
+#: likely AWS takes one back.
+_ENOUGH_TYPES = 0.5
+
+
+@dataclass(frozen=True)
+class ZoneOffer:
+    """What a zone offers of some choices.
+
+    Parameters
+    ----------
+    zone
+        The availability zone.
+    offered
+        The chosen types that it offers, by choice, in their order.
+    missing
+        Chosen types that it doesn't offer.
+    usable
+        Whether each choice can be had there: one of its types, all of them where they are named.
+    firsts
+        Of how many choices it has the first type.
+    failures
+        Launches of such types that AWS refused there lately.
+    few_on_spot
+        Whether another zone has more than twice as many of the types that are wanted on spot.
+    spot_usd
+        What an instance of each group on spot costs there by the hour, in US dollars; None where that isn't known, or none is wanted.
+    """
+
+    zone: str
+    offered: tuple[tuple[str, ...], ...]
+    missing: tuple[str, ...]
+    usable: bool
+    firsts: int = 0
+    failures: tuple[ZoneFailure, ...] = ()
+    few_on_spot: bool = False
+    spot_usd: Decimal | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether it offers every chosen type."""
+        return not self.missing
+
+    @property
+    def rank(self) -> tuple[bool, int, int, bool, bool, Decimal, int]:
+        """What zones are sorted by, the best first."""
+        return (
+            not self.usable,
+            len(self.failures),
+            -self.firsts,
+            self.few_on_spot,
+            self.spot_usd is None,
+            self.spot_usd or Decimal(),
+            -sum(map(len, self.offered)),
+        )
+
+
+def rank_zones(
+    catalog: Catalog,
+    choices: Sequence[Choice],
+    zones: Iterable[str] | None = None,
+    *,
+    markets: Sequence[frozenset[Market]] | None = None,
+    evidence: ZoneEvidence | None = None,
+) -> list[ZoneOffer]:
+    """Return what zones offer of some choices, the best zone first.
+
+    Parameters
+    ----------
+    catalog
+        The region's instance types.
+    choices
+        Of all roles and groups that have to be in one zone.
+    zones
+        The zones, in order of preference where nothing else decides. By default all, by name.
+    markets
+        Where each choice is for sale. By default all of them are on demand.
+    evidence
+        What is known of zones besides.
+
+    Returns
+    -------
+    list of ZoneOffer
+        Usable ones first. Among them those in which the fewest kinds of launches failed lately; then those with the first type of most
+        choices on demand, on spot with at least half as many types as any other; then the cheapest on spot; then those with most types.
+    """
+    known = evidence or ZoneEvidence()
+    wanted = list(zip(choices, markets or [_ON_DEMAND] * len(choices), strict=True))
+    names = sorted(catalog.zones) if zones is None else zones
+    offers = [_offer(zone, wanted, catalog.zones.get(zone, frozenset()), known) for zone in names]
+    most = max((_on_spot(offer, wanted) for offer in offers), default=0)
+    offers = [replace(offer, few_on_spot=_on_spot(offer, wanted) < most * _ENOUGH_TYPES) for offer in offers]
+    return sorted(offers, key=lambda offer: offer.rank)
+
+
+def why_best(offers: Sequence[ZoneOffer], zone: str) -> str:
+    """Return why a zone was taken, in a line.
+
+    Parameters
+    ----------
+    offers
+        As `rank_zones` returns them.
+    zone
+        The one that was taken; usable.
+    """
+    usable = [offer for offer in offers if offer.usable]
+    place = next(place for place, offer in enumerate(usable) if offer.zone == zone)
+    best, others = usable[place], usable[place + 1 :]
+    if not others:
+        first = f"the only one of {len(offers)} zones that has the types" if len(offers) > 1 else "the only zone"
+    else:
+        first = _difference(best, others[0])
+    avoided = [
+        f"{offer.zone} has refused launches lately ({'; '.join(map(str, offer.failures))})"
+        for offer in sorted(usable, key=lambda offer: offer.zone)
+        if len(offer.failures) > len(best.failures)
+    ]
+    own = [f"launches failed here lately as well ({'; '.join(map(str, best.failures))})"] if best.failures else []
+    return "; ".join([first, *own, *avoided])
+
+
+def _difference(best: ZoneOffer, next_best: ZoneOffer) -> str:
+    """Return what puts a zone before the next."""
+    if len(best.failures) != len(next_best.failures):
+        return "launches failed here least, lately" if best.failures else "no launch has failed here lately"
+    if best.firsts != next_best.firsts:
+        return "it has the first type of more groups"
+    if best.few_on_spot != next_best.few_on_spot:
+        return "it has more types on spot"
+    if best.spot_usd is not None and best.spot_usd != next_best.spot_usd:
+        against = f"{next_best.spot_usd:.4f} in {next_best.zone}" if next_best.spot_usd is not None else f"unknown in {next_best.zone}"
+        return f"the cheapest on spot, {best.spot_usd:.4f} US dollars an hour for a worker of each group, {against}"
+    counts = [sum(map(len, offer.offered)) for offer in (best, next_best)]
+    return "it has more of the types" if counts[0] != counts[1] else f"as good as {next_best.zone}, and before it by name"
+
+
+def _offer(zone: str, wanted: Sequence[tuple[Choice, frozenset[Market]]], there: frozenset[str], evidence: ZoneEvidence) -> ZoneOffer:
+    offered = tuple(tuple(name for name in choice.names if name in there) for choice, _ in wanted)
+    missing = tuple(dict.fromkeys(name for choice, _ in wanted for name in choice.names if name not in there))
+    usable = all(
+        len(found) == len(choice.names) if choice.ask.vm_types else found for (choice, _), found in zip(wanted, offered, strict=True)
+    )
+    both = list(zip(wanted, offered, strict=True))
+    on_spot = [found for (_, markets), found in both if "spot" in markets]
+    return ZoneOffer(
+        zone,
+        offered,
+        missing,
+        bool(usable),
+        # On spot the order of types doesn't count.
+        firsts=sum(found[:1] == choice.names[:1] for (choice, markets), found in both if "on-demand" in markets),
+        failures=evidence.against(zone, wanted),
+        spot_usd=evidence.spot_price(zone, on_spot) if on_spot else None,
+    )
+
+
+def _on_spot(offer: ZoneOffer, wanted: Sequence[tuple[Choice, frozenset[Market]]]) -> int:
+    return sum(len(found) for (_, markets), found in zip(wanted, offer.offered, strict=True) if "spot" in markets)

@@ -1,0 +1,219 @@
+"""A plan for a terminal, as plain text, and as JSON. `render_markdown` writes what goes into a pull request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from terradask._plans.render_values import SIGNS, VERDICTS, assignment, origin, price
+from terradask._plans.summary import Change, PlanSummary
+from terradask._policy.values import top_level
+from terradask._pricing.estimate import HOURS_PER_MONTH
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from terradask._plans.dangers import Danger
+    from terradask._plans.report import PlanReport, WorkspaceReport
+    from terradask._policy.findings import PolicyFinding
+    from terradask._pricing.estimate import CostEstimate
+
+_STYLES = {"create": "green", "import": "cyan", "update": "yellow", "replace": "magenta", "delete": "red", "forget": "dim", "read": "cyan"}
+_DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+_SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
+
+
+def to_json(shown: PlanSummary | PlanReport | WorkspaceReport) -> str:
+    """Return a summary or a report as JSON, format 1; their ``as_dict`` describe it."""
+    return json.dumps(shown.as_dict(), indent=2, sort_keys=False, ensure_ascii=False) + "\n"
+
+
+# ---- terminal -------------------------------------------------------------------------------------------------------
+
+
+def to_terminal(summary: PlanSummary, *, details: bool = True) -> RenderableType:
+    """Return the summary for rich to print.
+
+    Parameters
+    ----------
+    summary
+        The plan.
+    details
+        Whether to show the values of what is created, too; those of updates and replacements are always shown.
+    """
+    from rich.console import Group
+    from rich.text import Text
+
+    parts = [Text(summary.headline, style="bold"), *_dangers(summary.dangers), *_body(summary, details=details)]
+    return Group(*parts, Text(), Text(origin(summary), style="dim"))
+
+
+def report_to_terminal(report: PlanReport | WorkspaceReport, *, details: bool = True) -> RenderableType:
+    """Return a report for rich to print: its plans, with policy and cost.
+
+    Parameters
+    ----------
+    report
+        Of one stack, or of a workspace.
+    details
+        Whether to show the values of what is created, too.
+    """
+    from rich.console import Group
+    from rich.text import Text
+
+    from terradask._plans.report import PlanReport
+
+    if isinstance(report, PlanReport):
+        return Group(*_plan_lines(report, details=details))
+    parts: list[Text] = []
+    for plan in report.plans:
+        parts += [*_plan_lines(plan, details=details), Text()]
+    if report.cost is not None:
+        missing = f" (without {len(report.cost.unpriced)} that have no price)" if report.cost.unpriced else ""
+        parts += [Text(f"cost of these stacks together: {_totals(report.cost)}{missing}", style="bold"), Text()]
+    for stack, reason in report.failed.items():
+        parts.append(Text(f"{stack}: could not be planned: {reason}", style="bold red"))
+    parts += [Text(f"{stack}: unchanged since it was applied") for stack in report.unchanged]
+    parts += [Text(f"{stack}: waits for the network: terradask apply network") for stack in report.waiting]
+    verdict = Text(f"{VERDICTS[report.verdict]}", style="bold")
+    return Group(*parts, *([verdict] if len(report.plans) != 1 or report.failed else []))
+
+
+def to_text(summary: PlanSummary, *, details: bool = True, width: int = 120) -> str:
+    """Return what `to_terminal` shows as plain text."""
+    return _plain(to_terminal(summary, details=details), width)
+
+
+def report_to_text(report: PlanReport | WorkspaceReport, *, details: bool = True, width: int = 120) -> str:
+    """Return what `report_to_terminal` shows as plain text."""
+    return _plain(report_to_terminal(report, details=details), width)
+
+
+def _plain(shown: RenderableType, width: int) -> str:
+    from rich.console import Console
+
+    console = Console(width=width, color_system=None, force_terminal=False, highlight=False, markup=False)
+    with console.capture() as captured:
+        console.print(shown, soft_wrap=True)
+    return captured.get()
+
+
+def _plan_lines(report: PlanReport, *, details: bool) -> Iterator[Text]:
+    from rich.text import Text
+
+    yield Text(report.summary.headline, style="bold")
+    if report.blocked:
+        yield Text("blocked by policy: terradask apply refuses this plan", style="bold red")
+    yield from _dangers(report.dangers)
+    yield from _findings(report.findings)
+    yield from _body(report.summary, details=details)
+    yield from _hardware(report.hardware)
+    if report.cost is not None:
+        yield from _cost(report.cost)
+    yield Text()
+    expiry = f", to be applied until {report.expires_at}" if report.expires_at else ""
+    yield Text(f"{origin(report.summary)}{expiry}", style="dim")
+
+
+def _dangers(dangers: tuple[Danger, ...]) -> Iterator[Text]:
+    from rich.text import Text
+
+    if dangers:
+        yield Text()
+    for danger in dangers:
+        line = Text("! ", style="bold red")
+        line.append(danger.address, style="bold")
+        line.append(f" {danger.text}")
+        yield line
+
+
+def _findings(findings: tuple[PolicyFinding, ...]) -> Iterator[Text]:
+    from rich.text import Text
+
+    if findings:
+        yield Text()
+        yield Text("policy:", style="bold")
+    for finding in findings:
+        waived = f"waived until {finding.waived.expires}: {finding.waived.reason}" if finding.waived else ""
+        line = Text("  ")
+        line.append(finding.severity if not waived else "waived", style="dim" if waived else _SEVERITY_STYLES[finding.severity])
+        line.append(" ".join(filter(None, (f" {finding.check}", finding.address, finding.message))))
+        yield line
+        if waived or finding.advice:
+            yield Text(f"      {waived or finding.advice}", style="dim")
+
+
+def _hardware(reasons: Mapping[str, str]) -> Iterator[Text]:
+    from rich.text import Text
+
+    if reasons:
+        yield Text()
+        yield Text("hardware:", style="bold")
+    for group, reason in reasons.items():
+        yield Text(f"  {group}: {reason}")
+
+
+def _cost(cost: CostEstimate) -> Iterator[Text]:
+    from rich.text import Text
+
+    yield Text()
+    if cost.has_no_price:
+        yield Text(f"cost: no prices: {cost.problem}", style="bold")
+        return
+    yield Text(f"cost: {_totals(cost)}", style="bold")
+    for item in cost.unpriced:
+        why = f": {item.note}" if item.note else ""
+        yield Text(f"  without a price, and not in the totals: {item.address}: {item.what}{why}", style="yellow")
+    yield Text(f"  {', '.join(filter(None, (cost.source, cost.region, cost.priced_at)))}", style="dim")
+
+
+def _totals(cost: CostEstimate) -> str:
+    stopped, desired, most = cost.stopped_hourly_usd, cost.desired_hourly_usd, cost.maximum_hourly_usd
+    while_stopped = f"{_by_hour_and_month(stopped)} while stopped; when started " if stopped != desired else ""
+    return f"{while_stopped}{_by_hour_and_month(desired)}; at the largest size {_by_hour_and_month(most)}"
+
+
+def _by_hour_and_month(hourly: Decimal) -> str:
+    return f"{price(hourly, digits=4)} an hour, {price(hourly * HOURS_PER_MONTH)} a month"
+
+
+def _body(summary: PlanSummary, *, details: bool) -> Iterator[Text]:
+    from rich.text import Text
+
+    if summary.changes:
+        yield Text()
+    for change in summary.changes:
+        yield from _terminal_change(change, details=details)
+    if summary.outputs:
+        yield Text()
+        yield Text("outputs:", style="bold")
+    for output in summary.outputs:
+        yield Text(f"  {assignment(output)}")
+    if summary.drift:
+        yield Text()
+        yield Text("changed beside Terraform since it last looked:", style="bold")
+    for change in summary.drift:
+        yield from _terminal_change(change, details=True)
+
+
+def _terminal_change(change: Change, *, details: bool) -> list[Text]:
+    from rich.text import Text
+
+    style = _STYLES.get(change.action, "")
+    line = Text("  ")
+    line.append(SIGNS.get(change.action, "?"), style=f"bold {style}")
+    line.append(f" {change.address}", style=style)
+    if change.reason:
+        line.append(f"  ({change.reason})", style="dim")
+    lines = [line]
+    if details or change.action != "create":
+        lines.extend(Text(f"      {assignment(attribute)}") for attribute in change.values_beside_documents)
+        forcing = {top_level(path) for path in change.replaced_because_of}
+        for document in change.documents:
+            lines.append(Text(f"      {document.path}, decoded:{'  # forces replacement' if document.path in forcing else ''}"))
+            lines.extend(Text(f"        {part}", style=_DIFF_STYLES.get(part[:1], "")) for part in document.lines)
+    return lines

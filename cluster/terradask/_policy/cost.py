@@ -1,0 +1,74 @@
+"""What a stack may cost, as a policy."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from terradask._policy.findings import PolicyFinding
+
+if TYPE_CHECKING:
+    from terradask._pricing.estimate import CostEstimate
+    from terradask_stacks.settings.policy import PolicySettings
+
+#: The name of the check.
+COST_CHECK = "cost"
+_NAMED = 3
+
+
+def cost_findings(estimate: CostEstimate, settings: PolicySettings) -> tuple[PolicyFinding, ...]:
+    """Return what is to say about a stack's cost at its maximum size.
+
+    Parameters
+    ----------
+    estimate
+        What the stack costs.
+    settings
+        With the limit; without one there is nothing to say.
+    """
+    if settings.max_hourly_cost_usd is None:
+        return ()
+    limit, maximum = Decimal(str(settings.max_hourly_cost_usd)), estimate.maximum_hourly_usd
+    if maximum > limit:
+        return (
+            PolicyFinding(
+                COST_CHECK,
+                "error",
+                "",
+                f"the stack can cost {_usd(maximum)} an hour at its maximum size{_largest(estimate)}; "
+                f"policy.max_hourly_cost_usd is {_usd(limit)}",
+                "lower max_workers, choose other instance types, or raise the limit",
+            ),
+        )
+    if estimate.problem is not None or estimate.unpriced:
+        return (_undecided(estimate, limit),)
+    return ()
+
+
+def _undecided(estimate: CostEstimate, limit: Decimal) -> PolicyFinding:
+    if estimate.problem is not None:
+        why = f"prices are unknown ({estimate.problem})"
+    else:
+        names = [f"{item.address} ({item.what})" for item in estimate.unpriced]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        why = f"there is no price for {', '.join(names[:_NAMED])}{more}"
+    return PolicyFinding(
+        COST_CHECK,
+        "warning",
+        "",
+        f"{why}: whether the stack keeps to policy.max_hourly_cost_usd, {_usd(limit)}, can't be told",
+        "look at what has no price; where AWS's prices could not be reached, plan again",
+    )
+
+
+def _largest(estimate: CostEstimate) -> str:
+    priced = sorted(
+        (item for item in estimate.items if item.maximum_hourly_usd), key=lambda item: item.maximum_hourly_usd or 0, reverse=True
+    )
+    return f", {_usd(priced[0].maximum_hourly_usd or Decimal())} of it for {priced[0].address}" if priced else ""
+
+
+def _usd(amount: Decimal) -> str:
+    # Cents, or what it takes to tell amounts below a cent.
+    shown = next((rounded for rounded in (round(amount, 2), round(amount, 4)) if rounded == amount), round(amount, 4) or amount)
+    return f"${shown:,.2f}" if shown == round(shown, 2) else f"${shown.normalize():f}"

@@ -1,0 +1,104 @@
+"""P2 and P4: who is let in, to the schedulers and to the workers."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from terradask._policy.document import PlanDocument, Unknown, listed
+from terradask._policy.findings import PolicyFinding
+from terradask._policy.openings import Block, Opening, network_of, openings
+from terradask._policy.roles import Groups
+
+#: Wider than what anybody was given in one piece: /8 of IPv4 (IANA IPv4 Address Space Registry), /16 of IPv6.
+_WIDEST = {4: 8, 6: 16}
+#: Where public addresses lie: all of IPv4; of IPv6 what IANA has opened (RFC 4291, "Global Unicast").
+_INTERNET: dict[int, Block] = {4: ipaddress.ip_network("0.0.0.0/0"), 6: ipaddress.ip_network("2000::/3")}
+_SSH_PORT = 22
+_NAMED = "name the addresses that your clients come from, such as 203.0.113.7/32: Dask runs whatever code a client sends"
+_MEANT = f"network.allow_ingress_from_anywhere allows it, and mutual TLS alone keeps strangers out; better: {_NAMED}"
+_BY_HAND = (
+    "somebody added this rule beside Terraform, which removes no rule but its own: remove it (aws ec2 describe-security-group-rules tells "
+    "its id, aws ec2 revoke-security-group-ingress takes it), and open what is needed in terradask.toml"
+)
+_WORKERS = "let workers be reached by the security groups of schedulers and workers alone"
+
+
+def ingress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
+    """Yield rules that let the internet in, in one piece or in several (P2)."""
+    by_group: dict[tuple[str, int], list[tuple[Opening, Block]]] = defaultdict(list)
+    groups = Groups(document)
+    for opening in openings(document):
+        for network in opening.networks:
+            if network.prefixlen == 0 and document.open_to_anywhere and not opening.by_hand:
+                yield PolicyFinding("P2", "warning", opening.address, f"lets {network} in at {opening.ports}: the whole internet", _MEANT)
+            elif network.prefixlen < _WIDEST[network.version]:
+                yield _error("P2", opening, f"lets {network} in at {opening.ports}: {_part(network)}", _NAMED)
+            else:
+                by_group[groups.key(opening.group) or opening.address, network.version].append((opening, network))
+        yield from _undecided(document, opening)
+    for (_, version), members in sorted(by_group.items()):
+        yield from _together(version, members)
+    for prefix_list in document.of("aws_ec2_managed_prefix_list", "aws_ec2_managed_prefix_list_entry"):
+        entries = [each.get("cidr") for each in listed(prefix_list.values.get("entry"))] + listed(prefix_list.values.get("cidr"))
+        for entry in map(network_of, entries):
+            if entry is not None and entry.prefixlen < _WIDEST[entry.version]:
+                yield PolicyFinding("P2", "error", prefix_list.address, f"lists {entry}: {_part(entry)}", _NAMED)
+
+
+def worker_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
+    """Yield ways to workers that don't come from hosts, SSH, and its keys (P4)."""
+    groups = Groups(document)
+    for opening in openings(document):
+        stranger = bool(opening.blocks or opening.prefix_lists) or not groups.ours(opening.groups)
+        if stranger and "worker" in groups.roles(opening.group):
+            yield _error("P4", opening, f"lets others than hosts reach workers at {opening.ports}", _WORKERS)
+        if stranger and opening.first_port <= _SSH_PORT <= opening.last_port:
+            yield _error("P4", opening, f"opens SSH ({opening.ports})", "leave port 22 closed; hosts have no login, and write logs")
+    for resource in document.of("aws_launch_template", "aws_instance", "aws_launch_configuration"):
+        key = resource.values.get("key_name")
+        if key and key != Unknown():
+            yield PolicyFinding("P4", "error", resource.address, "gives hosts a key for SSH", "leave key_name out")
+
+
+def _undecided(document: PlanDocument, opening: Opening) -> Iterator[PolicyFinding]:
+    for value in opening.blocks:
+        if network_of(value) is None:
+            yield _warning(opening, f"lets in at {opening.ports} whom only the apply will tell")
+    for value in opening.prefix_lists:
+        # A list in the same plan is read where it stands.
+        if document.find(value, "aws_ec2_managed_prefix_list") is None:
+            yield _warning(opening, f"lets a prefix list in at {opening.ports}, whose addresses the plan doesn't tell")
+
+
+def _together(version: int, members: Sequence[tuple[Opening, Block]]) -> Iterator[PolicyFinding]:
+    """Yield rules that, taken together, let half of the internet or more into a port."""
+    internet = _INTERNET[version]
+    told: set[str] = set()
+    for port in sorted({opening.first_port for opening, _ in members}):
+        here = [(opening, network) for opening, network in members if opening.first_port <= port <= opening.last_port]
+        if 2 * _size_within(internet, [network for _, network in here]) < internet.num_addresses:
+            continue
+        for opening, _ in here:
+            if opening.address not in told:
+                told.add(opening.address)
+                yield _error("P2", opening, f"lets in, with other rules, half of the internet or more at {opening.ports}", _NAMED)
+
+
+def _size_within(internet: Block, networks: Sequence[Any]) -> int:
+    collapsed = ipaddress.collapse_addresses(networks)
+    return sum(network.num_addresses for network in collapsed if network.subnet_of(internet))
+
+
+def _part(network: Block) -> str:
+    return "the whole internet" if network.prefixlen == 0 else "a large part of the internet"
+
+
+def _error(check: str, opening: Opening, message: str, advice: str) -> PolicyFinding:
+    return PolicyFinding(check, "error", opening.address, message, _BY_HAND if opening.by_hand else advice)
+
+
+def _warning(opening: Opening, message: str) -> PolicyFinding:
+    return PolicyFinding("P2", "warning", opening.address, message, "check it by hand: it may be the whole internet")

@@ -1,0 +1,77 @@
+"""P3: launch templates make hosts that keep their credentials and their disks to themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from terradask._policy.document import PlanDocument, Resource, Unknown, block, is_true, listed
+from terradask._policy.findings import PolicyFinding
+from terradask._policy.roles import role_of
+
+#: What launches a machine without a template: nothing says then that it is closed.
+_BESIDE_TEMPLATES = (
+    "aws_instance",
+    "aws_launch_configuration",
+    "aws_spot_instance_request",
+    "aws_spot_fleet_request",
+)
+#: What must carry its tags from its birth, so that nothing is ever found without an owner.
+_TAGGED = ("instance", "volume", "network-interface")
+
+
+def launch_template_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
+    """Yield what a launch template leaves open, and what launches machines beside templates."""
+    for machine in document.of(*_BESIDE_TEMPLATES):
+        yield _error(machine, "launches machines that no launch template closes", "launch by a template and a group")
+    for template in document.of("aws_launch_template"):
+        yield from _metadata(template)
+        yield from _disks(template)
+        yield from _addresses(template)
+        if template.values.get("instance_initiated_shutdown_behavior") != "terminate":
+            yield _error(
+                template,
+                "a host that powers itself off stays, stopped, and its disk costs",
+                'set instance_initiated_shutdown_behavior = "terminate"',
+            )
+        tagged = {entry.get("resource_type") for entry in listed(template.values.get("tag_specifications")) if entry.get("tags")}
+        missing = [kind for kind in _TAGGED if kind not in tagged]
+        if missing:
+            yield _error(template, f"gives no tags at launch to: {', '.join(missing)}", "add tag_specifications for them")
+
+
+def _metadata(template: Resource) -> Iterator[PolicyFinding]:
+    options = block(template.values.get("metadata_options"))
+    if options.get("http_tokens") != "required":
+        yield _error(template, "hosts answer IMDSv1, which hands out credentials without a token", 'set http_tokens = "required"')
+    if str(options.get("http_put_response_hop_limit")) != "1":
+        yield _error(template, "instance metadata can be reached over more than one hop", "set http_put_response_hop_limit = 1")
+
+
+def _disks(template: Resource) -> Iterator[PolicyFinding]:
+    disks = [block(mapping.get("ebs")) for mapping in listed(template.values.get("block_device_mappings")) if mapping.get("ebs")]
+    if not disks:
+        yield _error(template, "leaves the disk as the image has it, encrypted or not", "add block_device_mappings with encrypted = true")
+    if not all(is_true(disk.get("encrypted")) for disk in disks):
+        yield _error(template, "makes a disk that isn't encrypted", "set encrypted = true in every block_device_mappings.ebs")
+
+
+def _addresses(template: Resource) -> Iterator[PolicyFinding]:
+    # Schedulers are reached by clients: their security group says by whom (P2).
+    if role_of(template) == "scheduler":
+        return
+    cards = listed(template.values.get("network_interfaces"))
+    flags = [card.get("associate_public_ip_address") for card in cards]
+    if any(is_true(flag) for flag in flags):
+        yield PolicyFinding(
+            "P3",
+            "warning",
+            template.address,
+            "gives its hosts public addresses",
+            "leave network.public_workers out, unless workers have no other way to the internet",
+        )
+    elif not flags or any(flag in (None, "") or isinstance(flag, Unknown) for flag in flags):
+        yield _error(template, "leaves public addresses to the subnet", "set associate_public_ip_address = false")
+
+
+def _error(template: Resource, message: str, advice: str) -> PolicyFinding:
+    return PolicyFinding("P3", "error", template.address, message, advice)

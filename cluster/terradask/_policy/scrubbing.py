@@ -1,0 +1,126 @@
+"""Texts without a plan's secrets: a team's own rules may put any value of the plan into their messages."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from terradask._policy.decoding import Undecodable, from_base64, layers
+from terradask._policy.findings import PolicyFinding
+from terradask._policy.masking import SENSITIVE, masked_text
+from terradask._policy.patterns import is_secret_name, points_to_secret, secret_parts
+from terradask._policy.values import attribute_changes, decoded
+
+#: Shorter ones would blot out half of every text; those that aren't long are masked as whole words alone.
+_SHORT, _LONG = 4, 12
+
+
+class Scrubber:
+    """Masks what a plan holds as secrets, and what looks like one.
+
+    Parameters
+    ----------
+    document
+        The plan's JSON, or a synthesised stack.
+    """
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        forms = {form for secret in set(_secrets(document)) for form in _forms(secret)}
+        longest_first = sorted((form for form in forms if len(form) >= _SHORT), key=len, reverse=True)
+        self._known = re.compile("|".join(map(_pattern, longest_first))) if longest_first else None
+        self._addresses = {str(entry.get("address")) for entry in document.get("resource_changes") or []}
+
+    def text(self, text: str) -> str:
+        """Return a text with its secrets masked."""
+        if self._known is not None:
+            text = self._known.sub(SENSITIVE, text)
+        return masked_text(text)
+
+    def finding(self, finding: PolicyFinding) -> PolicyFinding:
+        """Return a finding with its texts masked."""
+        return replace(
+            finding,
+            # A rule of the team's may put anything there.
+            address=finding.address if finding.address in self._addresses else self.text(finding.address),
+            message=self.text(finding.message),
+            advice=None if finding.advice is None else self.text(finding.advice),
+        )
+
+
+def _secrets(document: Mapping[str, Any]) -> Iterator[str]:
+    for entry in [*(document.get("resource_changes") or []), *(document.get("resource_drift") or [])]:
+        change = entry.get("change") or {}
+        for side in ("before", "after"):
+            yield from _masked(change.get(side), change.get(f"{side}_sensitive"))
+    for output in ((document.get("planned_values") or {}).get("outputs") or {}).values():
+        if output.get("sensitive"):
+            yield from _texts(output.get("value"))
+    yield from _by_name(document)
+
+
+def _masked(values: Any, marks: Any) -> Iterator[str]:
+    """Yield the texts that a plan's summary masks."""
+    if not isinstance(values, Mapping):
+        return
+    hidden = [change.path for change in attribute_changes({"before": None, "after": values, "after_sensitive": marks}) if change.sensitive]
+    for path, text in _walk(values, ""):
+        if any(path == each or path.startswith((f"{each}.", f"{each}[")) for each in hidden):
+            yield text
+            yield from _inside(text)
+
+
+def _by_name(value: Any) -> Iterator[str]:
+    """Yield the texts that are secrets by our own rules, wherever they stand."""
+    value = decoded(value)
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if isinstance(inner, str) and is_secret_name(str(key)) and not points_to_secret(inner):
+                yield inner
+            else:
+                yield from _by_name(inner)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _by_name(item)
+    elif isinstance(value, str):
+        yield from secret_parts(value)
+
+
+def _inside(text: str) -> Iterator[str]:
+    """Yield the secrets in an encoded text: a rule may have decoded it."""
+    try:
+        for layer in layers(from_base64(text) or text.encode()):
+            yield from secret_parts(layer)
+    except Undecodable:
+        return
+
+
+def _walk(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    value = decoded(value)
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _walk(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _walk(item, f"{path}[{index}]")
+    elif isinstance(value, str):
+        yield path, value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    return (text for _, text in _walk(value, ""))
+
+
+def _pattern(form: str) -> str:
+    return re.escape(form) if len(form) >= _LONG else rf"(?<!\w){re.escape(form)}(?!\w)"
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Yield a secret as it is, in base64, in JSON, and line by line."""
+    yield secret
+    yield base64.b64encode(secret.encode()).decode()
+    yield json.dumps(secret)[1:-1]
+    yield from (line for line in secret.splitlines() if len(line) >= _LONG and not line.startswith("-----"))

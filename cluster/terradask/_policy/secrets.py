@@ -1,0 +1,142 @@
+"""P5: no secret is written into a plan, and so none into the state."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from terradask._policy.decoding import Undecodable, from_base64, layers
+from terradask._policy.document import PlanDocument, Resource, Unknown
+from terradask._policy.findings import PolicyFinding
+from terradask._policy.patterns import is_secret_name, points_to_secret, secret_looks
+from terradask._policy.values import decoded
+
+#: Attributes that hold a secret's value whatever it looks like; those that end in ``_wo`` stay out of plan and state.
+_SECRET_ATTRIBUTES = {
+    "aws_secretsmanager_secret_version": ("secret_string", "secret_binary"),
+    "aws_iam_access_key": ("secret",),
+    "tls_private_key": ("private_key_pem", "private_key_openssh"),
+    "random_password": ("result",),
+}
+#: Data sources whose answer, the secret, is kept in the state.
+_SECRET_SOURCES = ("aws_secretsmanager_secret_version", "aws_secretsmanager_random_password", "aws_kms_secrets")
+#: P1 looks into these.
+_USER_DATA = ("user_data", "user_data_base64")
+_ADVICE = "have hosts fetch it when they start, or use the provider's write-only argument (…_wo)"
+
+
+def secret_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
+    """Yield places of a plan that hold a secret's value."""
+    for resource in document.resources:
+        held = [*_by_type(resource), *_marked(resource.values, resource.marks, ""), *_literals(resource.values, "")]
+        # What several rules see in one place is one finding.
+        for path, what in dict(reversed(held)).items():
+            yield _finding(resource.address, f"{path} holds {what}")
+    for source in document.data:
+        if source.type in _SECRET_SOURCES or (source.type == "aws_ssm_parameter" and not _plain_parameter(source)):
+            yield _finding(source.address, "reads a secret, whose value the state then holds")
+    for name, (value, sensitive) in document.outputs.items():
+        if sensitive:
+            yield _finding(f"output.{name}", "is a sensitive output, whose value the state holds in the clear")
+        elif found := next(_literals({name: value}, ""), None):
+            yield _finding(f"output.{name}", f"holds {found[1]}")
+    for name, values in document.providers.items():
+        for path, what in _literals(values, ""):
+            yield _finding(f"provider.{name}", f"{path} holds {what}")
+
+
+def secrets_in_state(state: str | bytes, secrets: Iterable[bytes]) -> tuple[PolicyFinding, ...]:
+    """Return a finding for each secret whose bytes a state holds, as they are or encoded.
+
+    Parameters
+    ----------
+    state
+        The state's text, as ``terraform state pull`` prints it.
+    secrets
+        What must not be there, such as the bytes of a CA's private key. Never repeated in a finding.
+    """
+    held = state.encode() if isinstance(state, str) else state
+    found = []
+    for number, secret in enumerate(secrets, start=1):
+        if any(form in held for form in _forms(secret)):
+            found.append(_finding("", f"the state holds secret {number} of those that were looked for"))
+    return tuple(found)
+
+
+def _forms(secret: bytes) -> set[bytes]:
+    """Return a secret as it is, in base64, in JSON, and, of one with several lines, each long line."""
+    text = secret.strip()
+    forms = {text, base64.b64encode(secret), base64.b64encode(text)}
+    forms |= {json.dumps(text.decode(errors="surrogateescape"))[1:-1].encode()}
+    # A PEM's own first and last lines are everybody's.
+    forms |= {line for line in text.splitlines() if len(line) >= 24 and not line.startswith(b"-----")}
+    return {form for form in forms if form}
+
+
+def _by_type(resource: Resource) -> Iterator[tuple[str, str]]:
+    attributes = _SECRET_ATTRIBUTES.get(resource.type, ())
+    if resource.type == "aws_ssm_parameter" and resource.values.get("type") == "SecureString":
+        attributes = ("value",)
+    for attribute in attributes:
+        value = resource.values.get(attribute)
+        if value and (value != Unknown() or resource.type in ("tls_private_key", "random_password", "aws_iam_access_key")):
+            yield attribute, "a secret's value"
+
+
+def _plain_parameter(source: Resource) -> bool:
+    """Tell whether a parameter is AWS's own and public, or isn't decrypted."""
+    name = source.values.get("name")
+    return (isinstance(name, str) and name.startswith("/aws/service/")) or source.values.get("with_decryption") in (False, "false")
+
+
+def _marked(value: Any, mark: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield what Terraform itself marks as sensitive."""
+    if mark is True:
+        if value and not isinstance(value, bool | int | float) and value != Unknown():
+            yield path, "a value that Terraform marks as sensitive"
+    elif isinstance(mark, Mapping) and isinstance(value, Mapping):
+        for key, inner in mark.items():
+            yield from _marked(value.get(key), inner, _below(path, key))
+    elif isinstance(mark, list) and isinstance(value, list):
+        for index, (item, inner) in enumerate(zip(value, mark, strict=False)):
+            yield from _marked(item, inner, f"{path}[{index}]")
+
+
+def _literals(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield paths of literal values that are secrets by their name or by their look."""
+    value = decoded(value)
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key in _USER_DATA:
+                continue
+            here = _below(path, str(key))
+            if isinstance(inner, str) and inner and is_secret_name(str(key)) and not points_to_secret(inner):
+                yield here, "a secret, by its name"
+            else:
+                yield from _literals(inner, here)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _literals(item, f"{path}[{index}]")
+    elif isinstance(value, str | Unknown):
+        text = value if isinstance(value, str) else value.template or ""
+        for what in _looks(text, path):
+            yield path, what
+
+
+def _looks(text: str, path: str) -> Iterator[str]:
+    raw = from_base64(text) if path.endswith("base64") else None
+    try:
+        texts = list(layers(raw or text.encode()))
+    except Undecodable:
+        texts = [text]
+    yield from dict.fromkeys(what for each in texts for what in secret_looks(each))
+
+
+def _below(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _finding(address: str, message: str) -> PolicyFinding:
+    return PolicyFinding("P5", "error", address, message, _ADVICE)

@@ -1,0 +1,70 @@
+"""A team's waivers: which findings they cover, and which of them don't count any more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from terradask._policy.findings import PolicyFinding, Waived
+
+if TYPE_CHECKING:
+    from terradask_stacks.settings.policy import Waiver
+
+#: The name under which waivers themselves are found fault with; no waiver covers it.
+WAIVER_CHECK = "waiver"
+
+
+@dataclass(frozen=True)
+class _Covering:
+    waiver: Waiver
+    expired: bool
+
+    def covers(self, finding: PolicyFinding) -> bool:
+        return self.waiver.check == finding.check and _fits(self.waiver.address, finding.address)
+
+
+def waive(findings: Sequence[PolicyFinding], waivers: Sequence[Waiver], *, stack: str, today: date) -> list[PolicyFinding]:
+    """Return the findings, those that are covered by a waiver marked, with what is to say about the waivers.
+
+    Parameters
+    ----------
+    findings
+        What the checks found.
+    waivers
+        The team's waivers.
+    stack
+        The stack that was checked: waivers of other stacks are left out.
+    today
+        The day on which they must hold.
+    """
+    covering = [_Covering(waiver, expired=today > waiver.expires) for waiver in waivers if _fits(waiver.stack, stack)]
+    marked = []
+    for finding in findings:
+        waived = next((each.waiver for each in covering if not each.expired and each.covers(finding)), None)
+        marked.append(finding if waived is None else finding.waive(Waived(waived.reason, waived.expires.isoformat())))
+    return marked + [_about(each) for each in covering if each.expired or not any(map(each.covers, findings))]
+
+
+def _about(covering: _Covering) -> PolicyFinding:
+    waiver = covering.waiver
+    what = f"the waiver of {waiver.check} for {waiver.address}"
+    if covering.expired:
+        return PolicyFinding(
+            WAIVER_CHECK,
+            "warning",
+            "",
+            f"{what} ended on {waiver.expires.isoformat()}, and doesn't count",
+            "mend what it waives, or give it a new day and reason",
+        )
+    return PolicyFinding(
+        WAIVER_CHECK, "note", "", f"{what} covers nothing", 'remove it, or name the stack that it is for, such as stack = "network"'
+    )
+
+
+def _fits(pattern: str, text: str) -> bool:
+    """Tell whether a text fits a pattern in which ``*`` and ``?`` stand for anything; brackets are an address's own."""
+    parts = (".*" if part == "*" else "." if part == "?" else re.escape(part) for part in re.split(r"([*?])", pattern))
+    return re.fullmatch("".join(parts), text, re.DOTALL) is not None

@@ -1,0 +1,206 @@
+"""What an Auto Scaling group costs once it is raised: instances, their volumes and public addresses. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from terradask._pricing.component import Component
+from terradask._pricing.estimate import Market
+from terradask._pricing.plan_resources import PlannedResource, PlannedStack
+from terradask._pricing.prices import PriceKey
+from terradask_modules.names import WORKER_GROUP
+from terradask_stacks.numbers import first_of
+
+#: https://aws.amazon.com/ec2/pricing/on-demand/#Data_Transfer_within_the_same_AWS_Region
+_CROSS_ZONE = "in several zones: AWS charges for each GB between them, in both directions; not in the totals"
+
+_MARKETS: tuple[Market, ...] = ("on-demand", "spot")
+
+
+@dataclass(frozen=True)
+class TemplateVersion:
+    """A launch template in one version."""
+
+    id: str
+    version: str
+
+
+@dataclass(frozen=True)
+class HostLaunch:
+    """What a launch template gives to each instance.
+
+    Parameters
+    ----------
+    instance_type
+        The type, where the group names none.
+    volume_gib
+        Size of its gp3 volumes together, in GiB; None where that isn't known, or they aren't plain gp3.
+    public_address
+        Whether an instance gets a public IPv4 address; None where the subnet decides.
+    """
+
+    instance_type: str | None = None
+    volume_gib: int | None = None
+    public_address: bool | None = None
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    desired: int
+    maximum: int
+
+
+def template_of(group: PlannedResource) -> TemplateVersion | None:
+    """Return the launch template that a planned group uses; None where the plan doesn't tell."""
+    policy = _first(group.values.get("mixed_instances_policy"))
+    specification = _first(_first(policy.get("launch_template")).get("launch_template_specification"))
+    single = _first(group.values.get("launch_template"))
+    name, version = (
+        (specification.get("launch_template_id"), specification.get("version"))
+        if specification
+        else (single.get("id"), single.get("version"))
+    )
+    return TemplateVersion(str(name), str(version)) if name and version else None
+
+
+def group_components(group: PlannedResource, stack: PlannedStack, region: str, launch: HostLaunch | None) -> Iterator[Component]:
+    """Yield what a group costs at its sizes.
+
+    Parameters
+    ----------
+    group
+        The planned group.
+    stack
+        Its stack.
+    region
+        AWS region.
+    launch
+        What its launch template gives; None where that isn't known.
+    """
+    launch = launch or HostLaunch()
+    sizes = _sizes(group, stack)
+    yield from _instances(group, sizes, _types(group, launch), region, _zones(group, stack))
+    yield _volume(group, sizes, region, launch)
+    if launch.public_address is not False:
+        yield _address(group, sizes, region, launch)
+
+
+def _instances(group: PlannedResource, sizes: _Sizes, types: tuple[str, ...], region: str, zones: tuple[str, ...]) -> Iterator[Component]:
+    if not types:
+        problem = "neither the group nor its launch template tells its instance types"
+        yield Component(
+            address=group.address, what="instances", desired=sizes.desired, maximum=sizes.maximum, problem=problem, while_stopped=False
+        )
+        return
+    planned = _by_market(group, sizes)
+    for market in _MARKETS:
+        counted = planned[market].maximum > 0 or (market == "on-demand" and sizes.maximum == 0)
+        shown = planned[market] if counted else sizes
+        # A spot price is a zone's; on demand there is one for the region.
+        where = zones if market == "spot" else (None,)
+        keys = tuple(PriceKey("instance", region, name, market, zone) for zone in where for name in types)
+        yield Component(
+            address=group.address,
+            what=f"{' or '.join(types)} (Linux, {market})",
+            keys=keys,
+            desired=shown.desired,
+            maximum=shown.maximum,
+            market=market,
+            note=(_CROSS_ZONE if len(zones) > 1 else None) if counted else "to compare; not in the totals",
+            problem="the plan doesn't tell the zone of the spot price" if market == "spot" and not zones else None,
+            while_stopped=False,
+            counted=counted,
+        )
+
+
+def _volume(group: PlannedResource, sizes: _Sizes, region: str, launch: HostLaunch) -> Component:
+    known = launch.volume_gib is not None
+    return Component(
+        address=group.address,
+        what=f"gp3 volume, {launch.volume_gib} GiB" if known else "volume",
+        keys=(PriceKey("gp3-storage", region),) if known else (),
+        amount=Decimal(launch.volume_gib or 0),
+        desired=sizes.desired,
+        maximum=sizes.maximum,
+        problem=None if known else "the volumes of the launch template aren't known, or have more throughput than gp3 has without charge",
+        while_stopped=False,
+    )
+
+
+def _address(group: PlannedResource, sizes: _Sizes, region: str, launch: HostLaunch) -> Component:
+    known = launch.public_address is not None
+    return Component(
+        address=group.address,
+        what="public IPv4 address",
+        keys=(PriceKey("public-ipv4", region),) if known else (),
+        desired=sizes.desired,
+        maximum=sizes.maximum,
+        problem=None if known else "whether instances get a public address isn't known",
+        while_stopped=False,
+    )
+
+
+def _zones(group: PlannedResource, stack: PlannedStack) -> tuple[str, ...]:
+    """Return where a group's hosts may be, as the cluster's descriptor says."""
+    groups = (stack.descriptor.get("groups") or {}).values()
+    own = next((entry.get("zones") for entry in groups if entry.get("autoscaling_group") == group.values.get("name")), None)
+    return tuple(own or filter(None, [stack.descriptor.get("zone")]))
+
+
+def _types(group: PlannedResource, launch: HostLaunch) -> tuple[str, ...]:
+    template = _first(_first(group.values.get("mixed_instances_policy")).get("launch_template"))
+    named = [override.get("instance_type") for override in template.get("override") or []]
+    return tuple(dict.fromkeys(name for name in [*named, *([] if named else [launch.instance_type])] if name))
+
+
+def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
+    """Return the number that starting the cluster raises the group to, and the most that it may have."""
+    from terradask._deployments.worker_counts import DEFAULT_WORKERS
+
+    maximum = int(group.values.get("max_size") or 0)
+    groups = stack.descriptor.get("groups") or {}
+    entries = {entry.get("autoscaling_group"): entry for entry in groups.values()}
+    name = group.values.get("name")
+    role = entries.get(name, {}).get("role")
+    if role == "scheduler":
+        desired = 1
+    elif role == "worker":
+        # All workers of a group start on the market that is asked first: spot before on demand.
+        mine = entries[name].get("worker_group", WORKER_GROUP)
+        workers = [
+            listed for listed, entry in entries.items() if entry.get("role") == "worker" and entry.get("worker_group", WORKER_GROUP) == mine
+        ]
+        first = min(workers, key=lambda listed: entries[listed].get("market") != "spot")
+        settings = stack.descriptor.get("settings") or {}
+        if mine == WORKER_GROUP:
+            n_workers, default = settings.get("n_workers"), DEFAULT_WORKERS
+        else:
+            n_workers, default = (settings.get("worker_groups") or {}).get(mine, {}).get("n_workers"), 0
+        at_start = first_of(n_workers)
+        desired = 0 if name != first else default if at_start is None else at_start
+    else:
+        desired = int(group.values.get("desired_capacity") or group.values.get("min_size") or 0)
+    return _Sizes(min(desired, maximum), maximum)
+
+
+def _by_market(group: PlannedResource, sizes: _Sizes) -> dict[Market, _Sizes]:
+    distribution = _first(_first(group.values.get("mixed_instances_policy")).get("instances_distribution"))
+    base = int(distribution.get("on_demand_base_capacity") or 0)
+    percentage = distribution.get("on_demand_percentage_above_base_capacity")
+    share = 100 if percentage is None else int(percentage)
+
+    def on_demand(number: int) -> int:
+        above = max(number - base, 0)
+        # Rounded up: the dearer half of an instance.
+        return number - above + -(-above * share // 100)
+
+    first = _Sizes(on_demand(sizes.desired), on_demand(sizes.maximum))
+    return {"on-demand": first, "spot": _Sizes(sizes.desired - first.desired, sizes.maximum - first.maximum)}
+
+
+def _first(blocks: Any) -> Mapping[str, Any]:
+    block = blocks[0] if isinstance(blocks, list) and blocks else None
+    return block if isinstance(block, Mapping) else {}

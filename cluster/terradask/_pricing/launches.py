@@ -1,0 +1,85 @@
+"""What launch templates give to an instance, read from EC2: a cluster's plan names them by id and version alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from terradask._pricing.groups import HostLaunch, TemplateVersion, template_of
+from terradask._pricing.plan_resources import PlannedStack
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+
+#: What gp3 has without a further charge: https://aws.amazon.com/ebs/pricing
+_GP3_IOPS, _GP3_MIBPS = 3000, 125
+
+
+def read_launches(aws: Aws, document: Mapping[str, Any]) -> dict[TemplateVersion, HostLaunch]:
+    """Read the launch templates that the groups of a plan use.
+
+    Parameters
+    ----------
+    aws
+        Session for the workspace's region.
+    document
+        What ``terraform show -json PLAN`` prints.
+
+    Returns
+    -------
+    dict
+        What each gives; one that AWS doesn't show is left out, and what it would cost has no price then.
+
+    Notes
+    -----
+    Permission needed: ``ec2:DescribeLaunchTemplateVersions``.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from terradask.errors import AwsError
+
+    found: dict[TemplateVersion, HostLaunch] = {}
+    resources = PlannedStack.of(document).resources
+    own = {resource.values.get("id") for resource in resources if resource.type == "aws_launch_template"}
+    groups = [resource for resource in resources if resource.type == "aws_autoscaling_group"]
+    for template in dict.fromkeys(filter(None, map(template_of, groups))):
+        if template.id in own:
+            # Planned beside the group: that says it too, and says what it will be.
+            continue
+        try:
+            with aws.explained():
+                answer = aws.client("ec2").describe_launch_template_versions(LaunchTemplateId=template.id, Versions=[template.version])
+        except (AwsError, BotoCoreError, ClientError):
+            continue
+        for version in answer["LaunchTemplateVersions"]:
+            found[template] = launch_of(version["LaunchTemplateData"])
+    return found
+
+
+def launch_of(data: Mapping[str, Any]) -> HostLaunch:
+    """Return what one version of a launch template gives.
+
+    Parameters
+    ----------
+    data
+        EC2's ``LaunchTemplateData``.
+    """
+    interfaces = data.get("NetworkInterfaces") or [{}]
+    public = interfaces[0].get("AssociatePublicIpAddress")
+    return HostLaunch(
+        instance_type=data.get("InstanceType"),
+        volume_gib=_volume_gib([mapping["Ebs"] for mapping in data.get("BlockDeviceMappings") or [] if mapping.get("Ebs")]),
+        public_address=None if public is None else bool(public),
+    )
+
+
+def _volume_gib(volumes: list[Mapping[str, Any]]) -> int | None:
+    """Return the size of all volumes; None where there are none, or one isn't a gp3 without extras."""
+    sizes = [volume.get("VolumeSize") for volume in volumes if _is_plain_gp3(volume)]
+    known = [int(size) for size in sizes if size]
+    return sum(known) if volumes and len(known) == len(volumes) else None
+
+
+def _is_plain_gp3(volume: Mapping[str, Any]) -> bool:
+    iops, throughput = volume.get("Iops") or 0, volume.get("Throughput") or 0
+    return volume.get("VolumeType") == "gp3" and iops <= _GP3_IOPS and throughput <= _GP3_MIBPS

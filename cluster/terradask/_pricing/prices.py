@@ -1,0 +1,137 @@
+"""What a price is asked for by, and what a list of prices answers. Pure data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal, Protocol
+
+from terradask._pricing.estimate import HOURS_PER_MONTH, Market
+
+Product = Literal["instance", "nat-gateway", "public-ipv4", "interface-endpoint", "gp3-storage", "secret"]
+Unit = Literal["hour", "month", "GB-month"]
+
+#: AWS's own price lists have ten digits behind the point.
+SMALLEST_USD = Decimal("1E-10")
+
+
+@dataclass(frozen=True)
+class PriceKey:
+    """What a price is asked for.
+
+    Parameters
+    ----------
+    product
+        The kind of thing; instances run Linux, on shared hardware.
+    region
+        AWS region.
+    instance_type
+        Such as ``m6i.xlarge``, for instances.
+    market
+        ``on-demand`` or ``spot``, for instances.
+    zone
+        Availability zone, for instances on spot: each zone has its price.
+    """
+
+    product: Product
+    region: str
+    instance_type: str | None = None
+    market: Market | None = None
+    zone: str | None = None
+
+    def __str__(self) -> str:
+        parts = (self.product, self.instance_type, self.market, self.zone or self.region)
+        return " ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class Price:
+    """A price, as AWS tells it.
+
+    Parameters
+    ----------
+    usd
+        The price of one unit, in US dollars.
+    per
+        The unit: ``hour``, ``month`` or ``GB-month``.
+    as_of
+        When AWS said so, UTC, in ISO 8601.
+    """
+
+    usd: Decimal
+    per: Unit
+    as_of: str
+
+    @property
+    def time(self) -> datetime:
+        """When AWS said so."""
+        return datetime.fromisoformat(self.as_of)
+
+    def hourly_usd(self, amount: Decimal = Decimal(1)) -> Decimal:
+        """Return the price by the hour, to ten digits behind the point; a month has 730 hours.
+
+        Parameters
+        ----------
+        amount
+            How much of it: GB of a volume, otherwise one.
+        """
+        usd = self.usd * amount
+        return (usd if self.per == "hour" else usd / HOURS_PER_MONTH).quantize(SMALLEST_USD)
+
+
+@dataclass(frozen=True)
+class Quotes:
+    """What a list of prices answers.
+
+    Parameters
+    ----------
+    source
+        Whose prices these are, such as ``AWS Price List API``.
+    prices
+        The prices that there are.
+    problems
+        For every other key, why there is no price.
+    notes
+        What a reader has to know, such as that prices are old because AWS didn't answer.
+    """
+
+    source: str
+    prices: Mapping[PriceKey, Price] = field(default_factory=dict)
+    problems: Mapping[PriceKey, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PriceSheet:
+    """What all instance types of a region cost by the hour: Linux, on shared hardware.
+
+    Parameters
+    ----------
+    market
+        ``on-demand`` or ``spot``.
+    usd
+        Where -> type -> price in US dollars. The one place on demand is the region; spot has a price for each zone. What AWS names no price
+        for, or several, is missing.
+    source
+        Whose prices these are, such as ``AWS Price List API``.
+    as_of
+        When AWS said so, UTC; None where there are no prices.
+    problem
+        Why there are no prices, or none that are newer; None where all is well.
+    """
+
+    market: Market
+    usd: Mapping[str, Mapping[str, Decimal]]
+    source: str
+    as_of: datetime | None = None
+    problem: str | None = None
+
+
+class PriceList(Protocol):
+    """Something that knows prices."""
+
+    def look_up(self, keys: Iterable[PriceKey]) -> Quotes:
+        """Return a price, or why there is none, for every key. Never raises for want of a price."""
+        ...

@@ -1,0 +1,87 @@
+"""What is there now, by the hour: machines with volumes and public addresses, volumes without one, secrets. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from terradask._pricing.estimate import Market
+from terradask._pricing.prices import PriceKey, Quotes
+
+#: What something is made of that has a price, and how much of it; None where that isn't known.
+Parts = tuple[tuple[PriceKey, Decimal], ...] | None
+
+_ONE = Decimal(1)
+
+
+@dataclass(frozen=True)
+class RunningHost:
+    """What the price of a machine depends on.
+
+    Parameters
+    ----------
+    instance_type
+        Such as ``m6i.xlarge``.
+    market
+        ``on-demand`` or ``spot``.
+    zone
+        Its availability zone: spot has a price in each.
+    has_public_address
+        Whether it has a public IPv4 address.
+    volume_gib
+        Size of its gp3 volumes together, in GiB; None where that isn't known.
+    """
+
+    instance_type: str
+    market: Market
+    zone: str | None
+    has_public_address: bool
+    volume_gib: int | None
+
+
+def parts_of_host(host: RunningHost, region: str, *, is_on: bool = True) -> Parts:
+    """Return what a machine is made of; of one that is switched off, its volumes are left."""
+    if host.volume_gib is None:
+        return None
+    if not is_on:
+        return parts_of_volume(host.volume_gib, region)
+    zone = host.zone if host.market == "spot" else None
+    return (
+        (PriceKey("instance", region, host.instance_type, host.market, zone), _ONE),
+        *parts_of_volume(host.volume_gib, region),
+        *([(PriceKey("public-ipv4", region), _ONE)] if host.has_public_address else []),
+    )
+
+
+def parts_of_volume(gib: int, region: str) -> tuple[tuple[PriceKey, Decimal], ...]:
+    """Return what a gp3 volume is made of."""
+    return ((PriceKey("gp3-storage", region), Decimal(gib)),) if gib else ()
+
+
+def parts_of_secret(region: str) -> Parts:
+    """Return what a secret is made of."""
+    return ((PriceKey("secret", region), _ONE),)
+
+
+def price_keys(parts: Iterable[Parts]) -> list[PriceKey]:
+    """Return what has to be asked for, each once."""
+    return list(dict.fromkeys(key for each in parts if each is not None for key, _ in each))
+
+
+def hourly_usd(parts: Iterable[Parts], quotes: Quotes) -> Decimal | None:
+    """Return what things cost by the hour, in US dollars; None where a part or a price isn't known, as nothing is guessed.
+
+    Parameters
+    ----------
+    parts
+        Of each thing, what it is made of. No thing at all costs nothing.
+    quotes
+        The prices of `price_keys`, or more.
+    """
+    total = Decimal(0)
+    for each in parts:
+        if each is None or any(key not in quotes.prices for key, _ in each):
+            return None
+        total += sum((quotes.prices[key].hourly_usd(amount) for key, amount in each), Decimal(0))
+    return total

@@ -1,0 +1,68 @@
+"""Whose prices there are: where AWS is asked, where it can't be, and what stands in for it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from terradask._aws.disk_cache import is_aws
+from terradask._aws.session import ENDPOINT_VARIABLE, is_loopback_endpoint
+from terradask.errors import AwsError
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask._pricing.estimate import Market
+
+#: Where the Price List Query API answers, for all regions: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html
+PRICING_REGIONS = ("us-east-1", "eu-central-1", "ap-south-1")
+
+_NEAREST = {"eu": "eu-central-1", "af": "eu-central-1", "il": "eu-central-1", "me": "ap-south-1", "ap": "ap-south-1"}
+
+#: Regions whose prices can't be had, by the beginning of their names.
+_UNAVAILABLE = {
+    "cn-": "AWS in China tells its prices in yuan, by a Price List API of its own; terradask counts in US dollars",
+    "us-gov-": "AWS GovCloud (US) has no Price List API",
+    "us-iso": "terradask knows no Price List API for this partition of AWS",
+    "eu-iso": "terradask knows no Price List API for this partition of AWS",
+    "eusc-": "terradask knows no Price List API for this partition of AWS",
+}
+
+
+def pricing_region(region: str) -> str:
+    """Return the region whose Price List API is asked about another region: the nearest of the three."""
+    return _NEAREST.get(region.partition("-")[0], "us-east-1")
+
+
+def unavailable(region: str, market: Market | None) -> str | None:
+    """Return why AWS can't be asked for a region's prices, or None where it can."""
+    for prefix, reason in _UNAVAILABLE.items():
+        # EC2 tells spot prices in every partition: outside of China, in US dollars.
+        if region.startswith(prefix) and (market != "spot" or prefix == "cn-"):
+            return reason
+    return None
+
+
+def endpoint_of(aws: Aws, service: str) -> str | None:
+    """Return the URL that answers for a service; None for AWS's own, where nobody can be asked."""
+    try:
+        url: str = aws.client(service).meta.endpoint_url
+    except AwsError:
+        return os.environ.get(f"{ENDPOINT_VARIABLE}_{service.upper()}") or os.environ.get(ENDPOINT_VARIABLE)
+    return url
+
+
+def describe_source(endpoint: str | None, name: str) -> str:
+    """Return who told a price, for people.
+
+    Parameters
+    ----------
+    endpoint
+        The URL that answered; None for AWS's own.
+    name
+        What that is where it is AWS's.
+    """
+    if endpoint is None or is_aws(endpoint):
+        return name
+    if is_loopback_endpoint({ENDPOINT_VARIABLE: endpoint}):
+        return f"the embedded AWS at {endpoint}: made-up prices, not Amazon's"
+    return f"the endpoint {endpoint}, which is not AWS's"

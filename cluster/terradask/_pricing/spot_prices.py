@@ -1,0 +1,87 @@
+"""Spot prices, which no price list has: EC2 tells them by zone."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+from terradask._pricing.products import Reading
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+
+#: Both of EC2's names for Linux.
+LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
+
+
+def fetch_spot_prices(aws: Aws, zone: str, instance_types: Iterable[str], now: datetime.datetime) -> dict[str, Reading]:
+    """Ask for what instances cost on spot now.
+
+    Parameters
+    ----------
+    aws
+        Session for the zone's region.
+    zone
+        Availability zone.
+    instance_types
+        The types.
+    now
+        The time that it is: EC2 then answers with the price in effect, not with its history.
+
+    Notes
+    -----
+    Permission needed: ``ec2:DescribeSpotPriceHistory``.
+    """
+    types = sorted(instance_types)
+    pages = aws.client("ec2").get_paginator("describe_spot_price_history").paginate(
+        InstanceTypes=types, ProductDescriptions=list(LINUX), AvailabilityZone=zone, StartTime=now
+    )  # fmt: skip
+    entries = [entry for page in pages for entry in page["SpotPriceHistory"] if entry["AvailabilityZone"] == zone]
+    return {name: read_spot_price(name, entries) for name in types}
+
+
+def fetch_region_spot_prices(
+    aws: Aws, now: datetime.datetime, instance_types: Iterable[str] | None = None
+) -> dict[str, dict[str, Reading]]:
+    """Ask for what instance types cost on spot now, and return that by zone and type.
+
+    Parameters
+    ----------
+    aws
+        Session for the region.
+    now
+        The time that it is.
+    instance_types
+        The types. By default all.
+
+    Notes
+    -----
+    Permission needed: ``ec2:DescribeSpotPriceHistory``. AWS answers with a thousand prices at a time: some ten calls for all types, one
+    for those of a group.
+    """
+    types = {} if instance_types is None else {"InstanceTypes": sorted(instance_types)}
+    pages = aws.client("ec2").get_paginator("describe_spot_price_history").paginate(
+        ProductDescriptions=list(LINUX), StartTime=now, EndTime=now, **types
+    )  # fmt: skip
+    entries: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for page in pages:
+        for entry in page["SpotPriceHistory"]:
+            entries.setdefault(entry["AvailabilityZone"], {}).setdefault(entry["InstanceType"], []).append(entry)
+    return {zone: {name: read_spot_price(name, own) for name, own in types.items()} for zone, types in entries.items()}
+
+
+def read_spot_price(instance_type: str, entries: Iterable[Mapping[str, Any]]) -> Reading:
+    """Read a type's price: the newest, or none where the newest ones differ."""
+    try:
+        own = [entry for entry in entries if entry["InstanceType"] == instance_type and entry["ProductDescription"] in LINUX]
+        newest = max((entry["Timestamp"] for entry in own), default=None)
+        found = {Decimal(entry["SpotPrice"]) for entry in own if entry["Timestamp"] == newest}
+    except (InvalidOperation, KeyError, TypeError, ValueError):
+        return Reading(problem="EC2's answer isn't as AWS documents it, or has no number as its spot price")
+    if not found:
+        return Reading(problem="there is no spot price in this zone")
+    if len(found) > 1:
+        return Reading(problem=f"there are several spot prices, and none is chosen: {', '.join(sorted(map(str, found)))}")
+    return Reading(found.pop())

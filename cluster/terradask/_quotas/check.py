@@ -1,0 +1,150 @@
+"""AWS's quotas of vCPUs before something is launched: looked up while something else goes on, and three calls in all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from terradask._quotas.facts import quota_limit, running_beside, vcpus_in_use, vcpus_of
+from terradask._quotas.launch_needs import Allowance, Hosts, Launch, describe, quotas_of, refusal, shortages
+from terradask.errors import AccessDenied
+from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+
+#: As long is waited for AWS's answer where what went on meanwhile was faster.
+_PATIENCE_SECONDS = 5.0
+
+
+class LaunchCheck:
+    """Looks up what an account may launch, in a thread of its own, from its making on.
+
+    Parameters
+    ----------
+    aws
+        Session for the account and region.
+    launch
+        What is to be started.
+    workspace
+        Name of the cluster's workspace.
+
+    Notes
+    -----
+    Permissions needed: ``servicequotas:GetServiceQuota``, ``GetAWSDefaultServiceQuota``, ``ec2:DescribeInstances``,
+    ``DescribeInstanceTypes``. Without them nothing is refused.
+    """
+
+    def __init__(self, aws: Aws, launch: Launch, *, workspace: str) -> None:
+        self._launch = launch
+        self._answer: Future[Allowance] = Future()
+
+        def look() -> None:
+            try:
+                self._answer.set_result(look_up_allowance(aws, launch.at_most, workspace=workspace, cluster=launch.cluster))
+            except Exception as error:  # noqa: BLE001  whatever it is: `_allowance` tells, and nothing fails for it
+                self._answer.set_exception(error)
+
+        # Nobody waits for it at the end of the process.
+        threading.Thread(target=look, name="terradask-quotas", daemon=True).start()
+
+    def before_plan(self, tell: Callable[[str], None]) -> None:
+        """Refuse a cluster that could never start, whatever else runs; tell of one that couldn't now.
+
+        Parameters
+        ----------
+        tell
+            Gets what is no reason to refuse.
+
+        Raises
+        ------
+        QuotaExceeded
+            If no quota has room for what the cluster starts with, even with nothing else running.
+        """
+        allowance = self._allowance(tell)
+        if allowance is None:
+            return
+        self._refuse(allowance.alone())
+        for short in shortages(self._launch.at_start, allowance):
+            tell(f"{self._launch.cluster}: starting it now would find no room in AWS's quotas for {describe(short, allowance)}")
+        self._tell_of_most(allowance, tell)
+
+    def before_launch(self, tell: Callable[[str], None]) -> None:
+        """Refuse a cluster that can't start now.
+
+        Parameters
+        ----------
+        tell
+            Gets what is no reason to refuse.
+
+        Raises
+        ------
+        QuotaExceeded
+            If quotas have no room for what the cluster starts with, beside what runs in the account.
+        """
+        allowance = self._allowance(tell)
+        if allowance is not None:
+            self._refuse(allowance)
+            self._tell_of_most(allowance, tell)
+
+    def _refuse(self, allowance: Allowance) -> None:
+        short = shortages(self._launch.at_start, allowance)
+        if short:
+            raise refusal(self._launch.cluster, short, allowance)
+
+    def _tell_of_most(self, allowance: Allowance, tell: Callable[[str], None]) -> None:
+        alone = allowance.alone()
+        for short in shortages(self._launch.at_most, alone):
+            tell(
+                f"{self._launch.cluster}: max_workers is more than AWS's quotas let this account run, {short.fits} of "
+                f"{describe(short, alone)}; `terradask quotas --request` asks for more"
+            )
+
+    def _allowance(self, tell: Callable[[str], None]) -> Allowance | None:
+        try:
+            return self._answer.result(_PATIENCE_SECONDS)
+        except Exception as error:  # noqa: BLE001  AWS has the last word about a launch anyway
+            tell(f"{self._launch.cluster}: {not_looked_at(error)}")
+            return None
+
+
+def not_looked_at(error: Exception) -> str:
+    """Return why quotas weren't looked at, for people."""
+    if isinstance(error, AccessDenied):
+        return f"AWS's quotas of vCPUs are not looked at: this caller lacks {error.action}"
+    if isinstance(error, TimeoutError):
+        return "AWS's quotas of vCPUs are not looked at: AWS doesn't answer"
+    return f"AWS's quotas of vCPUs are not looked at: {error}"
+
+
+def look_up_allowance(aws: Aws, hosts: Iterable[Hosts], *, workspace: str, cluster: str) -> Allowance:
+    """Ask AWS what an account may have of the vCPUs that hosts take, and what runs beside a cluster.
+
+    Parameters
+    ----------
+    aws
+        Session for the account and region.
+    hosts
+        What may be launched.
+    workspace, cluster
+        Whose instances don't count as others'.
+
+    Notes
+    -----
+    A call for each quota, mostly one, and two for what runs: one more for each further 1,000 instances. What runs is counted and not read
+    from CloudWatch, whose metrics of usage are five minutes old.
+    """
+    hosts = list(hosts)
+    quotas = sorted(quotas_of(hosts))
+    types = {name for each in hosts for source in each.sources for name in source.instance_types}
+    # Clients are made here: boto3's sessions are not safe while they make one.
+    service_quotas, ec2 = aws.client("service-quotas"), aws.client("ec2")
+    with aws.explained(), ThreadPoolExecutor(8) as pool:
+        limits = pool.map(lambda quota: quota_limit(service_quotas, quota), quotas)
+        running = running_beside(ec2, {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster})
+        vcpus = vcpus_of(ec2, types | {name for name, _ in running})
+        in_use = vcpus_in_use(running, vcpus)
+        known = {quota: int(limit) for quota, limit in zip(quotas, limits, strict=True) if limit is not None}
+    return Allowance(aws.region, vcpus, known, in_use)

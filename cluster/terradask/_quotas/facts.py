@@ -1,0 +1,61 @@
+"""What AWS says of quotas, of types' vCPUs, and of what runs in an account."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from terradask._quotas.needs import Quota, vcpu_quota
+
+#: AWS's maximum: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstances.html
+_INSTANCES_PER_CALL = 1000
+
+
+def quota_limit(client: Any, quota: Quota) -> float | None:
+    """Return what applies to the account, which is AWS's default where nothing was ever changed; None where AWS doesn't say."""
+    missing = client.exceptions.NoSuchResourceException
+    for ask in (client.get_service_quota, client.get_aws_default_service_quota):
+        try:
+            return float(ask(ServiceCode=quota.service, QuotaCode=quota.code)["Quota"]["Value"])
+        except missing:
+            continue
+    return None
+
+
+def vcpus_of(ec2: Any, types: Iterable[str]) -> dict[str, int]:
+    """Return the vCPUs of those types that AWS knows in the region."""
+    filters = [{"Name": "instance-type", "Values": sorted(types)}]
+    pages = ec2.get_paginator("describe_instance_types").paginate(Filters=filters)
+    return {found["InstanceType"]: int(found["VCpuInfo"]["DefaultVCpus"]) for page in pages for found in page["InstanceTypes"]}
+
+
+def running_beside(ec2: Any, own: Mapping[str, str]) -> Counter[tuple[str, str]]:
+    """Count the running instances that don't carry all of some tags, by type and market: each market has quotas of its own."""
+    states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    found: Counter[tuple[str, str]] = Counter()
+    for page in ec2.get_paginator("describe_instances").paginate(Filters=states, PaginationConfig={"PageSize": _INSTANCES_PER_CALL}):
+        for reservation in page["Reservations"]:
+            for instance in reservation["Instances"]:
+                tags = {tag["Key"]: tag.get("Value") for tag in instance.get("Tags") or ()}
+                if not own.items() <= tags.items():
+                    found[instance["InstanceType"], instance.get("InstanceLifecycle", "on-demand")] += 1
+    return found
+
+
+def vcpus_in_use(running: Mapping[tuple[str, str], int], vcpus: Mapping[str, int]) -> Counter[Quota]:
+    """Return what running instances take of each quota.
+
+    Parameters
+    ----------
+    running
+        How many, by type and market.
+    vcpus
+        Instance type -> its vCPUs.
+    """
+    used: Counter[Quota] = Counter()
+    for (instance_type, market), count in running.items():
+        quota = vcpu_quota(instance_type, market)
+        if quota is not None:
+            used[quota] += count * vcpus.get(instance_type, 0)
+    return used

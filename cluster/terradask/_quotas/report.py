@@ -1,0 +1,234 @@
+"""AWS's quotas against what the settings can reach: what is there, what others use of it, and asking for more."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from terradask._quotas import needs
+from terradask._quotas.facts import quota_limit, running_beside, vcpus_in_use, vcpus_of
+from terradask._quotas.needs import Need, Quota
+from terradask_modules.names import TAG_WORKSPACE
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask_stacks.settings import Settings
+
+Verdict = Literal["enough", "short", "unknown"]
+
+#: Requests that AWS hasn't decided.
+_OPEN = frozenset({"PENDING", "CASE_OPENED"})
+
+
+@dataclass(frozen=True)
+class QuotaCheck:
+    """One quota, compared.
+
+    Parameters
+    ----------
+    service, code, name
+        Which quota.
+    limit
+        What AWS allows; None where it doesn't say.
+    others
+        What the account uses already, this workspace aside; of NAT gateways, in the zone that has most.
+    reach
+        What the workspace can come to use.
+    why
+        What `reach` is made of.
+    requested
+        What an open request asks for; None without one.
+    """
+
+    service: str
+    code: str
+    name: str
+    limit: float | None
+    others: int
+    reach: int
+    why: str
+    requested: float | None = None
+
+    @property
+    def needed(self) -> int:
+        """What there has to be."""
+        return self.others + self.reach
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it suffices."""
+        if self.limit is None:
+            return "unknown"
+        return "enough" if self.needed <= self.limit else "short"
+
+    @property
+    def asked_for(self) -> bool:
+        """Whether an open request would make it suffice."""
+        return self.requested is not None and self.requested >= self.needed
+
+    def describe(self) -> str:
+        """Return it as a sentence's part."""
+        return f"{self.name} ({self.code}) is {_number(self.limit)}, needed are {self.needed}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for ``--json`` output."""
+        return {**asdict(self), "needed": self.needed, "verdict": self.verdict}
+
+
+def check_quotas(
+    aws: Aws, settings: Settings, *, zones: Sequence[str] | None = None, group_types: needs.GroupTypes | None = None
+) -> list[QuotaCheck]:
+    """Compare AWS's quotas with what the settings can reach: every declared cluster at ``max_workers``, and the network.
+
+    Parameters
+    ----------
+    aws
+        The account and region.
+    settings
+        The workspace's.
+    zones
+        The zones of the network, where they are locked. Unset: those of the settings, or else of the region.
+    group_types
+        The types of the groups of each of `needs.clusters_of`. Unset: those that are named, or the default.
+
+    Returns
+    -------
+    list of QuotaCheck
+        Those that the settings touch.
+
+    Raises
+    ------
+    UnknownInstanceType
+        If the settings name a type that the region doesn't have.
+
+    Notes
+    -----
+    Permissions needed: ``servicequotas:GetServiceQuota``, ``GetAWSDefaultServiceQuota``, ``ListRequestedServiceQuotaChangeHistory``,
+    ``autoscaling:DescribeAutoScalingGroups``, ``DescribeAccountLimits`` and some of ``ec2:Describe*``.
+    """
+    clusters = needs.clusters_of(settings)
+    group_types = group_types or {name: needs.named_or_default(cluster) for name, cluster in clusters.items()}
+    types = {name for groups in group_types.values() for names in groups.values() for name in names}
+    named = {name for cluster in clusters.values() for ask in cluster.hardware_asks().values() for name in ask.vm_types}
+    # Clients are made here: boto3's sessions are not safe while they make one.
+    quotas, ec2, scaling = aws.client("service-quotas"), aws.client("ec2"), aws.client("autoscaling")
+    with aws.explained():
+        running = running_beside(ec2, {TAG_WORKSPACE: settings.workspace.name})
+        vcpus = vcpus_of(ec2, types | {instance_type for instance_type, _ in running})
+        # The default lists types that a region may lack.
+        _refuse_unknown(named, vcpus, aws.region)
+        span = zones or settings.network.zone_names or _zones(ec2)
+        isolated = needs.own_needs(clusters) if settings.workspace.isolation == "cluster" else []
+        of_clusters = needs.cluster_needs(clusters, group_types, vcpus)
+        every = needs.together([*of_clusters, *needs.network_needs(settings.network, span), *isolated])
+        used = _use_by_others(ec2, scaling, settings.workspace.name, running, vcpus)
+        with ThreadPoolExecutor(8) as pool:
+            open_requests = pool.submit(_open_requests, quotas)
+            limits = list(pool.map(lambda need: quota_limit(quotas, need.quota), every))
+        pending = open_requests.result()
+    return [_check(need, limit, used.get(need.quota, 0), pending.get(need.quota.code)) for need, limit in zip(every, limits, strict=True)]
+
+
+def request_more(aws: Aws, checks: Iterable[QuotaCheck]) -> list[QuotaCheck]:
+    """Ask AWS to raise quotas to what is needed. AWS decides in minutes or days; some it grants by itself.
+
+    Parameters
+    ----------
+    aws
+        The account and region.
+    checks
+        The quotas to raise. Those with an open request are left out: AWS takes one at a time.
+
+    Returns
+    -------
+    list of QuotaCheck
+        Those that were asked for, with what was.
+
+    Notes
+    -----
+    Permission needed: ``servicequotas:RequestServiceQuotaIncrease``.
+    """
+    client = aws.client("service-quotas")
+    asked = []
+    with aws.explained():
+        for check in checks:
+            if check.requested is not None:
+                continue
+            client.request_service_quota_increase(ServiceCode=check.service, QuotaCode=check.code, DesiredValue=float(check.needed))
+            asked.append(replace(check, requested=float(check.needed)))
+    return asked
+
+
+def _check(need: Need, limit: float | None, others: int, requested: float | None) -> QuotaCheck:
+    quota = need.quota
+    return QuotaCheck(quota.service, quota.code, quota.name, limit, others, need.amount, need.why, requested)
+
+
+def _open_requests(client: Any) -> dict[str, float]:
+    pages = client.get_paginator("list_requested_service_quota_change_history").paginate()
+    return {r["QuotaCode"]: float(r["DesiredValue"]) for page in pages for r in page["RequestedQuotas"] if r["Status"] in _OPEN}
+
+
+def _refuse_unknown(types: Iterable[str], vcpus: Mapping[str, int], region: str) -> None:
+    from terradask.errors import UnknownInstanceType
+
+    unknown = sorted(set(types) - vcpus.keys())
+    if unknown:
+        raise UnknownInstanceType(
+            f"{region} has no such instance type",
+            given=", ".join(unknown),
+            allowed="types that `aws ec2 describe-instance-types` lists",
+            advice="correct worker_vm_types or scheduler_vm_types",
+        )
+
+
+def _zones(ec2: Any) -> list[str]:
+    found = ec2.describe_availability_zones(Filters=[{"Name": "state", "Values": ["available"]}])["AvailabilityZones"]
+    return [zone["ZoneName"] for zone in found if zone.get("ZoneType", "availability-zone") == "availability-zone"]
+
+
+def _use_by_others(
+    ec2: Any, scaling: Any, workspace: str, running: Mapping[tuple[str, str], int], vcpus: Mapping[str, int]
+) -> dict[Quota, int]:
+    """Count what the account has beside this workspace's."""
+    used = vcpus_in_use(running, vcpus)
+    lists: dict[Quota, tuple[Any, str, str]] = {
+        needs.ADDRESSES: (ec2, "describe_addresses", "Addresses"),
+        needs.LAUNCH_TEMPLATES: (ec2, "describe_launch_templates", "LaunchTemplates"),
+        needs.SECURITY_GROUPS: (ec2, "describe_security_groups", "SecurityGroups"),
+        needs.VPCS: (ec2, "describe_vpcs", "Vpcs"),
+        needs.GROUPS: (scaling, "describe_auto_scaling_groups", "AutoScalingGroups"),
+    }
+    for quota, where in lists.items():
+        used[quota] = sum(not _is_own(item, workspace) for item in _every(*where))
+    used[needs.NAT_GATEWAYS] = _nat_gateways_of_others(ec2, workspace)
+    return dict(used)
+
+
+def _nat_gateways_of_others(ec2: Any, workspace: str) -> int:
+    """Count those in the zone that has most."""
+    alive = [g for g in _every(ec2, "describe_nat_gateways", "NatGateways") if g["State"] in ("pending", "available")]
+    foreign = [gateway["SubnetId"] for gateway in alive if not _is_own(gateway, workspace)]
+    if not foreign:
+        return 0
+    zone_of = {subnet["SubnetId"]: subnet["AvailabilityZone"] for subnet in _every(ec2, "describe_subnets", "Subnets")}
+    return max(Counter(zone_of.get(subnet) for subnet in foreign).values())
+
+
+def _every(client: Any, method: str, listing: str) -> list[Mapping[str, Any]]:
+    if not client.can_paginate(method):
+        call: Callable[[], Mapping[str, Any]] = getattr(client, method)
+        return list(call()[listing])
+    return [item for page in client.get_paginator(method).paginate() for item in page[listing]]
+
+
+def _is_own(item: Mapping[str, Any], workspace: str) -> bool:
+    return any(tag["Key"] == TAG_WORKSPACE and tag.get("Value") == workspace for tag in item.get("Tags") or ())
+
+
+def _number(value: float | None) -> str:
+    return "not known" if value is None else f"{math.floor(value)}"

@@ -1,1 +1,0 @@
-"""Clusters in life: deployments, start and stop, attaching, scaling, leaving."""

@@ -1,0 +1,296 @@
+"""The machines of a cluster: types for each of its groups, and a zone that has them all. The edge between asks, AWS and choosing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from terradask._common.progress import Message, Progress
+from terradask._instance_types.architecture import with_one_architecture
+from terradask._instance_types.choice import Choice, choose, choose_scheduler
+from terradask._instance_types.default_choice import choose_default
+from terradask._instance_types.placement import placeable
+from terradask._instance_types.zone_evidence import ZoneEvidence
+from terradask._instance_types.zones import rank_zones, why_best
+from terradask._stacks.named_catalog import named_catalog
+from terradask._stacks.zone_lookup import look_at_zones
+from terradask.errors import NoMatchingType, UnknownInstanceType
+from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
+from terradask_stacks.groups import worker_groups_of
+from terradask_stacks.settings.hardware import DEFAULT_ARM_INSTANCE_TYPES, DEFAULT_INSTANCE_TYPES, default_types
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask._instance_types.model import Catalog
+    from terradask._pricing.estimate import Market
+    from terradask_stacks.hardware.architecture import Architecture
+    from terradask_stacks.hardware.ask import HardwareAsk
+    from terradask_stacks.settings import ClusterSettings
+
+Asks = Mapping[str, "HardwareAsk"]
+
+#: Given what is wanted on spot, tells what is known of zones.
+Look = Callable[[Sequence[str]], ZoneEvidence]
+
+_ON_DEMAND: frozenset[Market] = frozenset({"on-demand"})
+_STAYS = "the cluster is there already"
+_OTHER_TYPES = "the first zone that has some types for each group, though none has those that come first over all zones"
+
+#: Under which the zone's reason stands beside those of groups; no group has this name.
+ZONE = "zone"
+
+
+@dataclass(frozen=True)
+class ClusterHardware:
+    """What was chosen for a cluster.
+
+    Parameters
+    ----------
+    zone
+        The zone that has all of it; of workers that may be in several zones, the scheduler's alone.
+    choices
+        Group -> its types, in order and with their reasons.
+    why_zone
+        Why it is this zone.
+    worker_zones
+        Group of workers -> the zones that offer any of its types, where workers may be in several. Empty: all are in `zone`.
+    """
+
+    zone: str
+    choices: Mapping[str, Choice]
+    why_zone: str = ""
+    worker_zones: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def architecture(self) -> Architecture:
+        """The processor architecture of all machines."""
+        return self.choices[SCHEDULER_GROUP].architecture
+
+    def types(self) -> dict[str, list[str]]:
+        """Return each group's types, in order."""
+        return {group: list(choice.names) for group, choice in self.choices.items()}
+
+    def reasons(self) -> dict[str, str]:
+        """Return why each group has its types, in a line, and why the cluster is in its zone."""
+        return {group: choice.reason for group, choice in self.choices.items()} | {ZONE: f"{self.zone}: {self.why_zone}"}
+
+    def explain(self) -> str:
+        """Return all choices for people."""
+        spread = [f"  {group}: {', '.join(zones)}" for group, zones in self.worker_zones.items()]
+        where = [f"zone: {self.reasons()[ZONE]}", *(["zones of workers (cluster.allow_cross_zone):", *spread] if spread else [])]
+        return "\n\n".join([*(choice.explain() for choice in self.choices.values()), "\n".join(where)])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON output."""
+        return {
+            "zone": self.zone,
+            "why_zone": self.why_zone,
+            "worker_zones": {group: list(zones) for group, zones in self.worker_zones.items()},
+            "groups": {group: choice.as_dict() for group, choice in self.choices.items()},
+        }
+
+
+def find_hardware(
+    cluster: ClusterSettings,
+    zones: Sequence[str],
+    aws: Aws,
+    *,
+    progress: Progress,
+    preferred: str | None = None,
+    workspace: str | None = None,
+    with_catalog: bool = False,
+) -> ClusterHardware:
+    """Choose the machines of a cluster.
+
+    Types that are named, or the default, are looked up by their names: two calls. Anything else takes the region's catalog and its prices.
+
+    Parameters
+    ----------
+    cluster
+        The settings, with what is asked.
+    zones
+        The network's zones, in order of preference where they are alike. Empty: all of the region.
+    aws
+        Session for the region.
+    progress
+        Told when the catalog is looked up, and what of zones couldn't be.
+    preferred
+        The zone to stay in, as long as it has the types.
+    workspace
+        Whose groups' failed launches count. Unset: AWS is not asked what speaks for and against zones beside what they offer.
+    with_catalog
+        Look at the catalog and prices in any case.
+
+    Raises
+    ------
+    ArgumentCombination
+        If a named type can't be in the placement group that is asked for.
+    NoMatchingType
+        If nothing is as asked for, with the nearest that is.
+    UnknownInstanceType
+        If a named type doesn't exist, or isn't offered where it has to be.
+    ArgumentCombination
+        If named types don't go together, such as ARM's with x86-64's.
+    """
+    asks = cluster.hardware_asks()
+    markets = {group.name: frozenset(group.markets) for group in worker_groups_of(cluster)}
+    where = _Where(cluster.zone_name, cluster.use_best_zone, cluster.allow_cross_zone, preferred)
+
+    def look(spot_types: Sequence[str]) -> ZoneEvidence:
+        evidence = ZoneEvidence() if workspace is None else look_at_zones(aws, workspace, spot_types)
+        for note in evidence.notes:
+            progress(Message(note))
+        return evidence
+
+    if not with_catalog and all(ask.is_by_name for ask in asks.values()):
+        catalog = _catalog_of_names(asks, zones, aws, where)
+        if catalog is not None:
+            catalog = placeable(catalog, asks) if cluster.placement_group else catalog
+            return _Chooser(with_one_architecture(asks, catalog), catalog, {}, markets, where, look).best(zones)
+    progress(Message("looking at the region's instance types and prices, which are kept for a day and a week"))
+    catalog, prices = _catalog_and_prices(aws)
+    chooser = _Chooser(with_one_architecture(asks, catalog), catalog, prices, markets, where, look)
+    if not cluster.placement_group:
+        return chooser.best(zones)
+    try:
+        return replace(chooser, catalog=placeable(catalog, asks)).best(zones)
+    except NoMatchingType as error:
+        given = f"placement_group=True, which takes no burstable types; {error.given}"
+        raise NoMatchingType(error.problem, given=given, allowed=error.allowed, alternatives=error.alternatives) from error
+
+
+def _catalog_of_names(asks: Asks, zones: Sequence[str], aws: Aws, where: _Where) -> Catalog | None:
+    """Return what names alone decide; None where they don't: no zone has the default, or workers have GPUs and the scheduler is open."""
+    named = {name for ask in asks.values() for name in ask.vm_types}
+    silent = any(ask.is_silent for ask in asks.values())
+    # Whether silent groups are for ARM is known when the named types are.
+    catalog = named_catalog(aws, named, {*DEFAULT_INSTANCE_TYPES, *DEFAULT_ARM_INSTANCE_TYPES} if silent else (), zones)
+    default = {name for ask in with_one_architecture(asks, catalog).values() if ask.is_silent for name in default_types(arm=ask.arm)}
+    if _follows_workers(asks[SCHEDULER_GROUP]) and any(catalog.types[name].gpus for name in asks[WORKER_GROUP].vm_types):
+        return None
+    settled = where.settled(zones) if zones else None
+    if default and not any(default & offered for zone, offered in catalog.zones.items() if settled is None or zone == settled[0]):
+        return None
+    return catalog
+
+
+def _catalog_and_prices(aws: Aws) -> tuple[Catalog, Mapping[str, Decimal]]:
+    from terradask._instance_types.catalog import load_catalog
+    from terradask._pricing.region_prices import RegionPrices
+
+    with ThreadPoolExecutor(1) as pool:
+        sheet = pool.submit(RegionPrices(aws).look_up, "on-demand")
+        catalog = load_catalog(aws)
+        return catalog, sheet.result().usd.get(aws.region, {})
+
+
+@dataclass(frozen=True)
+class _Where:
+    """What the settings say of zones, and the zone to stay in."""
+
+    zone_name: str | None
+    use_best_zone: bool
+    allow_cross_zone: bool
+    preferred: str | None
+
+    def settled(self, zones: Sequence[str]) -> tuple[str, str] | None:
+        """Return the zone and why, where it isn't chosen by what zones offer; None where it is."""
+        if self.zone_name is not None:
+            return self.zone_name, "named by cluster.zone_name"
+        if not self.use_best_zone:
+            return zones[0], "the network's first zone by name, since cluster.use_best_zone is false"
+        return None
+
+
+@dataclass(frozen=True)
+class _Chooser:
+    """Chooses for all groups of a cluster, out of one catalog. Pure, but for what `look` asks."""
+
+    asks: Asks
+    catalog: Catalog
+    prices: Mapping[str, Decimal]
+    #: Group of workers -> where its types have to be for sale. Schedulers are on demand.
+    markets: Mapping[str, frozenset[Market]]
+    where: _Where
+    look: Look
+
+    def best(self, zones: Sequence[str]) -> ClusterHardware:
+        """Return the choice in the best zone."""
+        zones = zones or sorted(self.catalog.zones)
+        catalog = replace(self.catalog, zones={zone: self.catalog.zones.get(zone, frozenset()) for zone in zones})
+        chooser = replace(self, catalog=catalog)
+        settled = self.where.settled(zones)
+        if settled is not None:
+            zone, why = settled
+            return chooser._in(zone, zones, why)
+        return chooser._in_best(zones)
+
+    def _in_best(self, zones: Sequence[str]) -> ClusterHardware:
+        preferred = self.where.preferred
+        everywhere = self._choices(zones)
+        needed = {SCHEDULER_GROUP: everywhere[SCHEDULER_GROUP]} if self.where.allow_cross_zone else everywhere
+        markets = [self.markets.get(group, _ON_DEMAND) for group in needed]
+        offers = rank_zones(self.catalog, list(needed.values()), zones, markets=markets)
+        usable = [offer.zone for offer in offers if offer.usable]
+        if len(usable) > 1 and preferred not in usable:
+            on_spot = [name for choice, of in zip(needed.values(), markets, strict=True) if "spot" in of for name in choice.names]
+            offers = rank_zones(self.catalog, list(needed.values()), zones, markets=markets, evidence=self.look(on_spot))
+            usable = [offer.zone for offer in offers if offer.usable]
+        usable.sort(key=lambda zone: zone != preferred)
+        # What is best over all zones may be missing where something else would do.
+        for zone in usable or zones:
+            try:
+                why = _STAYS if zone == preferred else why_best(offers, zone) if usable else _OTHER_TYPES
+                return self._in(zone, zones, why)
+            except (NoMatchingType, UnknownInstanceType):
+                if len(zones) == 1:
+                    raise
+        raise _in_no_zone(needed, self.catalog)
+
+    def _in(self, zone: str, zones: Sequence[str], why: str) -> ClusterHardware:
+        """Choose with the scheduler in a zone, and the workers there or, if they may, in all zones that offer any of their types."""
+        if not self.where.allow_cross_zone:
+            return ClusterHardware(zone, self._choices([zone]), why)
+        choices = self._choices(zones, scheduler_zones=[zone])
+        spread = {
+            group: tuple(sorted(where for where in zones if self.catalog.zones[where] & set(choice.names)))
+            for group, choice in choices.items()
+            if group != SCHEDULER_GROUP
+        }
+        return ClusterHardware(zone, choices, why, spread)
+
+    def _choices(self, zones: Sequence[str], *, scheduler_zones: Sequence[str] | None = None) -> dict[str, Choice]:
+        """Choose for the workers first: the scheduler follows those that have no group with a name."""
+        own = scheduler_zones or zones
+        choices = {group: self._choice(ask, zones, self.markets[group]) for group, ask in self.asks.items() if group != SCHEDULER_GROUP}
+        scheduler, workers = self.asks[SCHEDULER_GROUP], choices[WORKER_GROUP]
+        if scheduler.is_silent and not (workers.has_gpus and _follows_workers(scheduler)):
+            choices[SCHEDULER_GROUP] = self._choice(scheduler, own, _ON_DEMAND)
+        else:
+            choices[SCHEDULER_GROUP] = choose_scheduler(scheduler, workers, self.catalog, self.prices, zones=own)
+        return choices
+
+    def _choice(self, ask: HardwareAsk, zones: Sequence[str], markets: frozenset[Market]) -> Choice:
+        catalog, prices = self.catalog, self.prices
+        names = default_types(arm=ask.arm)
+        default = choose_default(ask, names, catalog, prices, zones=zones, markets=markets) if ask.is_silent else None
+        return default or choose(ask, catalog, prices, zones=zones, markets=markets)
+
+
+def _follows_workers(scheduler: HardwareAsk) -> bool:
+    """Tell whether a scheduler of which nothing else is said has a GPU when its workers have some."""
+    return scheduler.is_silent and scheduler.gpu is None
+
+
+def _in_no_zone(choices: Mapping[str, Choice], catalog: Catalog) -> UnknownInstanceType:
+    names = sorted({name for choice in choices.values() for name in choice.names})
+    where = "; ".join(f"{zone} lacks {', '.join(sorted(set(names) - offered))}" for zone, offered in catalog.zones.items())
+    return UnknownInstanceType(
+        "no zone has types for all groups of the cluster",
+        given="; ".join(f"{group}: {choice.ask.describe()}" for group, choice in choices.items()),
+        allowed=f"types that one zone of the network offers together: {where}",
+        advice="choose other types, ask for a wider range, or add a zone to network.zones",
+    )

@@ -1,1 +1,0 @@
-"""Where the network's state lies: its bucket, moving there and back, breaking a lock."""

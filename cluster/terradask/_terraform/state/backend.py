@@ -1,0 +1,122 @@
+"""What the places have in common where a state can lie: a file, or an object of S3."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from terradask._terraform.state.lock import LockInfo, locked_error
+from terradask._terraform.state.model import StateInfo
+
+#: What the name of a state ends with that was moved to another place.
+ASIDE = ".migrated"
+
+_POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class FoundState:
+    """A state as it lies there.
+
+    Parameters
+    ----------
+    content
+        Its bytes.
+    info
+        What they say.
+    version
+        What tells it from another one at the same place, where the place has that: an ETag.
+    """
+
+    content: bytes
+    info: StateInfo
+    version: str | None = None
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What to do where a lock is held.
+
+    Parameters
+    ----------
+    folder
+        The stack's folder.
+    killed
+        The command of this folder that was killed, as `FolderLock.killed` knows it.
+    limit_seconds
+        How long to wait for somebody else.
+    on_wait
+        Told once, before waiting.
+    on_unlock
+        Told before the killed command's lock is broken, with the place, the lock and why its owner is gone.
+    """
+
+    folder: Path
+    killed: Mapping[str, Any] | None
+    limit_seconds: float
+    on_wait: Callable[[str], None]
+    on_unlock: Callable[[StatePlace, LockInfo, str], None] = lambda place, lock, proof: None
+
+
+class StatePlace(Protocol):
+    """Where a state lies, or may lie."""
+
+    @property
+    def name(self) -> str:
+        """What a user calls it: a path, or ``s3://bucket/key``."""
+        ...
+
+    def read(self) -> FoundState | None:
+        """Return the state; None where there is none."""
+        ...
+
+    def write(self, content: bytes, *, over: FoundState | None) -> None:
+        """Put a state here, whole or not at all, unless something else than `over` lies here by now."""
+        ...
+
+    def set_aside(self) -> str:
+        """Take the state away, keeping it under another name, and return that."""
+        ...
+
+    def held(self, waiting: Waiting) -> contextlib.AbstractContextManager[None]:
+        """Hold the lock that Terraform takes, too."""
+        ...
+
+    def lock(self) -> LockInfo | None:
+        """Return the lock that somebody holds; None where nobody does."""
+        ...
+
+
+def until_free(take: Callable[[], bool], holder: Callable[[], LockInfo | None], waiting: Waiting) -> None:
+    """Take a lock, waiting for whoever holds it.
+
+    Parameters
+    ----------
+    take
+        Takes it, and tells whether that was possible.
+    holder
+        Returns who holds it; None where nobody does any more.
+    waiting
+        For how long, and who is told.
+
+    Raises
+    ------
+    StateLocked
+        If somebody holds it for longer.
+    """
+    deadline = time.monotonic() + waiting.limit_seconds
+    told = False
+    while not take():
+        lock = holder()
+        if lock is None:
+            continue
+        if time.monotonic() >= deadline:
+            raise locked_error(lock, {"verb": "state", "folder": str(waiting.folder)})
+        if not told:
+            waiting.on_wait(f"waiting up to {waiting.limit_seconds:.0f} s: the state is {lock.describe()}")
+            told = True
+        time.sleep(_POLL_SECONDS)

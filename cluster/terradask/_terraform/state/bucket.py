@@ -1,0 +1,281 @@
+"""The bucket of the networks' states: made once, for an account and region, outside of Terraform, which needs it first."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from terradask._terraform.state.s3 import explained, missing_bucket
+from terradask.errors import AccessDenied, BucketTaken, InvalidInput
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+
+#: Marks a bucket that terradask made, and whose settings it sees to.
+TAG = "terradask:state"
+
+#: How long an overwritten state can be brought back.
+NONCURRENT_DAYS = 90
+
+_RULE = "terradask-old-versions"
+_STATEMENT = "TerradaskTlsOnly"
+
+
+def make_state_bucket(
+    aws: Aws, bucket: str, *, tags: Mapping[str, str], kms_key_arn: str | None, own_name: bool, warn: Callable[[str], None]
+) -> bool:
+    """Make the bucket, or see to its settings: private, versioned, encrypted, TLS alone, old versions kept for 90 days.
+
+    Interrupted, the next call goes on. A bucket that exists under a name from the settings, and that terradask didn't make, keeps its own
+    settings: it is only looked at.
+
+    Parameters
+    ----------
+    aws
+        Session for the bucket's account and region.
+    bucket
+        Its name.
+    tags
+        Tags beside terradask's own.
+    kms_key_arn
+        The key that encrypts what is put there. Unset: S3's own keys.
+    own_name
+        Whether the name is terradask's choice.
+    warn
+        Told what is wrong with a bucket of somebody else's making.
+
+    Returns
+    -------
+    bool
+        Whether it was made just now.
+
+    Raises
+    ------
+    BucketTaken
+        If the name belongs to another account.
+    AccessDenied
+        Naming the action.
+
+    Notes
+    -----
+    Permissions needed: ``s3:CreateBucket``, ``s3:ListBucket``, ``s3:PutBucketPublicAccessBlock``, ``s3:PutBucketOwnershipControls``,
+    ``s3:PutBucketVersioning``, ``s3:GetBucketVersioning``, ``s3:PutEncryptionConfiguration``, ``s3:GetBucketPolicy``,
+    ``s3:PutBucketPolicy``, ``s3:GetLifecycleConfiguration``, ``s3:PutLifecycleConfiguration``, ``s3:GetBucketTagging``,
+    ``s3:PutBucketTagging``, all on the bucket.
+    """
+    made = _create(aws, bucket)
+    if not made:
+        check_state_bucket(aws, bucket, own_name=own_name, warn=warn)
+        if not own_name and TAG not in _tags(aws, bucket):
+            warn(f"bucket {bucket} exists and is not terradask's: its settings stay as they are")
+            return False
+    client = aws.client("s3")
+    # The mark first: by it the next call knows that the rest is terradask's to do.
+    with explained(aws, bucket, "s3:PutBucketTagging"):
+        wanted = {**_tags(aws, bucket), **tags, TAG: "true"}
+        client.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": [{"Key": k, "Value": v} for k, v in sorted(wanted.items())]})
+    with explained(aws, bucket, "s3:PutBucketPublicAccessBlock"):
+        client.put_public_access_block(
+            Bucket=bucket,
+            PublicAccessBlockConfiguration={
+                "BlockPublicAcls": True,
+                "IgnorePublicAcls": True,
+                "BlockPublicPolicy": True,
+                "RestrictPublicBuckets": True,
+            },
+        )
+    with explained(aws, bucket, "s3:PutBucketOwnershipControls"):
+        client.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]})
+    with explained(aws, bucket, "s3:PutBucketVersioning"):
+        client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    with explained(aws, bucket, "s3:PutEncryptionConfiguration"):
+        client.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": [_encryption(kms_key_arn)]})
+    policy = _with_tls_only(_policy(aws, bucket), f"arn:{aws.partition}:s3:::{bucket}")
+    with explained(aws, bucket, "s3:PutBucketPolicy"):
+        client.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
+    rules = _with_expiry(_rules(aws, bucket))
+    with explained(aws, bucket, "s3:PutLifecycleConfiguration"):
+        client.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": rules})
+    return made
+
+
+def check_state_bucket(aws: Aws, bucket: str, *, own_name: bool, warn: Callable[[str], None]) -> None:
+    """See that the bucket is there, ours, in the workspace's region, and versioned.
+
+    Parameters
+    ----------
+    aws
+        Session for the workspace's account and region.
+    bucket
+        Its name.
+    own_name
+        Whether the name is terradask's choice: such a bucket of another account was put there to be fallen for.
+    warn
+        Told when old versions aren't kept.
+
+    Raises
+    ------
+    BackendMissing
+        If there is no such bucket.
+    BucketTaken
+        If the name is terradask's choice and the bucket another account's.
+    AccessDenied
+        If the caller may not look at it.
+    InvalidInput
+        If it lies in another region.
+
+    Notes
+    -----
+    Permissions needed: ``s3:ListBucket``; ``s3:GetBucketVersioning``, without which old versions aren't asked for.
+    """
+    region = _region(aws, bucket, own_name=own_name)
+    if region and region != aws.region:
+        raise InvalidInput(
+            "the state's bucket lies in another region than the workspace",
+            given=f"{bucket} in {region}, workspace.region {aws.region}",
+            allowed=f"a bucket in {aws.region}",
+            advice="one bucket for each region: set state.bucket to another one, or leave it out",
+        )
+    with contextlib.suppress(AccessDenied), explained(aws, bucket, "s3:GetBucketVersioning"):
+        if aws.client("s3").get_bucket_versioning(Bucket=bucket).get("Status") != "Enabled":
+            warn(f"warning: bucket {bucket} keeps no old versions: a state that is overwritten can't be brought back")
+
+
+def _region(aws: Aws, bucket: str, *, own_name: bool) -> str | None:
+    from botocore.exceptions import ClientError
+
+    owner = {"ExpectedBucketOwner": aws.account_id} if own_name else {}
+    client = aws.client("s3")
+    try:
+        answer = client.head_bucket(Bucket=bucket, **owner)
+    except ClientError as error:
+        status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+        if status == 404:
+            raise missing_bucket(bucket) from error
+        region = _header(error.response)
+        if status == 301 and region:
+            return region
+        if status != 403:
+            raise aws.explain(error) or error from error
+        if own_name and _exists_for_others(client, bucket):
+            raise _taken(bucket) from error
+        raise AccessDenied("s3:ListBucket", f"bucket {bucket}; it may also belong to another account") from error
+    return answer.get("BucketRegion") or _header(answer)
+
+
+def _header(answer: Mapping[str, Any]) -> str | None:
+    found = answer["ResponseMetadata"].get("HTTPHeaders", {}).get("x-amz-bucket-region")
+    return str(found) if found else None
+
+
+def _exists_for_others(client: Any, bucket: str) -> bool:
+    """Tell whether the bucket answers, so that it was its owner whom S3 refused."""
+    from botocore.exceptions import ClientError
+
+    try:
+        client.head_bucket(Bucket=bucket)
+    except ClientError:
+        return False
+    return True
+
+
+def _create(aws: Aws, bucket: str) -> bool:
+    from botocore.exceptions import ClientError
+
+    # us-east-1 is the one region that may not be named.
+    where = {} if aws.region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": aws.region}}
+    if _is_mine(aws, bucket):
+        return False
+    try:
+        with explained(aws, bucket, "s3:CreateBucket"):
+            aws.client("s3").create_bucket(Bucket=bucket, ObjectOwnership="BucketOwnerEnforced", **where)
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        if code == "BucketAlreadyOwnedByYou":
+            return False
+        if code == "BucketAlreadyExists":
+            raise _taken(bucket) from error
+        raise
+    return True
+
+
+def _is_mine(aws: Aws, bucket: str) -> bool:
+    """Tell whether the caller can see the bucket: in us-east-1, S3 says of a second creation that all is well."""
+    from botocore.exceptions import ClientError
+
+    try:
+        aws.client("s3").head_bucket(Bucket=bucket)
+    except ClientError as error:
+        return error.response["ResponseMetadata"]["HTTPStatusCode"] == 301
+    return True
+
+
+def _taken(bucket: str) -> BucketTaken:
+    return BucketTaken(
+        "a bucket of this name belongs to another AWS account",
+        given=bucket,
+        advice="choose another name: bucket under [state] in terradask.toml; names of buckets are shared by all of AWS",
+    )
+
+
+def _encryption(kms_key_arn: str | None) -> dict[str, Any]:
+    if kms_key_arn is None:
+        return {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
+    # With a key for the bucket, S3 asks KMS once and not for every object.
+    return {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": kms_key_arn}, "BucketKeyEnabled": True}
+
+
+def _with_tls_only(policy: Mapping[str, Any], arn: str) -> dict[str, Any]:
+    kept = [statement for statement in policy.get("Statement", ()) if statement.get("Sid") != _STATEMENT]
+    own = {
+        "Sid": _STATEMENT,
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:*",
+        "Resource": [arn, f"{arn}/*"],
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+    }
+    return {"Version": "2012-10-17", **policy, "Statement": [*kept, own]}
+
+
+def _with_expiry(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    own = {
+        "ID": _RULE,
+        "Status": "Enabled",
+        "Filter": {"Prefix": ""},
+        "NoncurrentVersionExpiration": {"NoncurrentDays": NONCURRENT_DAYS},
+        "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 7},
+    }
+    return [*(rule for rule in rules if rule.get("ID") != _RULE), own]
+
+
+def _policy(aws: Aws, bucket: str) -> dict[str, Any]:
+    with _none_yet("NoSuchBucketPolicy"), explained(aws, bucket, "s3:GetBucketPolicy"):
+        policy: dict[str, Any] = json.loads(aws.client("s3").get_bucket_policy(Bucket=bucket)["Policy"])
+        return policy
+    return {}
+
+
+def _rules(aws: Aws, bucket: str) -> list[dict[str, Any]]:
+    with _none_yet("NoSuchLifecycleConfiguration"), explained(aws, bucket, "s3:GetLifecycleConfiguration"):
+        return list(aws.client("s3").get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"])
+    return []
+
+
+def _tags(aws: Aws, bucket: str) -> dict[str, str]:
+    with _none_yet("NoSuchTagSet"), explained(aws, bucket, "s3:GetBucketTagging"):
+        return {tag["Key"]: tag["Value"] for tag in aws.client("s3").get_bucket_tagging(Bucket=bucket)["TagSet"]}
+    return {}
+
+
+@contextlib.contextmanager
+def _none_yet(code: str) -> Iterator[None]:
+    from botocore.exceptions import ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        if error.response["Error"]["Code"] != code:
+            raise

@@ -1,0 +1,282 @@
+"""Where the network's state lies, and its move when the settings say another place.
+
+The copy is ours, byte for byte, and not ``terraform init -migrate-state -force-copy``: that one overwrites whatever the other side has, and
+needs a folder that was initialised for the old place. It takes the locks that Terraform takes, and writes on condition.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from terradask._terraform.state.backend import FoundState, StatePlace, Waiting
+from terradask._terraform.state.bucket import check_state_bucket
+from terradask._terraform.state.local import LocalPlace
+from terradask._terraform.state.s3 import S3Place
+from terradask._terraform.state.unlock import write_down
+from terradask.errors import StateConflict, StateNotMoved, TerraformError
+from terradask_modules.names import NETWORK_STACK, TAG_WORKSPACE
+from terradask_stacks.lock import read_lock
+from terradask_stacks.settings.state import network_state_key
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask._terraform.folder_lock import FolderLock
+    from terradask._terraform.state.lock import LockInfo
+    from terradask_stacks.loading import LoadedSettings
+
+Step = Literal["nothing", "copy", "set aside"]
+
+
+class NetworkState:
+    """The state of a workspace's network: the place that the settings name, and those where it lay before.
+
+    Parameters
+    ----------
+    loaded
+        The settings.
+    aws
+        Session for the workspace's account and region.
+    tell
+        Told what is done, in words.
+
+    Notes
+    -----
+    A machine remembers an S3 place in ``state/network.place.json`` of its state folder; without that, nothing tells where a state lay
+    before the settings changed to another one.
+    """
+
+    def __init__(self, loaded: LoadedSettings, aws: Aws, *, tell: Callable[[str], None]) -> None:
+        self._loaded = loaded
+        self._settings = loaded.settings
+        self._aws = aws
+        self._tell = tell
+        self._local = _local_place(loaded)
+        self._note = loaded.state_dir / "state" / "network.place.json"
+
+    def place(self, account: str | None = None) -> StatePlace:
+        """Return the place that the settings name.
+
+        Parameters
+        ----------
+        account
+            The account's number. Unset: AWS is asked for the caller's, where the bucket's name has it.
+        """
+        state, workspace = self._settings.state, self._settings.workspace
+        if state.backend == "local":
+            return self._local
+        bucket = state.bucket or state.bucket_for(account or self._aws.account_id, workspace.region)
+        return S3Place(self._aws, bucket, network_state_key(workspace.name), kms_key_arn=state.kms_key_arn)
+
+    def settle(self, folder_lock: FolderLock, *, folder: Path) -> None:
+        """Move the state to where the settings say, where it lies elsewhere; interrupted at any point, the next call goes on.
+
+        Parameters
+        ----------
+        folder_lock
+            The lock of the network's folder, held.
+        folder
+            The network's folder.
+
+        Raises
+        ------
+        StateConflict
+            If both places have states of which neither may be overwritten, or one is another network's.
+        StateLocked
+            If somebody works on either.
+        BackendMissing, AccessDenied, InvalidInput
+            If the bucket can't be used.
+        """
+        place = self.place()
+        if isinstance(place, S3Place):
+            check_state_bucket(self._aws, place.bucket, own_name=self._settings.state.bucket is None, warn=self._tell)
+            self._refuse_foreign(place, place.read())
+        waiting = Waiting(folder, folder_lock.killed, self._settings.state.lock_timeout_seconds, self._tell, self._note_unlock)
+        sources = list(self._elsewhere(place, self._aws.account_id)) if self._may_be_elsewhere else []
+        for each in [place, *sources]:
+            if isinstance(each, S3Place) and waiting.killed:
+                # A move that was killed after its work was done, and before it gave its locks back.
+                each.free_of_killed(waiting)
+        for source in sources:
+            found = source.read()
+            if found is not None:
+                self._refuse_foreign(source, found)
+                with folder_lock.holding("the move of the state"):
+                    self._move(source, place, waiting)
+        self._remember(place, lambda: self._aws.account_id)
+
+    def refuse_unmoved(self) -> None:
+        """Refuse to go on while a state with resources lies elsewhere than the settings say.
+
+        Raises
+        ------
+        StateNotMoved
+            Naming both places and the command that moves it.
+        """
+        if not self._may_be_elsewhere:
+            return
+        # As the configuration is made from: the app runs without credentials, too.
+        locked = read_lock(self._loaded.lock_path).network
+        account = self._aws.account_id if locked is None else locked.account
+        place = self.place(account)
+        for source in self._elsewhere(place, account):
+            found = source.read()
+            if found is not None and found.info.ids:
+                raise StateNotMoved(
+                    f"the network's state lies in {source.name}, and the settings say {place.name}",
+                    given=f"{len(found.info.ids)} resources, serial {found.info.serial}",
+                    advice="move it first: terradask plan network; or set [state] back",
+                )
+        self._remember(place, lambda: account)
+
+    # ---- inside ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def _may_be_elsewhere(self) -> bool:
+        # A local state, and never one in S3: AWS isn't asked.
+        return self._settings.state.backend != "local" or self._note.exists()
+
+    def _elsewhere(self, place: StatePlace, account: str) -> Iterator[StatePlace]:
+        """Return where else the state of this network may lie."""
+        if place is not self._local:
+            yield self._local
+        key = network_state_key(self._settings.workspace.name)
+        note = self._read_note()
+        # The place of another workspace, account or region isn't where this network's state was.
+        if (note.get("account"), note.get("region"), note.get("key")) == (account, self._aws.region, key) and "bucket" in note:
+            noted = S3Place(self._aws, note["bucket"], key, kms_key_arn=self._settings.state.kms_key_arn)
+            if noted.name != place.name:
+                yield noted
+
+    def _read_note(self) -> dict[str, str]:
+        try:
+            note = json.loads(self._note.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return note if isinstance(note, dict) else {}
+
+    def _remember(self, place: StatePlace, account: Callable[[], str]) -> None:
+        if not isinstance(place, S3Place):
+            if self._read_note().get("key") == network_state_key(self._settings.workspace.name):
+                self._note.unlink()
+            return
+        note = {"account": account(), "region": self._aws.region, "bucket": place.bucket, "key": place.key}
+        if self._read_note() == note:
+            return
+        text = json.dumps(note)
+        self._note.parent.mkdir(parents=True, exist_ok=True)
+        # In one step: a half note would be none.
+        temporary = self._note.with_suffix(".new")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(self._note)
+
+    def _move(self, source: StatePlace, target: StatePlace, waiting: Waiting) -> None:
+        with source.held(waiting), target.held(waiting):
+            found, present = source.read(), target.read()
+            step = next_step(found, present, source=source.name, target=target.name)
+            if found is None or step == "nothing":
+                return
+            if step == "copy":
+                self._tell(f"moving the network's state (serial {found.info.serial}) from {source.name} to {target.name}")
+                target.write(found.content, over=present)
+                _check_copy(found, target)
+            aside = source.set_aside()
+            self._tell(f"the network's state lies in {target.name}; what was in {source.name} is kept as {aside}")
+
+    def _note_unlock(self, place: StatePlace, lock: LockInfo, proof: str) -> None:
+        if isinstance(place, S3Place):
+            write_down(
+                place, lock, stack=NETWORK_STACK, proof=proof, state_dir=self._loaded.state_dir, caller=self._aws, unless_denied=self._tell
+            )
+
+    def _refuse_foreign(self, place: StatePlace, found: FoundState | None) -> None:
+        """Refuse the state of another network: a shared bucket, or a setting or a login that was changed by mistake."""
+        if found is None or not found.info.ids:
+            return
+        mine = {"account": self._aws.account_id, "region": self._aws.region, "workspace": self._settings.workspace.name}
+        theirs = owners_of(json.loads(found.content))
+        wrong = [what for what, names in theirs.items() if names and mine[what] not in names]
+        if wrong:
+            raise StateConflict(
+                f"{place.name} is the state of another network",
+                given="; ".join(f"its resources are of {what} {', '.join(sorted(theirs[what]))}, this is {mine[what]}" for what in wrong),
+                advice="check workspace.name, workspace.region, state.bucket and the AWS account; workspaces that share a bucket need "
+                "different names",
+            )
+
+
+def lies_here(loaded: LoadedSettings) -> bool:
+    """Tell whether the state of a deployed network lies on this machine."""
+    found = _local_place(loaded).read()
+    return found is not None and bool(found.info.ids)
+
+
+def _local_place(loaded: LoadedSettings) -> LocalPlace:
+    return LocalPlace(loaded.state_dir / "state" / "network.tfstate")
+
+
+def next_step(found: FoundState | None, present: FoundState | None, *, source: str, target: str) -> Step:
+    """Return what is to be done with a state that lies elsewhere.
+
+    Parameters
+    ----------
+    found, present
+        The state at the old and at the new place.
+    source, target
+        Their names.
+
+    Raises
+    ------
+    StateConflict
+        If neither may take the other's place.
+    """
+    if found is None:
+        return "nothing"
+    if present is None:
+        return "copy"
+    old, new = found.info, present.info
+    if found.content == present.content or not old.ids:
+        return "set aside"
+    if old.lineage == new.lineage and old.serial > new.serial:
+        return "copy"
+    if old.lineage != new.lineage and not new.ids:
+        return "copy"
+    if old.lineage != new.lineage:
+        problem = "two states of different lineages stand for this network"
+    elif old.serial == new.serial:
+        problem = "two states of the same serial stand for this network, and they differ"
+    else:
+        problem = "the network's state at its new place is newer than the one at its old place"
+    raise StateConflict(
+        problem,
+        given=f"{source}: serial {old.serial}, lineage {old.lineage}, {len(old.ids)} resources; "
+        f"{target}: serial {new.serial}, lineage {new.lineage}, {len(new.ids)} resources",
+        advice=f"nothing was changed. See which one is right and take the other away: rename {source} to keep {target}, or the reverse",
+    )
+
+
+def owners_of(document: Mapping[str, Any]) -> dict[str, set[str]]:
+    """Return whose network a state is of: the ``account``, ``region`` and ``workspace`` that its resources name."""
+    owners: dict[str, set[str]] = {"account": set(), "region": set(), "workspace": set()}
+    for resource in document.get("resources", ()):
+        for instance in resource.get("instances", ()) if resource.get("mode") == "managed" else ():
+            attributes = instance.get("attributes") or {}
+            # arn:partition:service:region:account:…, without what is global.
+            arn = [*str(attributes.get("arn") or "").split(":"), *[""] * 5]
+            owners["region"] |= {arn[3]} - {""}
+            owners["account"] |= {arn[4]} - {""}
+            owners["workspace"] |= {str((attributes.get("tags") or {}).get(TAG_WORKSPACE) or "")} - {""}
+    return owners
+
+
+def _check_copy(found: FoundState, target: StatePlace) -> None:
+    written = target.read()
+    if written is None or written.content != found.content:
+        raise TerraformError(
+            "the state was copied, and reads back as something else; the one at its old place is untouched",
+            verb="state",
+            given=target.name,
+            advice="run the command again",
+        )

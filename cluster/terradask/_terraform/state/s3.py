@@ -1,0 +1,222 @@
+"""A state in an object of S3: read, write and lock it without Terraform."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from terradask._terraform.state.backend import ASIDE, FoundState, Waiting, until_free
+from terradask._terraform.state.lock import LockInfo
+from terradask._terraform.state.lock_owner import here, proof_of_end
+from terradask._terraform.state.model import StateInfo, state_of
+from terradask.errors import AccessDenied, BackendMissing, StateConflict
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+
+#: The command that makes the bucket of the networks' states.
+MAKE_BUCKET = "terradask init --state s3"
+
+_LOCK = ".tflock"
+
+_MISSING = frozenset({"NoSuchKey", "404"})
+_LOST_RACE = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
+
+
+class S3Place:
+    """A state in an object of S3, locked by an object beside it as Terraform's ``use_lockfile`` does.
+
+    Parameters
+    ----------
+    aws
+        Session for the bucket's account and region.
+    bucket, key
+        The object.
+    kms_key_arn
+        The key that encrypts it. Unset: S3's own.
+    made_by
+        The command that makes the bucket, for the error where there is none.
+
+    Notes
+    -----
+    Permissions needed: ``s3:GetObject``, ``s3:PutObject`` and ``s3:DeleteObject`` on the object, the one with ``.tflock`` and the one
+    with ``.migrated`` behind its name, and ``s3:ListBucket``; with a KMS key ``kms:GenerateDataKey`` and ``kms:Decrypt``.
+    """
+
+    def __init__(self, aws: Aws, bucket: str, key: str, *, kms_key_arn: str | None = None, made_by: str = MAKE_BUCKET) -> None:
+        self._aws = aws
+        self._made_by = made_by
+        self.bucket = bucket
+        self.key = key
+        self.name = f"s3://{bucket}/{key}"
+        self._encryption = (
+            {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn} if kms_key_arn else {"ServerSideEncryption": "AES256"}
+        )
+
+    def read(self) -> FoundState | None:
+        """Return the state; None where there is none.
+
+        Raises
+        ------
+        BackendMissing
+            If there is no such bucket.
+        """
+        found = self._get(self.key)
+        if found is None:
+            return None
+        content, version = found
+        document = state_of(content, self.name)
+        return FoundState(content, StateInfo.from_json(document), version) if document else None
+
+    def write(self, content: bytes, *, over: FoundState | None) -> None:
+        """Put a state here, on condition that what lies here is `over`, or nothing."""
+        if not self._put(self.key, content, **({"IfNoneMatch": "*"} if over is None else {"IfMatch": str(over.version)})):
+            raise StateConflict(
+                "somebody wrote another state while this one was being moved",
+                given=self.name,
+                advice="look at who works on this workspace, then run the command again",
+            )
+
+    def set_aside(self) -> str:
+        """Copy the object to another name, then delete it."""
+        source = {"Bucket": self.bucket, "Key": self.key}
+        with self._explained("s3:PutObject"):
+            self._client.copy_object(Bucket=self.bucket, Key=self.key + ASIDE, CopySource=source, **self._encryption)
+        self._delete(self.key)
+        return self.name + ASIDE
+
+    @contextlib.contextmanager
+    def held(self, waiting: Waiting) -> Iterator[None]:
+        """Hold the lock on the object."""
+        lock = {
+            "ID": str(uuid.uuid4()),
+            "Operation": "OperationTypeInvalid",
+            "Info": "terradask moves the state",
+            "Who": f"{here()['user'] or 'somebody'}@{here()['host']}",
+            "Version": "",
+            "Created": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "Path": f"{self.bucket}/{self.key}",
+        }
+        content = json.dumps(lock).encode()
+        until_free(lambda: self._put(self.key + _LOCK, content, IfNoneMatch="*"), lambda: self.free_of_killed(waiting), waiting)
+        try:
+            yield
+        finally:
+            self._delete(self.key + _LOCK)
+
+    def lock(self) -> LockInfo | None:
+        """Return the lock that somebody holds, alive or not."""
+        found = self._get(self.key + _LOCK)
+        return None if found is None else LockInfo.from_json(found[0])
+
+    def break_lock(self, lock_id: str | None) -> None:
+        """Delete the lock of this id, whoever holds it, and none that somebody has taken meanwhile.
+
+        S3 compares: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
+        """
+        found = self._get(self.key + _LOCK)
+        if found is not None and LockInfo.from_json(found[0]).id == lock_id:
+            self._delete(self.key + _LOCK, IfMatch=found[1])
+
+    def free_of_killed(self, waiting: Waiting) -> LockInfo | None:
+        """Break the lock of the folder's killed command, and return somebody else's; None where there is none."""
+        lock = self.lock()
+        proof = None if lock is None else proof_of_end(lock, waiting.killed)
+        if lock is not None and proof is not None:
+            waiting.on_wait(f"removing the lock that a killed command left on {self.name}")
+            waiting.on_unlock(self, lock, proof)
+            self.break_lock(lock.id)
+            return None
+        return lock
+
+    def put_beside(self, key: str, document: Mapping[str, Any]) -> None:
+        """Write a JSON object into the same bucket."""
+        self._put(key, json.dumps(document, sort_keys=True).encode())
+
+    def _put(self, key: str, content: bytes, **condition: str) -> bool:
+        """Write an object, and return whether the condition held."""
+        from botocore.exceptions import ClientError
+
+        try:
+            with self._explained("s3:PutObject"):
+                self._client.put_object(
+                    Bucket=self.bucket, Key=key, Body=content, ContentType="application/json", **self._encryption, **condition
+                )
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _LOST_RACE:
+                # When an answer is lost, boto3 asks again, and S3 refuses because of what the first attempt wrote.
+                found = self._get(key)
+                return found is not None and found[0] == content
+            raise
+        return True
+
+    def _get(self, key: str) -> tuple[bytes, str] | None:
+        from botocore.exceptions import ClientError
+
+        try:
+            with self._explained("s3:GetObject"):
+                answer = self._client.get_object(Bucket=self.bucket, Key=key)
+                return answer["Body"].read(), answer["ETag"]
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _MISSING:
+                return None
+            raise
+
+    def _delete(self, key: str, **condition: str) -> None:
+        from botocore.exceptions import ClientError
+
+        try:
+            with self._explained("s3:DeleteObject"):
+                self._client.delete_object(Bucket=self.bucket, Key=key, **condition)
+        except ClientError as error:
+            # It is gone, or another one by now.
+            if not condition or error.response["Error"]["Code"] not in _LOST_RACE | _MISSING:
+                raise
+
+    @property
+    def _client(self) -> Any:
+        return self._aws.client("s3")
+
+    @contextlib.contextmanager
+    def _explained(self, action: str) -> Iterator[None]:
+        with explained(self._aws, self.bucket, action, made_by=self._made_by):
+            yield
+
+
+@contextlib.contextmanager
+def explained(aws: Aws, bucket: str, action: str, *, made_by: str = MAKE_BUCKET) -> Iterator[None]:
+    """Turn what S3 answers about a state's bucket into errors that say what to do.
+
+    Raises
+    ------
+    BackendMissing
+        If there is no such bucket.
+    AccessDenied
+        Naming the action, also where S3 doesn't.
+    """
+    from botocore.exceptions import ClientError
+
+    try:
+        with aws.explained():
+            yield
+    except AccessDenied as denied:
+        if ":" in denied.action:
+            raise
+        raise AccessDenied(action, f"{denied.given} (bucket {bucket})") from denied
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "NoSuchBucket":
+            raise
+        raise missing_bucket(bucket, made_by) from error
+
+
+def missing_bucket(bucket: str, made_by: str = MAKE_BUCKET) -> BackendMissing:
+    """Return the error for a state's bucket that isn't there."""
+    return BackendMissing(
+        "the bucket for the state doesn't exist",
+        given=bucket,
+        advice=f"make it with: {made_by}; or correct the settings ([state], [workspace]) or the AWS account",
+    )

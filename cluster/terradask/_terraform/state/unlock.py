@@ -1,0 +1,194 @@
+"""Break the lock on a state, and write down who did so and why."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from terradask._terraform.folder_lock import FolderLock
+from terradask._terraform.state.backend import StatePlace
+from terradask._terraform.state.lock import LockInfo, locked_error
+from terradask._terraform.state.lock_owner import here, proof_of_end
+from terradask._terraform.state.s3 import S3Place
+from terradask.errors import AccessDenied, InvalidInput, StateLocked
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+
+RECORDS = "unlocks.jsonl"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class BrokenLock:
+    """A lock that was broken.
+
+    Parameters
+    ----------
+    at
+        When, in UTC.
+    stack
+        ``network``, or the cluster's name.
+    state
+        Where the state lies.
+    lock_id, holder, since, operation
+        The lock, as Terraform wrote it.
+    reason
+        What proved that its owner was gone, or that it was forced.
+    forced
+        Whether there was no proof.
+    broken_by, caller_arn
+        Who broke it: ``user@host``, and the caller's ARN in AWS.
+    """
+
+    at: str
+    stack: str
+    state: str
+    lock_id: str | None
+    holder: str | None
+    since: str | None
+    operation: str | None
+    reason: str
+    forced: bool
+    broken_by: str
+    caller_arn: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as what is written down."""
+        return {"format": FORMAT, **asdict(self)}
+
+
+def unlock(place: StatePlace, *, folder: Path, state_dir: Path, caller: Aws, force: str | None = None) -> BrokenLock | None:
+    """Break a lock whose owner is provably gone, or which is named.
+
+    Parameters
+    ----------
+    place
+        Where the state lies.
+    folder
+        The stack's folder: commands that work there leave word of themselves beside it.
+    state_dir
+        The folder for ``unlocks.jsonl``.
+    caller
+        The session, for the caller's ARN.
+    force
+        The id of the lock, to break it without proof.
+
+    Returns
+    -------
+    BrokenLock or None
+        None: there is no lock.
+
+    Raises
+    ------
+    StateLocked
+        If nothing proves that the owner is gone.
+    FolderBusy
+        If a process of this machine works in the folder.
+    InvalidInput
+        If `force` is another lock's id.
+
+    Notes
+    -----
+    Permissions needed: ``s3:GetObject``, ``s3:DeleteObject`` on the state's ``.tflock``, ``s3:PutObject`` on ``unlocks/*``.
+    """
+    lock = place.lock()
+    if lock is None:
+        return None
+    # Whoever has this lock knows that no command of this folder runs: each one inherits it.
+    with FolderLock(folder, limit_seconds=0) as folder_lock:
+        proof = proof_of_end(lock, folder_lock.killed)
+        if not isinstance(place, S3Place):
+            raise _alive(lock, folder)
+        if force is not None and force != lock.id:
+            raise InvalidInput("the lock has another id", given=force, allowed=lock.id or "no id", advice=f"it is {lock.describe()}")
+        if proof is None and force is None:
+            raise _unproven(lock, folder)
+        # Written down first: no lock is broken in silence.
+        broken = write_down(place, lock, stack=folder.name, proof=proof, state_dir=state_dir, caller=caller)
+        if place.lock() == lock:
+            place.break_lock(lock.id)
+        if proof is not None:
+            folder_lock.forget_killed()
+    return broken
+
+
+def write_down(
+    place: S3Place,
+    lock: LockInfo,
+    *,
+    stack: str,
+    proof: str | None,
+    state_dir: Path,
+    caller: Aws,
+    unless_denied: Callable[[str], None] | None = None,
+) -> BrokenLock:
+    """Write down that a lock is being broken: in ``unlocks.jsonl`` of the state folder, and in the state's bucket.
+
+    Parameters
+    ----------
+    place
+        Where the state lies.
+    lock
+        Its lock.
+    stack
+        ``network``, or the cluster's name.
+    proof
+        Why its owner is gone; None where that is forced.
+    state_dir
+        The folder for ``unlocks.jsonl``.
+    caller
+        The session, for the caller's ARN.
+    unless_denied
+        Told where the caller may not write into the bucket. Unset: that is an error.
+
+    Raises
+    ------
+    AccessDenied
+        If the caller may not write into the bucket.
+    """
+    broken = BrokenLock(
+        at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        stack=stack,
+        state=place.name,
+        lock_id=lock.id,
+        holder=lock.holder,
+        since=lock.since,
+        operation=lock.operation,
+        reason=proof or "forced: nothing proved that its owner was gone",
+        forced=proof is None,
+        broken_by=f"{here()['user'] or 'somebody'}@{here()['host']}",
+        caller_arn=caller.caller_arn,
+    )
+    document: Mapping[str, Any] = broken.as_dict()
+    path = state_dir / RECORDS
+    try:
+        place.put_beside(f"unlocks/{broken.at}.json", document)
+    except AccessDenied as denied:
+        if unless_denied is None:
+            raise
+        unless_denied(f"the broken lock is written down in {path} alone: {denied.problem}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(document) + "\n")
+    return broken
+
+
+def _unproven(lock: LockInfo, folder: Path) -> StateLocked:
+    error = locked_error(lock, {"verb": "unlock", "folder": str(folder)})
+    error.allowed = "a lock of this user on this machine, whose command was killed"
+    error.advice = (
+        f"nothing proves that its owner is gone: ask {lock.holder or 'whoever works on this workspace'}, and wait while the command "
+        f"runs. When you are sure that it doesn't: terradask unlock {folder.name} --force {lock.id or 'LOCK_ID'}"
+    )
+    return error
+
+
+def _alive(lock: LockInfo, folder: Path) -> StateLocked:
+    error = locked_error(lock, {"verb": "unlock", "folder": str(folder)})
+    error.advice = "a process of this machine holds the file, or the lock would be gone: wait, or end it with one Ctrl-C"
+    return error

@@ -1,0 +1,1 @@
+"""Workspace: plans, applies, lists and removes the network and clusters."""

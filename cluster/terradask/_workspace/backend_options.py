@@ -1,0 +1,189 @@
+"""`set_backend_options`: a workspace's region, zone and ingress, written into its ``terradask.toml``."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class BackendOptionsChange:
+    """What `set_backend_options` has changed.
+
+    Parameters
+    ----------
+    path
+        The settings file.
+    changes
+        ``section.setting`` -> what it said before, and says now; None where it said nothing. Empty: all of it stood there already.
+    to_do
+        What makes AWS the same, to be done next.
+    """
+
+    path: Path
+    changes: Mapping[str, tuple[Any, Any]]
+    to_do: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return it for people."""
+        if not self.changes:
+            return f"{self.path}: nothing to change"
+        lines = [f"  {name}: {_shown(before)} -> {_shown(after)}" for name, (before, after) in self.changes.items()]
+        return "\n".join([f"{self.path}:", *lines, *(f"next: {what}" for what in self.to_do)])
+
+
+def set_backend_options(
+    *,
+    region_name: str | None = None,
+    zone_name: str | None = None,
+    ingress: Sequence[Mapping[str, Any]] | None = None,
+    firewall: Mapping[str, Any] | None = None,
+    settings: str | os.PathLike[str] | None = None,
+) -> BackendOptionsChange:
+    """Set backend options for the whole workspace: everybody who uses its ``terradask.toml``.
+
+    Comments and the order of what stands in the file stay as they are. Nothing is asked of AWS, and nothing changed there: `to_do` of the
+    result says what comes next. ``backend_options`` of a `Cluster` go before what is set here.
+
+    Parameters
+    ----------
+    region_name
+        AWS region, as ``workspace.region``. By default it stays as it is, like everything here.
+    zone_name
+        Availability zone of clusters, as ``cluster.zone_name``.
+    ingress
+        Who may reach schedulers from outside, as ``network.ingress``: rules ``{"ports": [8786, 8787], "cidr": "203.0.113.7/32"}``, in
+        place of those that stand there.
+    firewall
+        One such rule.
+    settings
+        The ``terradask.toml``, or its folder. By default the nearest one from the working directory upwards.
+
+    Returns
+    -------
+    BackendOptionsChange
+        What has changed, and what has to be done next.
+
+    Raises
+    ------
+    SettingsError
+        If there is no such file, or its settings couldn't be used with the change; it then stays as it is.
+    RegionUnknown
+        If AWS's SDK knows no such region.
+    ArgumentCombination
+        If both `ingress` and `firewall` are given.
+
+    Notes
+    -----
+    The file is replaced whole, or not at all. No permission is needed.
+
+    Examples
+    --------
+    >>> from terradask import set_backend_options
+    >>> set_backend_options(region_name="us-west-1", zone_name="us-west-1b")  # doctest: +SKIP
+    """
+    from terradask._aws.session import Aws
+    from terradask_stacks.backend_options import read_backend_options
+    from terradask_stacks.loading import existing_file, settings_in
+
+    sections = read_backend_options({"region_name": region_name, "zone_name": zone_name, "ingress": ingress, "firewall": firewall})
+    rules = sections.get("cluster", {}).pop("ingress", None)
+    if rules is not None:
+        # Here they are everybody's.
+        sections["network"] = {"ingress": rules}
+    if region_name is not None:
+        Aws(region_name).check_region()
+    path = existing_file(None if settings is None else Path(settings)).resolve()
+    text = path.read_bytes().decode()
+    settings_in(text, path)
+    said = tomllib.loads(text)
+    changes = {
+        (section, setting): (said.get(section, {}).get(setting), value)
+        for section, content in sections.items()
+        for setting, value in content.items()
+        if said.get(section, {}).get(setting) != value
+    }
+    if changes:
+        edited = _edited(text, {place: after for place, (_, after) in changes.items()}, path)
+        settings_in(edited, path)
+        _write(path, edited)
+    named = {".".join(place): change for place, change in changes.items()}
+    return BackendOptionsChange(path, named, _to_do(named))
+
+
+def _edited(text: str, values: Mapping[tuple[str, str], Any], path: Path) -> str:
+    """Return a file's text with other values, everything else as it was."""
+    import tomlkit
+
+    from terradask.errors import SettingsError
+    from terradask_stacks.errors import Finding
+
+    document: Any = tomlkit.parse(text)
+    expected: dict[str, Any] = tomllib.loads(text)
+    for (section, setting), value in values.items():
+        if section not in document:
+            document[section] = tomlkit.table()
+        present = document[section].get(setting)
+        document[section][setting] = _tables(value) if isinstance(present, tomlkit.items.AoT) and value else value
+        expected.setdefault(section, {})[setting] = value
+    edited = tomlkit.dumps(document)
+    try:
+        sound = tomllib.loads(edited) == expected
+    except tomllib.TOMLDecodeError:
+        sound = False
+    if not sound:
+        # A table can be written in ways in which nothing can be put into it.
+        finding = Finding(
+            where=str(path),
+            problem="the change can't be written without writing the file anew",
+            given={".".join(place): value for place, value in values.items()},
+            advice="write it into the file by hand",
+        )
+        raise SettingsError([finding])
+    return edited
+
+
+def _tables(rules: Sequence[Mapping[str, Any]]) -> Any:
+    """Return rules as they stood: each under a heading ``[[network.ingress]]``."""
+    import tomlkit
+
+    tables = tomlkit.aot()
+    for rule in rules:
+        table = tomlkit.table()
+        table.update(rule)
+        tables.append(table)
+    return tables
+
+
+def _write(path: Path, text: str) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(text.encode())
+        Path(temporary).chmod(path.stat().st_mode & 0o777)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _to_do(changes: Mapping[str, tuple[Any, Any]]) -> tuple[str, ...]:
+    found = []
+    if "workspace.region" in changes:
+        before, after = changes["workspace.region"]
+        left = f"; what was made in {before} stays there until it is destroyed with that region set" if before else ""
+        found.append(f"terradask apply network, which makes the network of {after}{left}")
+    elif "network.ingress" in changes:
+        found.append("terradask apply network")
+    if "cluster.zone_name" in changes:
+        found.append("terradask plan NAME and terradask apply NAME for each cluster that is deployed and shall move; new ones need nothing")
+    return tuple(found)
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else repr(value)

@@ -1,0 +1,95 @@
+"""From settings to where the rights of callers end: the edge between a workspace and `terradask_modules.caller_policies`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from terradask_modules.caller_policies import CallerScope
+from terradask_modules.errors import InvalidInput
+from terradask_modules.policies import PolicyScope
+from terradask_stacks.settings.state import network_state_key
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask_stacks.settings import NetworkSettings, Settings
+
+_ACCOUNT = re.compile(r"[0-9]{12}")
+
+
+def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) -> CallerScope:
+    """Return where the rights of a workspace's callers end.
+
+    Parameters
+    ----------
+    settings
+        The workspace's.
+    aws
+        Asked for the account, and for the roles in instance profiles that are given.
+    account
+        The AWS account's number: nobody is asked for it then.
+
+    Raises
+    ------
+    InvalidInput
+        If that is no account's number.
+
+    Notes
+    -----
+    Permission needed: ``iam:GetInstanceProfile`` on given instance profiles; without those, none.
+    """
+    if account is not None and not _ACCOUNT.fullmatch(account):
+        raise InvalidInput("this is no number of an AWS account", given=account, allowed="twelve digits")
+    account = account or aws.account_id
+    region, state, network = settings.workspace.region, settings.state, settings.network
+    remote, groups = state.backend == "s3", network.security_groups
+    profiles, roles = _given_identity(network, aws)
+    return CallerScope(
+        place=PolicyScope(
+            partition=partition_of(region),
+            region=region,
+            account=account,
+            workspace=settings.workspace.name,
+            kms_key_arn=network.kms_key_arn,
+        ),
+        role_path=network.role_path,
+        role_name_prefix=network.role_name_prefix,
+        permissions_boundary=network.permissions_boundary,
+        given_roles=roles,
+        given_profiles=profiles,
+        given_vpc=network.vpc_id,
+        given_subnets=_distinct(subnet for zone in network.subnets.values() for subnet in (zone.scheduler, zone.worker)),
+        given_security_groups=_distinct((groups.scheduler, groups.worker)) if groups is not None else (),
+        interface_endpoints=bool(network.interface_endpoints),
+        flow_logs=network.flow_logs,
+        dual_stack=network.dual_stack,
+        session_manager=network.session_manager,
+        isolated=settings.workspace.isolation == "cluster",
+        own_templates=network.cluster_launch_templates,
+        network_state=f"{state.bucket_for(account, region)}/{network_state_key(settings.workspace.name)}" if remote else None,
+        state_key_arn=state.kms_key_arn if remote else None,
+    )
+
+
+def partition_of(region: str) -> str:
+    """Return a region's partition, the first part of every ARN there."""
+    import botocore.session
+
+    return str(botocore.session.Session().get_partition_for_region(region))
+
+
+def _given_identity(network: NetworkSettings, aws: Aws) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the ARNs of given instance profiles, and of the roles in them."""
+    given = network.instance_profiles
+    if given is None:
+        return (), ()
+    client = aws.client("iam")
+    with aws.explained():
+        found = [client.get_instance_profile(InstanceProfileName=name)["InstanceProfile"] for name in (given.scheduler, given.worker)]
+    roles = _distinct(role["Arn"] for profile in found for role in profile["Roles"])
+    return _distinct(profile["Arn"] for profile in found), roles
+
+
+def _distinct(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(values))

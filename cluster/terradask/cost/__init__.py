@@ -1,1 +1,0 @@
-"""What a plan costs by the hour and by the month, from AWS's own price list."""

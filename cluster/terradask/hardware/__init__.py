@@ -1,1 +1,0 @@
-"""What machines AWS has in a region, and which of them fit what was asked for."""
