@@ -77,24 +77,24 @@ class Log:
             log: list[dict[str, Any]] = json.load(answer)
             return log
 
-    def looks(self) -> list[float]:
+    def limiter(self) -> list[float]:
         """When it looked, after it had first asked for a number of instances."""
         calls = [call for call in self._read() if call["seconds"] > self._begin]
         asked_at = min(call["seconds"] for call in calls if call["action"] == "autoscaling:SetDesiredCapacity")
         polls = ("DescribeAutoScalingGroups", "DescribeScalingActivities", "ListObjectsV2", f"{NAME}/hosts/")
-        looks = (call for call in calls if any(poll in call["action"] + call["resource"] for poll in polls))
-        return [call["seconds"] for call in looks if call["seconds"] > asked_at]
+        limiter = (call for call in calls if any(poll in call["action"] + call["resource"] for poll in polls))
+        return [call["seconds"] for call in limiter if call["seconds"] > asked_at]
 
 
-def _fullest(looks: list[float]) -> dict[str, int]:
-    return {f"looks_in_{seconds}_s": most_within(looks, seconds) for seconds in (1, 5)}
+def _fullest(limiter: list[float]) -> dict[str, int]:
+    return {f"looks_in_{seconds}_s": most_within(limiter, seconds) for seconds in (1, 5)}
 
 
 def _attach() -> tuple[Cluster, dict[str, int]]:
     log = Log()
     cluster = Cluster(NAME, n_workers=0, max_workers=MOST, wait_for_workers=False, show_widget=False)
     # Its own look at the groups, once it has attached, is left out.
-    return cluster, _fullest(log.looks()[:-1])
+    return cluster, _fullest(log.limiter()[:-1])
 
 
 def _until(condition: Callable[[], bool], what: str) -> float:
@@ -137,7 +137,7 @@ def _grow(cluster: Cluster, n: int) -> dict[str, Any]:
         "calls": calls.total,
         "memory_mib": psutil.Process().memory_info().rss / 2**20,
         # Scaling itself looks once before it asks and once after: its own are left out.
-        **_fullest(log.looks()[1:]),
+        **_fullest(log.limiter()[1:]),
     }
 
 

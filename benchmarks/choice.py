@@ -19,7 +19,7 @@ from benchmarks._measure import Row, Verdict, in_turn
 from terradask._instance_types.choice import choose
 from terradask._instance_types.model import Catalog, read_types
 from terradask.errors import NoMatchingType
-from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.hardware.ask import HardwareRequest
 
 _DATA = Path(moto.__file__).parent / "ec2/resources"
 _REPEATS = 20
@@ -34,7 +34,7 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
         def once() -> float:
             started = time.perf_counter()
             with contextlib.suppress(NoMatchingType):
-                choose(HardwareAsk.of(**ask), catalog, prices)
+                choose(HardwareRequest.of(**ask), catalog, prices)
             return 1000 * (time.perf_counter() - started)
 
         return lambda: statistics.median(once() for _ in range(_REPEATS))

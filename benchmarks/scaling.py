@@ -51,14 +51,14 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
     with Simulator.start(baseline=True) as simulator, simulator.hollow_hosts():
         deploy(simulator)
         attached, sizes = scale(simulator, *map(str, _SIZES))
-    rows, removals = _looks("while it attaches", attached), []
+    rows, removals = _limiter("while it attaches", attached), []
     for one in sizes:
         n, grown = one["n"], one["grown"]
         rows += [
             Row(f"0 -> {n:,} workers, until all have joined", [grown["joined_seconds"]]),
             Row(f"0 -> {n:,} workers, AWS calls until 10 s later", [grown["calls"]], "calls"),
             Row(f"scale({n}) itself", [grown["scale_ms"]], "ms"),
-            *_looks(f"0 -> {n:,} workers", grown),
+            *_limiter(f"0 -> {n:,} workers", grown),
             Row(f"the client's memory with {n:,} workers", [grown["memory_mib"]], "MiB"),
         ]
         for gone in one["removed"]:
@@ -84,7 +84,7 @@ def _grown(sizes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [one["grown"] for one in sizes]
 
 
-def _looks(what: str, figures: dict[str, Any]) -> list[Row]:
+def _limiter(what: str, figures: dict[str, Any]) -> list[Row]:
     return [Row(f"{what}, looks in the busiest {seconds} s", [figures[f"looks_in_{seconds}_s"]], "calls") for seconds in (1, 5)]
 
 

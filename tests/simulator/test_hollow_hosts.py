@@ -25,7 +25,7 @@ def cluster(sim: Simulator, sim_environ: dict[str, str]) -> Iterator[Cluster]:
         yield cluster
 
 
-def looks(sim: Simulator) -> list[float]:
+def limiter(sim: Simulator) -> list[float]:
     """When this client polled: from the last call of the start on."""
     log = sim.call_log()
     started = max(number for number, call in enumerate(log) if call["action"] == "autoscaling:SetDesiredCapacity")
@@ -34,7 +34,7 @@ def looks(sim: Simulator) -> list[float]:
 
 
 def test_they_join_work_report_heal_and_leave(sim: Simulator, cluster: Cluster) -> None:
-    polled = looks(sim)
+    polled = limiter(sim)
     # Once, the client reads the groups without waiting for a turn: when it has attached.
     assert most_within(polled, 1.0) <= 3
     assert most_within(polled, 5.0) <= 11

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._aws.launch_problem import read_problem
-from terradask._aws.rate_limit import Looks
+from terradask._aws.rate_limit import RateLimiter
 from terradask._dask.scaling import Group, Member
 from terradask._deployments import attach as attachment
 from terradask._deployments.attach import attach
@@ -75,7 +75,7 @@ def groups_with(*instance_ids, failures=()):
 def attached(aws, objects, groups=None, *, descriptor=DESCRIPTOR, timeout_seconds=0.0, on_wait=None, cancelled=lambda: False):
     return attach(
         aws, objects, groups or groups_with(), descriptor, RUN,
-        looks=Looks(seconds_a_look=0.001), timeout_seconds=timeout_seconds, on_wait=on_wait, cancelled=cancelled,
+        limiter=RateLimiter(seconds_a_look=0.001), timeout_seconds=timeout_seconds, on_wait=on_wait, cancelled=cancelled,
     )  # fmt: skip
 
 

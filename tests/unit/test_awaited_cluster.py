@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from distributed.core import Status
 
-from terradask._aws.rate_limit import Looks
+from terradask._aws.rate_limit import RateLimiter
 from terradask._dask import waiting as awaited_cluster
 from terradask._dask.waiting import AwaitedCluster
 from terradask.errors import WorkersMissing
@@ -39,9 +39,9 @@ class Waiting(AwaitedCluster):
     status = Status.running
     plan: Any = frozenset()
 
-    def __init__(self, objects: Objects, looks: Looks) -> None:
+    def __init__(self, objects: Objects, limiter: RateLimiter) -> None:
         descriptor = SimpleNamespace(workers_per_host=1)
-        self._fake = SimpleNamespace(name="etl", descriptor=descriptor, objects=objects, looks=looks)
+        self._fake = SimpleNamespace(name="etl", descriptor=descriptor, objects=objects, limiter=limiter)
         self.joined: list[str] = []
 
     def __del__(self, *_: Any) -> None:
@@ -78,13 +78,13 @@ def waited(cluster: Waiting, n: int, timeout: float | None = None) -> None:
 def test_when_all_hosts_failed_it_ends_and_tells_of_all() -> None:
     objects = Objects(6, "failed")
     with pytest.raises(WorkersMissing, match="6 hosts failed"):
-        waited(Waiting(objects, Looks(0.001)), 6)
+        waited(Waiting(objects, RateLimiter(0.001)), 6)
     assert objects.reads == 6
 
 
 def test_a_look_reads_a_listing_and_four_reports() -> None:
     objects = Objects(1000, "booting")
-    cluster = Waiting(objects, Looks(0.001))
+    cluster = Waiting(objects, RateLimiter(0.001))
 
     async def main() -> None:
         waiting = asyncio.create_task(cluster._wait_for_workers(1000))
@@ -98,9 +98,9 @@ def test_a_look_reads_a_listing_and_four_reports() -> None:
 
 
 def test_who_has_joined_is_not_held_up_by_reports() -> None:
-    looks = Looks(3600)
-    looks.note()
-    cluster = Waiting(Objects(1, "booting"), looks)
+    limiter = RateLimiter(3600)
+    limiter.note()
+    cluster = Waiting(Objects(1, "booting"), limiter)
 
     async def main() -> None:
         waiting = asyncio.create_task(cluster._wait_for_workers(1))
@@ -113,15 +113,15 @@ def test_who_has_joined_is_not_held_up_by_reports() -> None:
 
 def test_when_the_time_is_up_all_are_told_at_once() -> None:
     objects = Objects(100, "booting")
-    looks = Looks(3600)
-    looks.note()
+    limiter = RateLimiter(3600)
+    limiter.note()
     with pytest.raises(WorkersMissing, match=r"i-0 \(workers\) booting"):
-        waited(Waiting(objects, looks), 100, timeout=0.0)
+        waited(Waiting(objects, limiter), 100, timeout=0.0)
     assert objects.reads == 100
 
 
 def test_the_watch_leaves_the_groups_to_who_scales() -> None:
-    cluster = Waiting(Objects(0, "running"), Looks(0.001))
+    cluster = Waiting(Objects(0, "running"), RateLimiter(0.001))
     looked = []
 
     async def watch() -> None:

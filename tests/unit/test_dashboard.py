@@ -46,7 +46,7 @@ class Echo(tornado.websocket.WebSocketHandler):
         self.write_message(message, binary=isinstance(message, bytes))
 
 
-class Way:
+class Route:
     """All of it."""
 
     def __init__(self, forward, client, far, web, port):
@@ -103,7 +103,7 @@ async def standing(contexts):
     forward = DashboardForward("127.0.0.1", far._server.sockets[0].getsockname()[1], client_tls)
     await forward.start()
     try:
-        yield Way(forward, client_tls, far, web, sockets[0].getsockname()[1])
+        yield Route(forward, client_tls, far, web, sockets[0].getsockname()[1])
     finally:
         await forward.close()
         await far.close()

@@ -13,7 +13,7 @@ from terradask._dask import dial
 from terradask._dask.dial import reach
 from terradask._deployments.attach import Attachment
 from terradask._deployments.documents import Descriptor, Run, SchedulerAddress
-from terradask._deployments.endpoint import AddressDoor
+from terradask._deployments.endpoint import AddressEndpoint
 from terradask.errors import ClusterStopped, SchedulerUnreachable
 
 
@@ -64,7 +64,7 @@ def test_a_run_that_is_over_is_not_waited_for(silent_port, run_id, monkeypatch):
     monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(silent_port))
 
     async def main():
-        await reach(attachment(silent_port), Deployment(run_id), Security(), call, door=AddressDoor("private"), let_in=list, seconds=30)
+        await reach(attachment(silent_port), Deployment(run_id), Security(), call, door=AddressEndpoint("private"), let_in=list, seconds=30)
 
     with pytest.raises(ClusterStopped, match="etl"):
         asyncio.run(main())
@@ -79,7 +79,7 @@ def test_the_error_names_the_address_the_rules_and_the_command(silent_port, monk
             Deployment(),
             Security(),
             call,
-            door=AddressDoor("private"),
+            door=AddressEndpoint("private"),
             let_in=lambda: ["203.0.113.0/24 on 8786"],
             seconds=0.2,
         )
@@ -108,7 +108,7 @@ def test_a_replacement_is_dialled(silent_port, monkeypatch):
             await server.listen("tcp://127.0.0.1:0")
             monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(server.port, boot=2))
             found, comm = await reach(
-                attachment(silent_port), Deployment(), Security(), call, door=AddressDoor("private"), let_in=list, seconds=5
+                attachment(silent_port), Deployment(), Security(), call, door=AddressEndpoint("private"), let_in=list, seconds=5
             )
             await comm.close()
             return found
@@ -127,7 +127,7 @@ def test_a_connection_that_is_closed_the_moment_it_is_made_is_tried_again(silent
         return "connected"
 
     async def main():
-        return await reach(attachment(silent_port), Deployment(), Security(), call, door=AddressDoor("private"), let_in=list, seconds=5)
+        return await reach(attachment(silent_port), Deployment(), Security(), call, door=AddressEndpoint("private"), let_in=list, seconds=5)
 
     monkeypatch.setattr(dial, "connect", connect)
     monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(silent_port))

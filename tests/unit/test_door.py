@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from terradask._dask.connectivity import check_way, decided_here
+from terradask._dask.connectivity import check_route, decided_here
 from terradask._deployments import endpoint
 from terradask._deployments.attach import Attachment
 from terradask._deployments.documents import Descriptor, Run, SchedulerAddress
-from terradask._deployments.endpoint import AddressDoor, SessionDoor, door_for, way_of
+from terradask._deployments.endpoint import AddressEndpoint, SessionEndpoint, endpoint_for, route_of
 from terradask.errors import SessionFailed, SessionManagerPluginMissing, SettingsError
 from terradask_host.preload.forward import Forward
 from terradask_stacks.settings import ClusterSettings
@@ -35,7 +35,7 @@ def attachment(instance_id: str = "i-1", port: int = 9000) -> Attachment:
     ],
 )
 def test_descriptors_of_any_version_say_a_way(settings: dict[str, Any], way: str) -> None:
-    assert way_of(settings) == way
+    assert route_of(settings) == way
 
 
 def test_what_is_said_here_counts_before_what_a_cluster_was_deployed_with() -> None:
@@ -47,7 +47,7 @@ def test_what_is_said_here_counts_before_what_a_cluster_was_deployed_with() -> N
 
 
 def test_addresses_are_the_schedulers_own() -> None:
-    public, private = AddressDoor("public"), AddressDoor("private")
+    public, private = AddressEndpoint("public"), AddressEndpoint("private")
     assert (public.scheduler(attachment()), public.dashboard(attachment())) == ("tls://203.0.113.7:9000", ("203.0.113.7", 9001))
     assert (private.scheduler(attachment()), private.dashboard(attachment())) == ("tls://10.64.0.5:9000", ("10.64.0.5", 9001))
 
@@ -85,8 +85,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Held]:
 
 
 def test_sessions_lead_to_both_ports_of_the_host_that_there_is(made: list[Held]) -> None:
-    way = door_for("ssm", SimpleNamespace())  # type: ignore[arg-type]
-    assert isinstance(way, SessionDoor)
+    way = endpoint_for("ssm", SimpleNamespace())  # type: ignore[arg-type]
+    assert isinstance(way, SessionEndpoint)
     assert way.scheduler(attachment()) == "tls://127.0.0.1:49000"
     assert way.dashboard(attachment()) == ("127.0.0.1", 49001)
     assert [(each.instance_id, each.port, each.state) for each in made] == [("i-1", 9000, "open"), ("i-1", 9001, "open")]
@@ -101,7 +101,7 @@ def test_sessions_lead_to_both_ports_of_the_host_that_there_is(made: list[Held])
 
 
 def test_what_failed_is_begun_anew(made: list[Held], monkeypatch: pytest.MonkeyPatch) -> None:
-    way = SessionDoor(SimpleNamespace())  # type: ignore[arg-type]
+    way = SessionEndpoint(SimpleNamespace())  # type: ignore[arg-type]
     monkeypatch.setattr(Held, "fails", True)
     with pytest.raises(SessionFailed):
         way.scheduler(attachment())
@@ -118,11 +118,11 @@ def test_sessions_take_a_network_and_a_machine_that_have_them(monkeypatch: pytes
         return SimpleNamespace(baseline=lambda: SimpleNamespace(isolation="workspace", ingress=[], session_manager=session_manager))
 
     with pytest.raises(SettingsError, match="session_manager = true"):
-        check_way(workspace(False), settings)
+        check_route(workspace(False), settings)
     monkeypatch.setattr("terradask._aws.ssm.plugin._USUAL_FOLDERS", ())
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(SessionManagerPluginMissing):
-        check_way(workspace(True), settings)
+        check_route(workspace(True), settings)
 
 
 def test_a_hosts_loopback_passes_on_what_comes_as_it_comes() -> None:

@@ -10,7 +10,7 @@ from terradask._deployments.documents import HostReport, Run, SchedulerAddress
 from terradask._deployments.events import activities, reports
 from terradask._deployments.events.cluster_states import EDGES as CLUSTER_EDGES
 from terradask._deployments.events.host_states import EDGES, STATE_OF_STEP, may_follow
-from terradask._deployments.events.timeline import Event, Sight, tell
+from terradask._deployments.events.timeline import Event, Observation, tell
 from terradask._deployments.status import State
 from terradask_host import states as host_states
 
@@ -20,7 +20,7 @@ def at(second):
 
 
 def sight(second, state, step=None, reason=None, host="i-1"):
-    return Sight(at(second), host, "workers", state, step, reason)
+    return Observation(at(second), host, "workers", state, step, reason)
 
 
 def test_every_state_is_reached_and_all_but_the_last_go_on():
@@ -52,7 +52,7 @@ def test_a_life_in_order():
 
 
 def test_within_a_second_states_come_in_their_order():
-    begun = Sight(at(1).replace(microsecond=900_000), "i-1", "workers", "requested")
+    begun = Observation(at(1).replace(microsecond=900_000), "i-1", "workers", "requested")
     assert [e.state for e in tell([sight(1, "booting", "booting"), begun, sight(1, "launched")])] == ["requested", "launched", "booting"]
 
 

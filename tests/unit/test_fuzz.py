@@ -283,7 +283,7 @@ def toml_of(document: Any) -> st.SearchStrategy[Any]:
 class Input:
     """Something that comes from outside: what it looks like, who reads it, and how it may be refused."""
 
-    looks: st.SearchStrategy[Any]
+    limiter: st.SearchStrategy[Any]
     read: Callable[[Any], Any]
     refused: tuple[type[Exception], ...] = (TerradaskError,)
 
@@ -372,7 +372,7 @@ def read_all(name: str, examples: int, *, drawn: bool) -> None:
     what = INPUTS[name]
 
     @settings(max_examples=examples, derandomize=not drawn, database=None, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(what.looks)
+    @given(what.limiter)
     def read(given_input: Any) -> None:
         assert PLANTED not in refusal(what, given_input)
 

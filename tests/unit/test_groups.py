@@ -110,7 +110,7 @@ class ChoosesLate:
     """An AWS that takes a smaller number at once, and ends whom nobody protects two looks later."""
 
     def __init__(self):
-        self.members, self.protected, self.desired, self.looks = ["i-1", "i-2", "i-3", "i-4", "i-5"], set(), 5, 0
+        self.members, self.protected, self.desired, self.limiter = ["i-1", "i-2", "i-3", "i-4", "i-5"], set(), 5, 0
 
     def client(self, name):
         return self
@@ -125,8 +125,8 @@ class ChoosesLate:
         self.desired = DesiredCapacity
 
     def describe_auto_scaling_groups(self, **_):
-        self.looks += 1
-        if self.looks == 3:
+        self.limiter += 1
+        if self.limiter == 3:
             chosen = [one for one in self.members if one not in self.protected][: len(self.members) - self.desired]
             self.members = [one for one in self.members if one not in chosen]
         told = {"LifecycleState": "InService"}

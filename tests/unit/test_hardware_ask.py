@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terradask.errors import ArgumentCombination, InvalidHardware
-from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.hardware.ask import HardwareRequest
 from terradask_stacks.hardware.quantities import ANY, GIB, Span, bytes_text, bytes_value, parse_bytes
 
 
 @pytest.mark.parametrize(("given_", "expected"), [(4, Span(4, 4)), ([2, 8], Span(2, 8)), ((2, 2), Span(2, 2)), ("*", ANY), (None, None)])
 def test_cores_are_a_number_a_range_or_any(given_: Any, expected: Span | None):
-    assert HardwareAsk.of(cpu=given_).cpu == expected
+    assert HardwareRequest.of(cpu=given_).cpu == expected
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_cores_are_a_number_a_range_or_any(given_: Any, expected: Span | None):
     ],
 )
 def test_memory_is_bytes_text_a_range_or_any(given_: Any, expected: Span | None):
-    assert HardwareAsk.of(memory=given_).memory == expected
+    assert HardwareRequest.of(memory=given_).memory == expected
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_memory_is_bytes_text_a_range_or_any(given_: Any, expected: Span | None)
 @pytest.mark.parametrize("role", ["worker", "scheduler"])
 def test_what_can_not_be_read_is_refused_by_the_parameters_own_name(role: Any, wrong: dict[str, Any]):
     with pytest.raises(InvalidHardware) as caught:
-        HardwareAsk.of(role, **wrong)
+        HardwareRequest.of(role, **wrong)
     name = next(iter(wrong))
     assert caught.value.option == (name if name == "arm" else f"{role}_{name}")
     assert caught.value.problem.startswith(caught.value.option)
@@ -88,50 +88,50 @@ def test_what_can_not_be_read_is_refused_by_the_parameters_own_name(role: Any, w
 @pytest.mark.parametrize("little", [16, "16", 16000, ["2", "4"], "64 MiB"])
 def test_memory_without_its_unit_is_noticed(little: Any):
     with pytest.raises(InvalidHardware, match="without a unit is bytes"):
-        HardwareAsk.of(memory=little)
+        HardwareRequest.of(memory=little)
 
 
 def test_a_range_of_memory_may_begin_low():
-    assert HardwareAsk.of(memory=[1, "4 GiB"]).memory == Span(1, 4 * GIB)
+    assert HardwareRequest.of(memory=[1, "4 GiB"]).memory == Span(1, 4 * GIB)
 
 
 @pytest.mark.parametrize("sizes", [{"cpu": 4}, {"memory": "16 GiB"}, {"cpu": "*", "memory": "*"}])
 def test_types_and_sizes_together_are_refused(sizes: dict[str, Any]):
     with pytest.raises(ArgumentCombination) as caught:
-        HardwareAsk.of("scheduler", vm_types=["m6i.xlarge"], **sizes)
+        HardwareRequest.of("scheduler", vm_types=["m6i.xlarge"], **sizes)
     assert caught.value.options == ("scheduler_vm_types", *(f"scheduler_{name}" for name in sizes))
     assert "leave" in str(caught.value)
 
 
 def test_a_model_of_a_gpu_and_no_gpu_is_refused():
     with pytest.raises(ArgumentCombination, match="worker_gpu says no GPU"):
-        HardwareAsk.of(gpu=False, gpu_type="T4")
+        HardwareRequest.of(gpu=False, gpu_type="T4")
 
 
 @pytest.mark.parametrize(("said", "count"), [({}, 0), ({"gpu": True}, 1), ({"gpu": False}, 0), ({"gpu": 4}, 4), ({"gpu_type": "T4"}, 1)])
 def test_gpus_wanted(said: dict[str, Any], count: int):
-    assert HardwareAsk.of(**said).gpus_wanted == count
+    assert HardwareRequest.of(**said).gpus_wanted == count
 
 
 def test_one_type_is_a_list_of_one_and_none_is_named_twice():
-    assert HardwareAsk.of(vm_types="m6i.xlarge").vm_types == ("m6i.xlarge",)
-    assert HardwareAsk.of(vm_types=("m6i.xlarge", "m5.xlarge", "m6i.xlarge")).vm_types == ("m6i.xlarge", "m5.xlarge")
+    assert HardwareRequest.of(vm_types="m6i.xlarge").vm_types == ("m6i.xlarge",)
+    assert HardwareRequest.of(vm_types=("m6i.xlarge", "m5.xlarge", "m6i.xlarge")).vm_types == ("m6i.xlarge", "m5.xlarge")
 
 
 def test_parameters_are_what_one_would_write():
-    ask = HardwareAsk.of("scheduler", cpu=[2, 8], memory=["16 GiB", "32GB"], gpu=True, arm=False)
+    ask = HardwareRequest.of("scheduler", cpu=[2, 8], memory=["16 GiB", "32GB"], gpu=True, arm=False)
     assert ask.parameters() == {"scheduler_cpu": [2, 8], "scheduler_memory": ["16 GiB", "32 GB"], "scheduler_gpu": 1, "arm": False}
     assert ask.given() == "scheduler_cpu=[2, 8], scheduler_memory=['16 GiB', '32 GB'], scheduler_gpu=1, arm=False"
-    assert HardwareAsk.of().given() is None
-    assert HardwareAsk.of(cpu=1, prefix="worker_groups.big.").parameters() == {"worker_groups.big.cpu": 1}
+    assert HardwareRequest.of().given() is None
+    assert HardwareRequest.of(cpu=1, prefix="worker_groups.big.").parameters() == {"worker_groups.big.cpu": 1}
 
 
 def test_it_describes_itself():
-    assert HardwareAsk.of(cpu=1, memory="16 GiB", gpu=2, gpu_type="T4").describe() == "1 core, 16 GiB of memory, 2 T4 GPUs"
-    assert HardwareAsk.of(cpu=[2, 8], memory=["1 GiB", "1.5 GiB"], gpu=True).describe() == "2 to 8 cores, 1 to 1.5 GiB of memory, 1 GPU"
-    assert HardwareAsk.of(cpu="*", memory="*").describe() == "any number of cores, any memory"
-    assert HardwareAsk.of(vm_types=["a1.large", "m5.large"]).describe() == "a1.large, m5.large"
-    assert HardwareAsk.of().describe() == "the default"
+    assert HardwareRequest.of(cpu=1, memory="16 GiB", gpu=2, gpu_type="T4").describe() == "1 core, 16 GiB of memory, 2 T4 GPUs"
+    assert HardwareRequest.of(cpu=[2, 8], memory=["1 GiB", "1.5 GiB"], gpu=True).describe() == "2 to 8 cores, 1 to 1.5 GiB of memory, 1 GPU"
+    assert HardwareRequest.of(cpu="*", memory="*").describe() == "any number of cores, any memory"
+    assert HardwareRequest.of(vm_types=["a1.large", "m5.large"]).describe() == "a1.large, m5.large"
+    assert HardwareRequest.of().describe() == "the default"
 
 
 @given(st.integers(1, 10**15), st.one_of(st.none(), st.integers(0, 10**6)))

@@ -14,13 +14,13 @@ import pytest
 from terradask._instance_types.choice import Choice, choose, choose_scheduler
 from terradask._instance_types.zones import rank_zones
 from terradask.errors import ArgumentCombination, InvalidHardware, NoMatchingType, UnknownInstanceType, UnknownZone
-from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.hardware.ask import HardwareRequest
 
 from .hardware_facts import catalog, prices
 
 
 def chosen(*, zones: Any = None, markets: Any = ("on-demand",), **ask: Any) -> Choice:
-    return choose(HardwareAsk.of(**ask), catalog(), prices(), zones=zones, markets=markets)
+    return choose(HardwareRequest.of(**ask), catalog(), prices(), zones=zones, markets=markets)
 
 
 def refused(error: type[Exception], **ask: Any) -> Any:
@@ -204,7 +204,7 @@ def test_a_gpu_that_there_is_not():
 
 
 def scheduler_for(workers: dict[str, Any], **ask: Any) -> Choice:
-    return choose_scheduler(HardwareAsk.of("scheduler", **ask), chosen(**workers), catalog(), prices())
+    return choose_scheduler(HardwareRequest.of("scheduler", **ask), chosen(**workers), catalog(), prices())
 
 
 @pytest.mark.parametrize("workers", [{"gpu": 1}, {"gpu": 4}, {"vm_types": ["g5.xlarge"]}])
@@ -300,7 +300,7 @@ def test_what_spot_does_not_have_may_be_had_on_demand():
 
 def test_order_is_price_then_generation_then_name():
     same = {name: Decimal(1) for name in ("m5.xlarge", "m6a.xlarge", "m6i.xlarge", "m7i.xlarge")} | {"m8i.xlarge": Decimal("1.5")}
-    choice = choose(HardwareAsk.of(), catalog(), same)
+    choice = choose(HardwareRequest.of(), catalog(), same)
     assert choice.names[:6] == ("m7i.xlarge", "m6a.xlarge", "m6i.xlarge", "m5.xlarge", "m8i.xlarge", "m8a.xlarge")
     assert [one.reason for one in choice.types[:6]] == ["the cheapest", *["as cheap"] * 3, "1.50 times the cheapest", "no known price"]
     assert "have no known price: they come last" in choice.notes[0]
@@ -308,20 +308,20 @@ def test_order_is_price_then_generation_then_name():
 
 def test_nothing_costs_more_than_twice_the_cheapest():
     dear = {**prices(), "m6i.xlarge": prices()["m5a.xlarge"] * 2, "m6a.xlarge": prices()["m5a.xlarge"] * 2 + Decimal("0.0001")}
-    choice = choose(HardwareAsk.of(), catalog(), dear)
+    choice = choose(HardwareRequest.of(), catalog(), dear)
     assert choice.names[0] == "m5a.xlarge"
     assert choice.names[-1] == "m6i.xlarge"
     assert [left.examples for left in choice.left_out if "twice" in left.reason] == [("m6a.xlarge",)]
 
 
 def test_without_prices_size_stands_in():
-    choice = choose(HardwareAsk.of(cpu=[2, 16], memory=["16 GiB", "64 GiB"]), catalog())
+    choice = choose(HardwareRequest.of(cpu=[2, 16], memory=["16 GiB", "64 GiB"]), catalog())
     assert shapes(choice) <= {(2, 16), (4, 16), (4, 32)}
     assert choice.notes == ("no price is known: the smaller types come first, then the newer",)
 
 
 def test_forty_types_at_most():
-    choice = choose(HardwareAsk.of(cpu=[2, 8], memory="16 GiB"), catalog())
+    choice = choose(HardwareRequest.of(cpu=[2, 8], memory="16 GiB"), catalog())
     assert len(choice.types) == 40
     assert [left.count > 0 for left in choice.left_out if left.reason == "beyond the first 40"] == [True]
 

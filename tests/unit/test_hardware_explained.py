@@ -17,7 +17,7 @@ from terradask._stacks.explanation import HardwareExplanation
 from terradask._stacks.resolve_hardware import ClusterHardware
 from terradask._workspace.workspace import Workspace
 from terradask.cli import run
-from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.hardware.ask import HardwareRequest
 
 from .hardware_facts import catalog, prices
 from .report_data import report, whole
@@ -26,9 +26,9 @@ REASON = "m5a.2xlarge and 11 more for 8 cores: family m (4 GiB a core), since co
 
 
 def _explanation(**locked: list[str]) -> HardwareExplanation:
-    ask = HardwareAsk.of("worker", cpu=[2, 8], memory="16 GiB")
+    ask = HardwareRequest.of("worker", cpu=[2, 8], memory="16 GiB")
     workers = choose(ask, catalog(), prices(), zones=["us-east-1a"])
-    scheduler = choose_default(HardwareAsk.of("scheduler"), ["m6i.xlarge"], catalog(), prices(), zones=["us-east-1a"])
+    scheduler = choose_default(HardwareRequest.of("scheduler"), ["m6i.xlarge"], catalog(), prices(), zones=["us-east-1a"])
     assert scheduler is not None
     return HardwareExplanation("etl", ClusterHardware("us-east-1a", {"workers": workers, "scheduler": scheduler}), locked)
 
@@ -39,7 +39,7 @@ def test_a_choice_in_a_line():
     assert reasons["workers"].startswith(f"{first} and ")
     assert " more for 2 to 8 cores, 16 GiB of memory: families c, m and r" in reasons["workers"]
     assert reasons["scheduler"] == "m6i.xlarge: the default, since nothing is asked: 4 cores and 16 GiB"
-    named = choose(HardwareAsk.of(vm_types=["m6i.large"]), catalog())
+    named = choose(HardwareRequest.of(vm_types=["m6i.large"]), catalog())
     assert named.reason == "m6i.large: the types that are named, in their order"
 
 

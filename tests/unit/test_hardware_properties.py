@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from terradask._instance_types.choice import Choice, choose
-from terradask._instance_types.constraints import Demand, model_key
+from terradask._instance_types.constraints import Constraints, model_key
 from terradask._instance_types.model import InstanceType
 from terradask._instance_types.supply import Supply
 from terradask.errors import NoMatchingType
-from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.hardware.ask import HardwareRequest
 
 from .hardware_facts import catalog, described, prices
 
@@ -54,7 +54,7 @@ def price_list(which: str) -> dict[str, Decimal]:
 
 def pick(ask: dict[str, Any], supply: dict[str, Any]) -> Choice | NoMatchingType:
     try:
-        return choose(HardwareAsk.of(**ask), catalog(), price_list(supply["prices"]), zones=supply["zones"], markets=supply["markets"])
+        return choose(HardwareRequest.of(**ask), catalog(), price_list(supply["prices"]), zones=supply["zones"], markets=supply["markets"])
     except NoMatchingType as error:
         return error
 
@@ -120,9 +120,9 @@ def test_the_tables_of_names_say_what_aws_says():
     supply = Supply.of(catalog())
     for one in catalog().types.values():
         if one.gpus is None:
-            taken = Demand(one.architecture).objection(one, supply) is None
+            taken = Constraints(one.architecture).objection(one, supply) is None
         else:
-            demand = Demand(one.architecture, gpus=one.gpus.count, gpu_model=model_key(one.gpus.name))
+            demand = Constraints(one.architecture, gpus=one.gpus.count, gpu_model=model_key(one.gpus.name))
             taken = demand.objection(one, supply) is None
         assert taken == taken_unasked({"cpu": "*"}, one, False), one.name
 
@@ -159,7 +159,7 @@ def test_the_order_of_what_comes_in_changes_nothing(ask: dict[str, Any], supply:
     mixed = replace(catalog(), types=dict(types), zones=dict(reversed(catalog().zones.items())))
     first = pick(ask, supply)
     try:
-        again: Any = choose(HardwareAsk.of(**ask), mixed, dict(usd), zones=supply["zones"], markets=supply["markets"])
+        again: Any = choose(HardwareRequest.of(**ask), mixed, dict(usd), zones=supply["zones"], markets=supply["markets"])
     except NoMatchingType as error:
         again = error
     assert again.as_dict() == first.as_dict()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from terradask._deployments.lifetime import Life
+from terradask._deployments.lifetime import LifetimePolicy
 from terradask_host.dead_man import DeadManSwitch, strikes_at
 from terradask_host.life import BLOCKED_SECONDS, Limits, Look, Story, duration, why_over, why_too_old
 from terradask_host.timing import Timing
@@ -132,7 +132,7 @@ def test_limits_are_what_the_run_says_and_older_runs_say_nothing() -> None:
     # Whatever a run says: its certificates end then.
     a_month_on = datetime.datetime(2026, 12, 20, 11, tzinfo=datetime.UTC)
     assert Limits.of_run({"life": None, "started_at": STARTED}) == Limits(ends_at=a_month_on)
-    life = vars(Life.of_settings({}, closes_with_client=True))
+    life = vars(LifetimePolicy.of_settings({}, closes_with_client=True))
     limits = Limits.of_run({"started_at": STARTED, "life": life})
     assert limits == Limits(1200, True, 120, 120, a_month_on)
     never = Limits.of_run({"life": {"idle_timeout_seconds": None, "idle_timeout_yields": False, "no_client_timeout_seconds": 5}})
@@ -144,7 +144,7 @@ def test_limits_are_what_the_run_says_and_older_runs_say_nothing() -> None:
     [(None, None, 1200), (None, 7200.0, None), (300, 7200.0, 300), (300, None, 300), (False, 7200.0, None), (False, None, None)],
 )
 def test_dasks_own_idle_timeout_takes_the_place_of_the_default_alone(given: Any, dask: float | None, idle: float | None) -> None:
-    life = vars(Life.of_settings({"idle_timeout_seconds": given}))
+    life = vars(LifetimePolicy.of_settings({"idle_timeout_seconds": given}))
     assert Limits.of_run({"life": life}).beside(dask).idle_seconds == idle
 
 

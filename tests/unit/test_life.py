@@ -10,7 +10,7 @@ from terradask import Cluster
 from terradask._dask.provision import Provisioner, Request
 from terradask._deployments.documents import Ended, Run, SchedulerAddress
 from terradask._deployments.ended import SILENT, over
-from terradask._deployments.lifetime import Life, parse_duration
+from terradask._deployments.lifetime import LifetimePolicy, parse_duration
 from terradask.errors import ClusterEnded, ClusterStopped, InvalidInput
 from terradask_host.life import Limits
 from terradask_stacks.settings import ClusterSettings, Settings
@@ -62,12 +62,12 @@ def test_settings_are_seconds_or_false(value):
 )
 def test_what_settings_mean_for_a_run(settings, closes, idle, yields, no_client):
     for each in (settings, ClusterSettings(**settings).model_dump(mode="json")):
-        life = Life.of_settings(each, closes_with_client=closes)
-        assert life == Life(idle, yields, no_client, MOST_LIFETIME_SECONDS, 600, False)
+        life = LifetimePolicy.of_settings(each, closes_with_client=closes)
+        assert life == LifetimePolicy(idle, yields, no_client, MOST_LIFETIME_SECONDS, 600, False)
 
 
 def test_a_run_tells_its_life_and_older_ones_have_none():
-    life = Life.of_settings({}, closes_with_client=True, destroyed_after=True)
+    life = LifetimePolicy.of_settings({}, closes_with_client=True, destroyed_after=True)
     document = json.loads(json.dumps(Run(**{**vars(RUN), "life": life}).to_document()))
     assert Run.read(document).life == life
     assert Run.read({**document, "life": {**document["life"], "of_a_later_version": 1}}).life == life

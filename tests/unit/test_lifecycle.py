@@ -9,7 +9,7 @@ import pytest
 from distributed.deploy.spec import SpecCluster
 
 from terradask import Cluster
-from terradask._aws.rate_limit import Looks
+from terradask._aws.rate_limit import RateLimiter
 from terradask._dask import leaving, lifecycle
 from terradask.errors import ClusterClosed, ClusterEnded
 
@@ -86,7 +86,7 @@ def test_closing_while_it_waits_for_workers_ends_it_once(monkeypatch):
     async def attach(self, provisioned):
         self.status = lifecycle.Status.running
         descriptor = SimpleNamespace(workers_per_host=1)
-        deployment = SimpleNamespace(name="etl", descriptor=descriptor, objects=None, looks=Looks(), current_run=lambda: None)
+        deployment = SimpleNamespace(name="etl", descriptor=descriptor, objects=None, limiter=RateLimiter(), current_run=lambda: None)
         attachment = SimpleNamespace(run=SimpleNamespace(run_id="r1"))
         self._provisioned = SimpleNamespace(workspace=None, deployment=deployment, attachment=attachment, origin="created")
         self.shutdown_on_close = True

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask._aws.rate_limit import Looks
+from terradask._aws.rate_limit import RateLimiter
 from terradask_simulator.calls import most_within
 
 HALF = 0.5
@@ -29,35 +29,35 @@ def clock() -> Clock:
 
 
 def test_the_first_look_waits_for_nothing_and_the_next_counts_from_its_answer(clock: Clock) -> None:
-    looks = Looks(clock=clock)
-    first = looks.queue_up()
-    assert looks.wait_seconds(first) == 0
+    limiter = RateLimiter(clock=clock)
+    first = limiter.queue_up()
+    assert limiter.wait_seconds(first) == 0
     clock.now += 3
-    second = looks.queue_up()
-    assert looks.wait_seconds(second) == HALF
-    looks.leave(first)
-    assert looks.wait_seconds(second) == HALF
+    second = limiter.queue_up()
+    assert limiter.wait_seconds(second) == HALF
+    limiter.leave(first)
+    assert limiter.wait_seconds(second) == HALF
     clock.now += HALF
-    assert looks.wait_seconds(second) == 0
+    assert limiter.wait_seconds(second) == 0
 
 
 def test_turns_come_in_order_and_who_gives_up_holds_up_nobody(clock: Clock) -> None:
-    looks = Looks(clock=clock)
-    first, second, third = looks.queue_up(), looks.queue_up(), looks.queue_up()
-    assert looks.wait_seconds(third) == HALF
-    looks.leave(first)
-    looks.leave(second)
-    assert looks.wait_seconds(third) == 0
+    limiter = RateLimiter(clock=clock)
+    first, second, third = limiter.queue_up(), limiter.queue_up(), limiter.queue_up()
+    assert limiter.wait_seconds(third) == HALF
+    limiter.leave(first)
+    limiter.leave(second)
+    assert limiter.wait_seconds(third) == 0
 
 
 def test_what_somebody_asks_for_himself_makes_polling_wait(clock: Clock) -> None:
-    looks = Looks(clock=clock)
-    looks.note()
-    looks.note()
-    place = looks.queue_up()
-    assert looks.wait_seconds(place) == 2 * HALF
+    limiter = RateLimiter(clock=clock)
+    limiter.note()
+    limiter.note()
+    place = limiter.queue_up()
+    assert limiter.wait_seconds(place) == 2 * HALF
     clock.now += 60
-    assert looks.wait_seconds(place) == 0
+    assert limiter.wait_seconds(place) == 0
 
 
 #: For each look: after how many seconds somebody asks for it, how long the call is on its way to AWS, and how long the answer is.
@@ -67,25 +67,25 @@ asked = st.lists(st.tuples(st.floats(0, 3), st.floats(0, 0.7), st.floats(0, 0.7)
 @given(asked)
 def test_aws_never_sees_three_looks_within_a_second(times: list[tuple[float, float, float]]) -> None:
     clock = Clock()
-    looks = Looks(clock=clock)
+    limiter = RateLimiter(clock=clock)
     arrived = []
     ask_at = clock.now
     for after, there, back in times:
         # Some ask while others still look: their places were taken before.
         ask_at += after
         clock.now = max(clock.now, ask_at)
-        place = looks.queue_up()
-        while seconds := looks.wait_seconds(place):
+        place = limiter.queue_up()
+        while seconds := limiter.wait_seconds(place):
             clock.now += seconds
         arrived.append(clock.now + there)
         clock.now += there + back
-        looks.leave(place)
+        limiter.leave(place)
     assert most_within(arrived, 0.999) <= 2
     assert most_within(arrived, 4.999) <= 10
 
 
 def test_threads_and_event_loops_share_the_turns() -> None:
-    looks, order = Looks(seconds_a_look=0.01), []
+    limiter, order = RateLimiter(seconds_a_look=0.01), []
     busy = threading.Lock()
 
     def look(name: str) -> None:
@@ -96,12 +96,12 @@ def test_threads_and_event_loops_share_the_turns() -> None:
 
     def in_a_thread() -> None:
         for _ in range(10):
-            with looks.turn():
+            with limiter.slot():
                 look("thread")
 
     async def on_a_loop() -> None:
         for _ in range(10):
-            async with looks.awaited_turn():
+            async with limiter.async_slot():
                 look("loop")
 
     thread = threading.Thread(target=in_a_thread)
@@ -113,18 +113,18 @@ def test_threads_and_event_loops_share_the_turns() -> None:
 
 def test_a_look_that_is_cancelled_in_the_queue_or_fails_leaves_it() -> None:
     async def main() -> None:
-        looks = Looks(seconds_a_look=0.01)
-        place = looks.queue_up()
-        waiting = asyncio.create_task(looks.awaited_turn().__aenter__())
+        limiter = RateLimiter(seconds_a_look=0.01)
+        place = limiter.queue_up()
+        waiting = asyncio.create_task(limiter.async_slot().__aenter__())
         await asyncio.sleep(0.02)
         waiting.cancel()
         with suppress(asyncio.CancelledError):
             await waiting
-        looks.leave(place)
+        limiter.leave(place)
         with pytest.raises(OSError, match="gone"):
-            async with looks.awaited_turn():
+            async with limiter.async_slot():
                 raise OSError("gone")
-        async with asyncio.timeout(1), looks.awaited_turn():
+        async with asyncio.timeout(1), limiter.async_slot():
             pass
 
     asyncio.run(main())

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terradask._aws.launch_problem import LaunchProblem
-from terradask._aws.rate_limit import Looks
+from terradask._aws.rate_limit import RateLimiter
 from terradask._dask.scaling import Group, Member, ProtectAndLower
 from terradask._dask.workers import Workers
 from terradask._deployments import pending_launches as delivery_module
-from terradask._deployments.markets import Debts, dearest_first, grown, lacking, moved_on, without_missing
-from terradask._deployments.pending_launches import Delivery
+from terradask._deployments.markets import PendingGroups, dearest_first, grown, lacking, moved_on, without_missing
+from terradask._deployments.pending_launches import PendingLaunches
 
 NAMES = ("workers-spot", "workers")
 NO_SPOT = LaunchProblem("UnfulfillableCapacity", "Unable to fulfill capacity")
@@ -80,7 +80,7 @@ class TestNumbers:
 
 class TestDebts:
     def test_the_clock_starts_anew_with_each_instance_and_each_ask(self):
-        debts = Debts()
+        debts = PendingGroups()
         debts.look([group("workers", 3)], 0)
         debts.look([group("workers", 3, 1)], 50)
         assert debts.late(99, 50) == frozenset()
@@ -91,7 +91,7 @@ class TestDebts:
         assert debts.names == ()
 
     def test_an_instance_that_is_lost_is_owed_from_then_on(self):
-        debts = Debts()
+        debts = PendingGroups()
         debts.look([group("workers", 2, 2)], 0)
         debts.look([group("workers", 2, 1)], 100)
         assert debts.late(149, 50) == frozenset()
@@ -182,14 +182,16 @@ async def call(function, *args):
 
 
 def workers_on(groups: FakeGroups) -> Workers:
-    return Workers(groups, {"workers": NAMES}, Delivery(groups, call, started_at=START, fallback_seconds=60), call, looks=Looks())
+    return Workers(
+        groups, {"workers": NAMES}, PendingLaunches(groups, call, started_at=START, fallback_seconds=60), call, limiter=RateLimiter()
+    )
 
 
 async def watch(workers: Workers) -> None:
     """Let a client look at the groups, and at what it is to ask about them."""
     await workers.watch()
-    if workers.delivery.asks:
-        await workers.delivery.ask()
+    if workers.pending_launches.asks:
+        await workers.pending_launches.ask()
         await workers.watch()
 
 
@@ -266,10 +268,10 @@ def test_what_nobody_has_is_told_once_no_more_comes(clock):
             clock.now = now
             await watch(workers)
         assert groups.desired == {"workers-spot": 2, "workers": 3}
-        assert workers.delivery.shortfall is None
+        assert workers.pending_launches.shortfall is None
         clock.now = 8.0
         await watch(workers)
-        shortfall = workers.delivery.shortfall
+        shortfall = workers.pending_launches.shortfall
         assert (shortfall.there, shortfall.wanted, sorted(shortfall.problems)) == (3, 5, ["workers", "workers-spot"])
 
     asyncio.run(main())
@@ -282,12 +284,12 @@ def test_nothing_is_asked_while_nothing_is_missing_and_one_group_a_look_otherwis
     async def main():
         await workers.watch()
         assert groups.calls == {"describe": 1}
-        assert not workers.delivery.asks
+        assert not workers.pending_launches.asks
         await workers.resize({"workers": 5}, None, [])
         await workers.watch()
-        assert workers.delivery.asks
+        assert workers.pending_launches.asks
         assert not groups.calls["failures"]
-        await workers.delivery.ask()
+        await workers.pending_launches.ask()
         assert groups.calls["failures"] == 1
 
     asyncio.run(main())

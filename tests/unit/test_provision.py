@@ -9,7 +9,7 @@ import pytest
 from terradask._common.progress import silent
 from terradask._dask import concurrent_deploy
 from terradask._dask.arguments import parse_name
-from terradask._dask.connectivity import check_way
+from terradask._dask.connectivity import check_route
 from terradask._dask.provision import Provisioner, Request
 from terradask._dask.versions import check_versions
 from terradask._deployments.attach import Attachment
@@ -151,21 +151,21 @@ class DeployedMeanwhile:
 
     name = "etl"
 
-    def __init__(self, *, looks):
-        self.looks = looks
+    def __init__(self, *, reads):
+        self.reads = reads
         self.objects = SimpleNamespace(names=lambda under: [under])
 
     @property
     def exists(self):
-        self.looks -= 1
-        return self.looks < 0
+        self.reads -= 1
+        return self.reads < 0
 
     def current_run(self):
-        return "theirs" if self.looks < 0 else None
+        return "theirs" if self.reads < 0 else None
 
 
-@pytest.mark.parametrize("looks", [0, 3])
-def test_a_cluster_that_somebody_else_has_made_meanwhile_is_used(looks, monkeypatch):
+@pytest.mark.parametrize("reads", [0, 3])
+def test_a_cluster_that_somebody_else_has_made_meanwhile_is_used(reads, monkeypatch):
     applied = []
 
     def apply(plan):
@@ -176,9 +176,9 @@ def test_a_cluster_that_somebody_else_has_made_meanwhile_is_used(looks, monkeypa
     settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
     workspace = SimpleNamespace(root=None, settings=settings, plan_launch=lambda name: "plan", apply=apply)
     provisioner = Provisioner(Request("etl"), silent)
-    assert provisioner._deploy(workspace, DeployedMeanwhile(looks=looks), wait_seconds=10) is False
+    assert provisioner._deploy(workspace, DeployedMeanwhile(reads=reads), wait_seconds=10) is False
     assert provisioner._origin == "attached"
-    assert applied == ([] if looks == 0 else ["plan"])
+    assert applied == ([] if reads == 0 else ["plan"])
 
 
 def test_nobody_waits_long_where_nobody_is_at_it(monkeypatch):
@@ -215,21 +215,21 @@ def test_a_cluster_that_nobody_could_reach_is_refused(isolation, network, own, c
     workspace = a_workspace(isolation=isolation, ingress=[IngressRule(**rule) for rule in network])
     settings = ClusterSettings(ingress=own).model_dump(mode="json")
     if closed is None:
-        check_way(workspace, settings)
+        check_route(workspace, settings)
         return
     with pytest.raises(NoIngress, match=f"the {closed} lets no address in at port 8786") as caught:
-        check_way(workspace, settings)
+        check_route(workspace, settings)
     # Where clusters share their firewall, no cluster can let anybody in.
     assert ("allow_ingress_from='me'" in str(caught.value)) is (isolation == "cluster")
-    check_way(workspace, {**settings, "connect": "private"})
+    check_route(workspace, {**settings, "connect": "private"})
 
 
 def test_a_rule_for_another_port_lets_nobody_in():
     workspace = a_workspace(ingress=[IngressRule(**RULE)])
-    check_way(workspace, ClusterSettings().model_dump(mode="json"))
+    check_route(workspace, ClusterSettings().model_dump(mode="json"))
     with pytest.raises(NoIngress, match="at port 9000"):
-        check_way(workspace, ClusterSettings(scheduler_port=9000).model_dump(mode="json"))
+        check_route(workspace, ClusterSettings(scheduler_port=9000).model_dump(mode="json"))
     isolated = a_workspace(isolation="cluster", session_manager=True)
-    check_way(isolated, ClusterSettings(scheduler_port=9000, allow_ingress_from="203.0.113.7").model_dump(mode="json"))
+    check_route(isolated, ClusterSettings(scheduler_port=9000, allow_ingress_from="203.0.113.7").model_dump(mode="json"))
     with pytest.raises(NoIngress, match="connect='ssm'"):
-        check_way(isolated, ClusterSettings(allow_ingress_from=[]).model_dump(mode="json"))
+        check_route(isolated, ClusterSettings(allow_ingress_from=[]).model_dump(mode="json"))

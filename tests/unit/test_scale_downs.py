@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
-from terradask._aws.rate_limit import Looks
+from terradask._aws.rate_limit import RateLimiter
 from terradask._dask.scaling import Group, Member, ProtectAndLower
 from terradask._dask.workers import Workers
 
@@ -30,7 +30,7 @@ class World:
         self.retired: set[str] = set()
         self.ended: set[str] = set()
         #: The share of those that boot which join while AWS answers.
-        self.hurry = draws.choice([0.0, 0.0, 0.5])
+        self.wake = draws.choice([0.0, 0.0, 0.5])
         #: Who had joined, and was ended before it was retired.
         self.betrayed: set[str] = set()
 
@@ -38,7 +38,7 @@ class World:
 
     def describe(self) -> dict[str, Group]:
         # AWS takes its time to answer, and hosts that boot join meanwhile.
-        self.joined |= {one for one in self.alive if one not in self.retired and self.draws.random() < self.hurry}
+        self.joined |= {one for one in self.alive if one not in self.retired and self.draws.random() < self.wake}
         shown = tuple(Member(one, "InService") for one in self.alive if one not in self.hidden)
         return {"workers": Group("workers", self.desired, 100, shown)}
 
@@ -81,8 +81,8 @@ async def call(function: Any, *args: Any) -> Any:
 
 
 async def scale_down(world: World) -> int:
-    delivery = SimpleNamespace(look=lambda chains: None, stuck=frozenset(), exhausted=frozenset())
-    workers = Workers(world, {"workers": ("workers",)}, delivery, call, looks=Looks(0))  # type: ignore[arg-type]
+    pending_launches = SimpleNamespace(look=lambda chains: None, stuck=frozenset(), exhausted=frozenset())
+    workers = Workers(world, {"workers": ("workers",)}, pending_launches, call, limiter=RateLimiter(0))  # type: ignore[arg-type]
     target = world.draws.randint(0, world.desired)
     await workers.resize({"workers": target}, world, world.joined)
     world.hidden.clear()
@@ -98,7 +98,7 @@ def test_who_is_removed_was_retired_and_as_many_stay_as_were_wanted() -> None:
     for number in range(ROUNDS):
         world = World(draws)
         hidden += bool(world.hidden)
-        hurried += bool(world.hurry)
+        hurried += bool(world.wake)
         target = asyncio.run(scale_down(world))
         assert len(world.alive) == world.desired == target, number
         assert world.betrayed == set(), number
@@ -112,8 +112,8 @@ def test_a_number_that_somebody_else_has_set_meanwhile_stays() -> None:
         world = World(random.Random(1))
         world.desired, world.alive = 6, [f"i-{number}" for number in range(6)]
         world.joined, world.hidden = set(world.alive), {"i-3", "i-4", "i-5"}
-        delivery = SimpleNamespace(look=lambda chains: None, stuck=frozenset(), exhausted=frozenset())
-        workers = Workers(world, {"workers": ("workers",)}, delivery, call, looks=Looks(0))  # type: ignore[arg-type]
+        pending_launches = SimpleNamespace(look=lambda chains: None, stuck=frozenset(), exhausted=frozenset())
+        workers = Workers(world, {"workers": ("workers",)}, pending_launches, call, limiter=RateLimiter(0))  # type: ignore[arg-type]
         await workers.resize({"workers": 1}, world, world.joined)
         assert len(world.alive) > 1
         world.hidden.clear()

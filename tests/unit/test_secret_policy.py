@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._deployments.documents import Descriptor
-from terradask._deployments.key_access import check_readable
+from terradask._deployments.key_access import check_key_access
 from terradask.errors import ClusterPrivate, InvalidInput
 from terradask_modules.secret_policy import principal_of, private_policy
 from terradask_simulator.iam.documents import Policy
@@ -107,18 +107,18 @@ def account(code):
 
 def test_who_may_not_read_is_told_who_may():
     with pytest.raises(ClusterPrivate) as caught:
-        check_readable(account("AccessDeniedException"), descriptor())
+        check_key_access(account("AccessDeniedException"), descriptor())
     assert caught.value.principals == (f"{IAM}:user/ada", f"{IAM}:role/on-call")
     assert caught.value.given == f"{IAM}:user/bob"
     assert "cluster.secret_principals" in caught.value.advice
 
 
 def test_an_empty_secret_is_readable_and_other_refusals_stay_what_they_are():
-    check_readable(account("ResourceNotFoundException"), descriptor())
+    check_key_access(account("ResourceNotFoundException"), descriptor())
     with pytest.raises(ClientError, match="AccessDenied"):
-        check_readable(account("AccessDeniedException"), descriptor(private=False))
+        check_key_access(account("AccessDeniedException"), descriptor(private=False))
     with pytest.raises(ClientError, match="InternalService"):
-        check_readable(account("InternalServiceError"), descriptor())
+        check_key_access(account("InternalServiceError"), descriptor())
 
 
 def test_the_policy_is_json_of_one_statement_that_takes_away():

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 
 from terradask._cleanup.findings import Sweep
-from terradask._cleanup.inventory import DeadLock, Deployed, Kind, OldPlan, Thing, World
+from terradask._cleanup.inventory import DeadLock, Deployed, Inventory, Item, Kind, OldPlan
 from terradask._cleanup.orphans import Stray, judge
 from terradask._pricing.prices import Price, PriceKey, Quotes
 from terradask._pricing.running import RunningHost, hourly_usd, parts_of_host, price_keys
@@ -23,19 +23,19 @@ def ago(seconds: float) -> datetime.datetime:
     return NOW - datetime.timedelta(seconds=seconds)
 
 
-def thing(kind: Kind = "instance", *, workspace: str | None = "w", cluster: str | None = "etl", age: float | None = 3600, **facts) -> Thing:
-    return Thing(kind, f"{kind}-1", workspace, cluster, None if age is None else ago(age), **facts)
+def thing(kind: Kind = "instance", *, workspace: str | None = "w", cluster: str | None = "etl", age: float | None = 3600, **facts) -> Item:
+    return Item(kind, f"{kind}-1", workspace, cluster, None if age is None else ago(age), **facts)
 
 
 def deployed(*, touched: float = 3600, **facts) -> Deployed:
     return Deployed("etl", ago(touched), **facts)
 
 
-def world(*things: Thing, etl: Deployed | None = None, **facts) -> World:
-    return World("w", NOW, things, {} if etl is None else {"etl": etl}, **facts)
+def world(*things: Item, etl: Deployed | None = None, **facts) -> Inventory:
+    return Inventory("w", NOW, things, {} if etl is None else {"etl": etl}, **facts)
 
 
-def verdicts(seen: World, **earlier) -> list[tuple[str, bool]]:
+def verdicts(seen: Inventory, **earlier) -> list[tuple[str, bool]]:
     return [(stray.kind, stray.may_go(NOW)) for stray in judge(seen, grace=GRACE, **earlier)]
 
 
@@ -93,7 +93,7 @@ CLOSING = deployed(is_whole=True, closing_at=ago(60), started_at=ago(600))
         (world(old_plans=(OldPlan("/p", ago(9e4)),)), [("plan", True)]),
     ],
 )
-def test_what_nobody_owns(seen: World, expected: list[tuple[str, bool]]) -> None:
+def test_what_nobody_owns(seen: Inventory, expected: list[tuple[str, bool]]) -> None:
     assert verdicts(seen) == expected
 
 
@@ -118,7 +118,7 @@ def test_reasons_and_holders_are_told() -> None:
 KINDS: tuple[Kind, ...] = ("instance", "group", "secret", "network-interface", "volume", "security-group", "launch-template", "role")
 
 
-def random_world(draw: random.Random) -> tuple[World, dict[tuple[Kind, str], datetime.datetime]]:
+def random_world(draw: random.Random) -> tuple[Inventory, dict[tuple[Kind, str], datetime.datetime]]:
     def age() -> float:
         return draw.choice([draw.uniform(-60, 30), draw.uniform(0, 30), draw.uniform(30, 60), draw.uniform(60, 1e6)])
 
@@ -128,7 +128,7 @@ def random_world(draw: random.Random) -> tuple[World, dict[tuple[Kind, str], dat
     names = ["a", "b", "c", "d"]
     groups = frozenset(draw.sample(["g1", "g2", "g3"], draw.randint(0, 3)))
     things = tuple(
-        Thing(
+        Item(
             draw.choice(KINDS),
             f"id-{number}",
             draw.choice(["w", "w", "w", "other", "w-2", None]),
@@ -153,11 +153,11 @@ def random_world(draw: random.Random) -> tuple[World, dict[tuple[Kind, str], dat
         for name in names
         if draw.random() < 0.7
     }
-    seen = World("w", NOW, things, buckets, draw.choice([groups, groups, None]))
+    seen = Inventory("w", NOW, things, buckets, draw.choice([groups, groups, None]))
     return seen, {one.key: moment() for one in things if draw.random() < 0.5}
 
 
-def may_not_go(seen: World, first: dict[tuple[Kind, str], datetime.datetime], one: Thing) -> bool:
+def may_not_go(seen: Inventory, first: dict[tuple[Kind, str], datetime.datetime], one: Item) -> bool:
     """Say, in words of its own, whether a thing is foreign, young, owned, or being worked on."""
     if one.workspace != "w":
         return True
@@ -170,7 +170,7 @@ def may_not_go(seen: World, first: dict[tuple[Kind, str], datetime.datetime], on
     return home is not None and (home.held is not None or may_not_go_from(seen, home, one))
 
 
-def may_not_go_from(seen: World, home: Deployed, one: Thing) -> bool:
+def may_not_go_from(seen: Inventory, home: Deployed, one: Item) -> bool:
     """Say whether a deployment owns a thing that carries its cluster's tag."""
     restarted = home.closing_at is not None and home.started_at is not None and home.started_at > home.closing_at
     if home.is_whole and (home.closing_at is None or restarted):
@@ -206,9 +206,9 @@ def test_everything_old_of_a_cluster_without_a_deployment_goes() -> None:
     draw = random.Random(7)
     for _ in range(200):
         things = tuple(
-            Thing(draw.choice(KINDS), f"id-{n}", "w", draw.choice("ab"), ago(draw.uniform(30, 1e6))) for n in range(draw.randint(1, 9))
+            Item(draw.choice(KINDS), f"id-{n}", "w", draw.choice("ab"), ago(draw.uniform(30, 1e6))) for n in range(draw.randint(1, 9))
         )
-        strays = judge(World("w", NOW, things), grace=GRACE)
+        strays = judge(Inventory("w", NOW, things), grace=GRACE)
         assert {stray.key for stray in strays if stray.may_go(NOW)} == {one.key for one in things}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from terradask._terraform.events import Event
-from terradask._terraform.output import Heard
+from terradask._terraform.output import CommandOutput
 from terradask._terraform.state.model import StateInfo, read_state_file
 from terradask._terraform.terraform import CONFIGURATION, Terraform
 from terradask.errors import StateLocked, TerraformError
@@ -182,7 +182,7 @@ def test_local_state_is_read_without_a_process(folder: Path, program: Path):
 
 
 def test_creation_that_has_just_begun_is_no_moment_to_stop():
-    heard = Heard(request_seconds=60.0)
+    heard = CommandOutput(request_seconds=60.0)
     assert heard.between_requests()
     heard.take(Event("apply_start", address="x.y", action="create"))
     assert not heard.between_requests()

@@ -16,9 +16,9 @@ from distributed.core import Status
 from terradask._aws.session import Aws
 from terradask._aws.transient import passes
 from terradask._dask.mirrored_cluster import MirroredCluster
-from terradask._dask.poll_interval import Pace
+from terradask._dask.poll_interval import PollInterval
 from terradask._dask.scaling import Group
-from terradask._deployments.pending_launches import Delivery
+from terradask._deployments.pending_launches import PendingLaunches
 from terradask.errors import ClusterError
 
 
@@ -59,11 +59,11 @@ class Told(MirroredCluster):
     def __init__(self, *refusals: Exception) -> None:
         self._targets = {}
         self._lock = asyncio.Lock()
-        self._pace = Pace()
+        self._poll_interval = PollInterval()
         self.told: list[Any] = []
         self._refusals = list(refusals)
         self._workers = SimpleNamespace(
-            delivery=SimpleNamespace(owing=False, shortfall=None),
+            pending_launches=SimpleNamespace(pending=False, shortfall=None),
             plan=set(),
             abandoned=False,
             watch=self._nothing,
@@ -147,8 +147,8 @@ def test_why_instances_are_missing_is_asked_again_unless_it_may_not_be_asked(err
         return function(*args)
 
     now = datetime.datetime.now(datetime.UTC)
-    delivery = Delivery(SimpleNamespace(failures=failures), call, started_at=now, fallback_seconds=60)  # type: ignore[arg-type]
-    delivery.look([[Group("workers", 3, 9)]])
-    assert delivery.asks
-    asyncio.run(delivery.ask())
-    assert delivery.asks is again
+    pending_launches = PendingLaunches(SimpleNamespace(failures=failures), call, started_at=now, fallback_seconds=60)  # type: ignore[arg-type]
+    pending_launches.look([[Group("workers", 3, 9)]])
+    assert pending_launches.asks
+    asyncio.run(pending_launches.ask())
+    assert pending_launches.asks is again

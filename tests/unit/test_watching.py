@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from distributed.core import Status
 
-from terradask._aws.rate_limit import Looks
+from terradask._aws.rate_limit import RateLimiter
 from terradask._aws.session import Aws
 from terradask._dask.mirrored_cluster import MirroredCluster
 from terradask._dask.workers import Workers
@@ -26,30 +26,30 @@ class Watched(MirroredCluster):
     new_spec: Any = None
     scheduler_comm: Any = None
 
-    def __init__(self, *looks: Exception | None) -> None:
-        self._looks = list(looks)
+    def __init__(self, *limiter: Exception | None) -> None:
+        self._limiter = list(limiter)
         self._targets = {}
         self._lock = asyncio.Lock()
-        self._pace = SimpleNamespace(wait=self._wait)
+        self._poll_interval = SimpleNamespace(wait=self._wait)
         self._workers = SimpleNamespace(
-            delivery=SimpleNamespace(owing=False, shortfall=None, asks=False),
+            pending_launches=SimpleNamespace(pending=False, shortfall=None, asks=False),
             watch=self._look,
             finish=self._finish,
             plan=set(),
             abandoned=False,
         )
         self._pool = ThreadPoolExecutor(1)
-        self._looks_at_aws = Looks(0)
+        self._looks_at_aws = RateLimiter(0)
 
     @property
     def _deployment(self) -> Any:
-        return SimpleNamespace(looks=self._looks_at_aws, aws=Aws("us-east-1"))
+        return SimpleNamespace(limiter=self._looks_at_aws, aws=Aws("us-east-1"))
 
     def __del__(self) -> None:
         pass
 
     async def _wait(self, **_: Any) -> None:
-        if not self._looks:
+        if not self._limiter:
             self.status = Status.closed
 
     async def _finish(self, scheduler: Any, joined: list[str]) -> None:
@@ -59,14 +59,14 @@ class Watched(MirroredCluster):
         return []
 
     async def _look(self) -> None:
-        error = self._looks.pop(0)
+        error = self._limiter.pop(0)
         if error is not None:
             raise error
 
 
-def watch(*looks: Exception | None) -> None:
+def watch(*limiter: Exception | None) -> None:
     async def main() -> None:
-        await Watched(*looks)._watch_group()
+        await Watched(*limiter)._watch_group()
 
     asyncio.run(main())
 
@@ -103,6 +103,6 @@ def test_groups_that_are_gone_are_named() -> None:
         return function(*args)
 
     groups: Any = SimpleNamespace(describe=lambda: {"workers": None})
-    workers = Workers(groups, {"workers": ("workers",), "gpu": ("gpu-spot", "gpu")}, SimpleNamespace(), call, looks=Looks(0))  # type: ignore[arg-type]
+    workers = Workers(groups, {"workers": ("workers",), "gpu": ("gpu-spot", "gpu")}, SimpleNamespace(), call, limiter=RateLimiter(0))  # type: ignore[arg-type]
     with pytest.raises(ClusterError, match="given: gpu, gpu-spot"):
         asyncio.run(workers.mirror())

@@ -17,7 +17,7 @@ from distributed.deploy.adaptive import Adaptive
 
 from terradask import Cluster
 from terradask._aws.launch_problem import LaunchProblem
-from terradask._aws.rate_limit import Looks
+from terradask._aws.rate_limit import RateLimiter
 from terradask._dask.arguments import check_same_structure, structure_given
 from terradask._dask.group_cluster import GroupCluster
 from terradask._dask.host_workers import counting_hosts
@@ -26,7 +26,7 @@ from terradask._dask.scaling import Group, Member
 from terradask._dask.workers import Workers
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import Descriptor
-from terradask._deployments.pending_launches import Delivery
+from terradask._deployments.pending_launches import PendingLaunches
 from terradask._deployments.worker_counts import numbers_at_start
 from terradask._quotas import needs as quota_needs
 from terradask.errors import ArgumentCombination, InvalidInput, UnsupportedOption
@@ -317,8 +317,8 @@ async def call(function: Any, *args: Any) -> Any:
 
 
 def workers_on(groups: FakeGroups) -> Workers:
-    delivery = Delivery(groups, call, started_at=START, fallback_seconds=60)  # type: ignore[arg-type]
-    return Workers(groups, CHAINS, delivery, call, looks=Looks())  # type: ignore[arg-type]
+    pending_launches = PendingLaunches(groups, call, started_at=START, fallback_seconds=60)  # type: ignore[arg-type]
+    return Workers(groups, CHAINS, pending_launches, call, limiter=RateLimiter())  # type: ignore[arg-type]
 
 
 def test_groups_grow_together_in_one_look_and_a_call_each() -> None:
@@ -379,7 +379,7 @@ def test_a_group_falls_back_for_itself_and_only_one_is_asked_in_a_look() -> None
     async def main() -> None:
         await workers.resize({"workers": 2, "gpu": 3}, None, [])
         await workers.watch()
-        await workers.delivery.ask()
+        await workers.pending_launches.ask()
         await workers.watch()
 
     asyncio.run(main())
@@ -396,10 +396,10 @@ def test_a_group_that_gets_nothing_is_told_and_the_others_count_as_theirs(monkey
         await workers.resize({"workers": 2, "gpu": 1}, None, [])
         for _ in range(4):
             await workers.watch()
-            await workers.delivery.ask()
+            await workers.pending_launches.ask()
 
     asyncio.run(main())
-    shortfall = workers.delivery.shortfall
+    shortfall = workers.pending_launches.shortfall
     assert shortfall is not None
     assert (shortfall.there, shortfall.wanted, sorted(shortfall.problems)) == (2, 3, ["gpu", "gpu-spot"])
 

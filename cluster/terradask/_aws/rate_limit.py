@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 SECONDS_A_LOOK = 0.5
 
 
-class Looks:
+class RateLimiter:
     """The looks of one client at one cluster: one at a time, in the order in which they are asked for, and half a second in between.
 
     All polling shares them, save that for the scheduler's address: for hosts' reports, of the groups and of what AWS says
@@ -40,7 +40,7 @@ class Looks:
         self._lock = threading.Lock()
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
+    def slot(self) -> Iterator[None]:
         """Wait for a turn, in a thread, and hold it for the length of one call."""
         place = self.queue_up()
         try:
@@ -51,7 +51,7 @@ class Looks:
             self.leave(place)
 
     @asynccontextmanager
-    async def awaited_turn(self) -> AsyncIterator[None]:
+    async def async_slot(self) -> AsyncIterator[None]:
         """As `turn`, on an event loop."""
         place = self.queue_up()
         try:

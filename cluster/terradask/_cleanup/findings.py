@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from terradask._cleanup.inventory import Kind, Unseen
+from terradask._cleanup.inventory import Kind, NotVisible
 from terradask._cleanup.orphans import Stray
 from terradask._pricing.prices import Quotes
 from terradask._pricing.running import hourly_usd
@@ -42,7 +42,7 @@ class Sweep:
     looked_at: datetime.datetime
     grace_seconds: float
     strays: tuple[Stray, ...]
-    unseen: tuple[Unseen, ...] = ()
+    unseen: tuple[NotVisible, ...] = ()
     quotes: Quotes = field(default_factory=lambda: Quotes(""))
     first_seen: Mapping[tuple[Kind, str], datetime.datetime] = field(default_factory=dict)
 

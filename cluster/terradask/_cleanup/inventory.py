@@ -29,7 +29,7 @@ Kind = Literal[
 
 
 @dataclass(frozen=True)
-class Thing:
+class Item:
     """One thing that there is.
 
     Parameters
@@ -138,7 +138,7 @@ class OldPlan:
 
 
 @dataclass(frozen=True)
-class Unseen:
+class NotVisible:
     """What couldn't be looked at.
 
     Parameters
@@ -154,7 +154,7 @@ class Unseen:
 
 
 @dataclass(frozen=True)
-class World:
+class Inventory:
     """Everything that one look has seen.
 
     Parameters
@@ -177,9 +177,9 @@ class World:
 
     workspace: str
     seen_at: datetime.datetime
-    things: tuple[Thing, ...] = ()
+    things: tuple[Item, ...] = ()
     deployed: Mapping[str, Deployed] = field(default_factory=dict)
     groups: frozenset[str] | None = frozenset()
     dead_locks: tuple[DeadLock, ...] = ()
     old_plans: tuple[OldPlan, ...] = ()
-    unseen: tuple[Unseen, ...] = ()
+    unseen: tuple[NotVisible, ...] = ()

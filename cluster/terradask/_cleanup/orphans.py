@@ -9,7 +9,7 @@ import datetime
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from terradask._cleanup.inventory import Deployed, Kind, Thing, World
+from terradask._cleanup.inventory import Deployed, Inventory, Item, Kind
 from terradask._pricing.running import Parts
 
 #: What AWS makes for a machine, and removes with it.
@@ -61,7 +61,7 @@ class Stray:
 
 
 def judge(
-    world: World, *, grace: datetime.timedelta, first_seen: Mapping[tuple[Kind, str], datetime.datetime] | None = None
+    world: Inventory, *, grace: datetime.timedelta, first_seen: Mapping[tuple[Kind, str], datetime.datetime] | None = None
 ) -> list[Stray]:
     """Return the strays among what was seen, by cluster.
 
@@ -78,7 +78,7 @@ def judge(
 
 
 class _Judge:
-    def __init__(self, world: World, grace: datetime.timedelta, first_seen: Mapping[tuple[Kind, str], datetime.datetime]) -> None:
+    def __init__(self, world: Inventory, grace: datetime.timedelta, first_seen: Mapping[tuple[Kind, str], datetime.datetime]) -> None:
         self._world = world
         self._grace = grace
         self._first_seen = first_seen
@@ -94,7 +94,7 @@ class _Judge:
                 yield self._stray(thing, "it belongs to no machine", self._since(thing))
         yield from self._of_commands()
 
-    def _of_cluster(self, name: str, things: list[Thing]) -> Iterator[Stray]:
+    def _of_cluster(self, name: str, things: list[Item]) -> Iterator[Stray]:
         deployed = self._world.deployed.get(name)
         if deployed is None:
             yield from self._orphans(things, self._youngest(things))
@@ -110,19 +110,19 @@ class _Judge:
             yield Stray("objects", f"clusters/{name}/", name, deployed.touched_at, why, self._ripe(since), deployed.held)
             yield from self._orphans(things, since, deployed.held)
 
-    def _deployment(self, deployed: Deployed, things: list[Thing], reason: str, since: datetime.datetime) -> Stray:
+    def _deployment(self, deployed: Deployed, things: list[Item], reason: str, since: datetime.datetime) -> Stray:
         parts = tuple(thing.parts for thing in things)
         born = min((thing.born for thing in things if thing.born is not None), default=deployed.touched_at)
         return Stray("deployment", deployed.name, deployed.name, born, reason, self._ripe(since), deployed.held, parts)
 
-    def _orphans(self, things: list[Thing], since: datetime.datetime, held: str | None = None) -> Iterator[Stray]:
+    def _orphans(self, things: list[Item], since: datetime.datetime, held: str | None = None) -> Iterator[Stray]:
         for thing in things:
             why = "its cluster's deployment is gone"
             if thing.ends_at is not None:
                 why = f"it is scheduled for deletion on {thing.ends_at:%Y-%m-%d}, and keeps its name until then"
             yield self._stray(thing, why, since, held)
 
-    def _lost_machines(self, things: list[Thing], held: str | None) -> Iterator[Stray]:
+    def _lost_machines(self, things: list[Item], held: str | None) -> Iterator[Stray]:
         """Yield the machines of a living deployment whose group is gone: nothing of the deployment's would ever end them."""
         if self._world.groups is None:
             return
@@ -138,14 +138,14 @@ class _Judge:
         for plan in self._world.old_plans:
             yield Stray("plan", plan.path, None, plan.planned_at, "it has expired", self._world.seen_at)
 
-    def _stray(self, thing: Thing, reason: str, since: datetime.datetime, held: str | None = None) -> Stray:
+    def _stray(self, thing: Item, reason: str, since: datetime.datetime, held: str | None = None) -> Stray:
         return Stray(thing.kind, thing.id, thing.cluster, thing.born, reason, self._ripe(since), held, (thing.parts,))
 
-    def _youngest(self, things: list[Thing], *dates: datetime.datetime) -> datetime.datetime:
+    def _youngest(self, things: list[Item], *dates: datetime.datetime) -> datetime.datetime:
         """Return since when all are there: an apply makes a cluster's things within seconds of each other, so that the youngest speaks."""
         return max(*dates, *map(self._since, things), datetime.datetime.min.replace(tzinfo=datetime.UTC))
 
-    def _since(self, thing: Thing) -> datetime.datetime:
+    def _since(self, thing: Item) -> datetime.datetime:
         """Return since when a thing is certainly there: by its date, or by the look that saw it first."""
         return thing.born or self._first_seen.get(thing.key, self._world.seen_at)
 

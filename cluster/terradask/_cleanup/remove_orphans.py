@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from terradask._cleanup import removal
 from terradask._cleanup.delete import remove_resources
 from terradask._cleanup.findings import Swept
-from terradask._cleanup.inventory import Kind, World
+from terradask._cleanup.inventory import Inventory, Kind
 from terradask._cleanup.orphans import Stray
 from terradask._common.progress import Message, Progress, phase
 from terradask._deployments.store import DESCRIPTOR, STATE, STATE_LOCK
@@ -63,7 +63,7 @@ class Removing:
         Gets every event.
     """
 
-    def __init__(self, aws: Aws, world: World, doors: Doors, progress: Progress) -> None:
+    def __init__(self, aws: Aws, world: Inventory, doors: Doors, progress: Progress) -> None:
         self._aws = aws
         self._things = {thing.key: thing for thing in world.things}
         self._doors = doors

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from terradask._cleanup.bucket_scan import BucketLook, is_cluster_name
-from terradask._cleanup.inventory import Deployed, Kind, OldPlan, Thing, Unseen, World
+from terradask._cleanup.inventory import Deployed, Inventory, Item, Kind, NotVisible, OldPlan
 from terradask._cleanup.resources import outermost
 from terradask._cleanup.search import clusters_in_ec2, clusters_with_roles, find_cluster
 from terradask._deployments.instances import Instance, find_instances, tags_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._cleanup.resources import Resource
     from terradask._network.baseline import Isolated
-    from terradask._terraform.state.backend import StatePlace
+    from terradask._terraform.state.backend import StateBackend
 
 Found = TypeVar("Found")
 
@@ -70,10 +70,10 @@ class Looked:
     own_templates: Callable[[], bool]
     folder_of: Callable[[str], Path]
     plans: Path
-    network_state: Callable[[], StatePlace]
+    network_state: Callable[[], StateBackend]
 
 
-def look(where: Looked) -> World:
+def look(where: Looked) -> Inventory:
     """Look at everything once.
 
     What the caller may not look at is left out, and said to be. The bucket is needed: it alone says what lives.
@@ -96,10 +96,10 @@ class _Look:
     def __init__(self, where: Looked) -> None:
         self._where = where
         self._aws = where.aws
-        self._unseen: list[Unseen] = []
+        self._unseen: list[NotVisible] = []
         self._bucket = BucketLook(where.aws, where.bucket, where.folder_of)
 
-    def run(self) -> World:
+    def run(self) -> Inventory:
         seen_at, listed = self._bucket.listed()
         # Clients are made here: boto3's sessions are not safe while they make one.
         for service in ("ec2", "autoscaling", "secretsmanager", "iam"):
@@ -119,7 +119,7 @@ class _Look:
         names = None if seen_groups is None else self._existing(seen_groups, things)
         things += seen_groups or ()
         things += self._own_of_orphans({thing.cluster for thing in things if thing.cluster} | deployed.keys(), deployed)
-        return World(
+        return Inventory(
             workspace=self._where.workspace,
             seen_at=seen_at,
             things=tuple(self._unless_gone(things, deployed)),
@@ -144,7 +144,7 @@ class _Look:
             with self._aws.explained():
                 return find()
         except AccessDenied as denied:
-            self._unseen.append(Unseen(what, denied.action if ":" in denied.action else action))
+            self._unseen.append(NotVisible(what, denied.action if ":" in denied.action else action))
             return None
 
     def _pages(self, service: str, operation: str, **request: Any) -> Iterator[Mapping[str, Any]]:
@@ -154,7 +154,7 @@ class _Look:
     def _tagged(self) -> dict[str, Any]:
         return {"Name": f"tag:{TAG_WORKSPACE}", "Values": [self._where.workspace]}
 
-    def _groups(self) -> list[Thing]:
+    def _groups(self) -> list[Item]:
         return [
             _thing("group", group["AutoScalingGroupName"], group.get("Tags"), group.get("CreatedTime"))
             for page in self._pages("autoscaling", "describe_auto_scaling_groups", Filters=[self._tagged])
@@ -163,7 +163,7 @@ class _Look:
             if not group.get("Status")
         ]
 
-    def _existing(self, groups: Iterable[Thing], things: Iterable[Thing]) -> frozenset[str]:
+    def _existing(self, groups: Iterable[Item], things: Iterable[Item]) -> frozenset[str]:
         """Return the groups that exist, those among them that machines name though they carry no tag, or another one's."""
         tagged = {group.id for group in groups}
         named = sorted({thing.group for thing in things if thing.group is not None} - tagged)
@@ -171,7 +171,7 @@ class _Look:
             pages = self._pages("autoscaling", "describe_auto_scaling_groups", AutoScalingGroupNames=named) if named else ()
             return frozenset(tagged | {group["AutoScalingGroupName"] for page in pages for group in page["AutoScalingGroups"]})
 
-    def _instances(self) -> list[Thing]:
+    def _instances(self) -> list[Item]:
         try:
             found = find_instances(self._aws, workspace=self._where.workspace)
         except AccessDenied:
@@ -179,7 +179,7 @@ class _Look:
             found = find_instances(self._aws, workspace=self._where.workspace, with_volumes=False)
         return [_machine(instance, self._aws.region) for instance in found]
 
-    def _volumes(self) -> list[Thing]:
+    def _volumes(self) -> list[Item]:
         return [
             replace(
                 self._part("volume", volume["VolumeId"], volume.get("Tags"), volume["CreateTime"]),
@@ -189,7 +189,7 @@ class _Look:
             for volume in page["Volumes"]
         ]
 
-    def _interfaces(self) -> list[Thing]:
+    def _interfaces(self) -> list[Item]:
         return [
             self._part("network-interface", interface["NetworkInterfaceId"], interface.get("TagSet"), None)
             for page in self._pages(
@@ -198,12 +198,12 @@ class _Look:
             for interface in page["NetworkInterfaces"]
         ]
 
-    def _part(self, kind: Kind, identity: str, listed: Any, born: datetime.datetime | None) -> Thing:
+    def _part(self, kind: Kind, identity: str, listed: Any, born: datetime.datetime | None) -> Item:
         thing, tags = _thing(kind, identity, listed, born), tags_of(listed)
         names = {host_name(self._where.workspace, role, cluster) for role in ROLES for cluster in (None, thing.cluster)}
         return replace(thing, is_hosts=tags.get("Name") in names)
 
-    def _secrets(self) -> list[Thing]:
+    def _secrets(self) -> list[Item]:
         request = {"Filters": [{"Key": "name", "Values": [secrets_prefix(self._where.workspace)]}], "IncludePlannedDeletion": True}
         return [
             replace(
@@ -216,7 +216,7 @@ class _Look:
             for secret in page["SecretList"]
         ]
 
-    def _unless_gone(self, things: Iterable[Thing], deployed: Mapping[str, Deployed]) -> Iterator[Thing]:
+    def _unless_gone(self, things: Iterable[Item], deployed: Mapping[str, Deployed]) -> Iterator[Item]:
         """Leave out secrets that are gone: the list of secrets is up to five minutes old. Those of what lives don't matter."""
         client = self._aws.client("secretsmanager")
         for thing in things:
@@ -227,11 +227,11 @@ class _Look:
                 except client.exceptions.ResourceNotFoundException:
                     continue
                 except AccessDenied:
-                    self._unseen.append(Unseen(f"secret {thing.id}", "secretsmanager:DescribeSecret"))
+                    self._unseen.append(NotVisible(f"secret {thing.id}", "secretsmanager:DescribeSecret"))
                     continue
             yield thing
 
-    def _own_of_orphans(self, known: set[str], deployed: Mapping[str, Deployed]) -> list[Thing]:
+    def _own_of_orphans(self, known: set[str], deployed: Mapping[str, Deployed]) -> list[Item]:
         """Return what clusters without a deployment have of their own, where clusters may have anything."""
         isolated = self._where.isolated()
         if isolated is None and not self._where.own_templates():
@@ -270,9 +270,9 @@ def _lives(deployed: Deployed | None) -> bool:
     return deployed is not None and deployed.is_whole and not deployed.is_closing
 
 
-def _thing(kind: Kind, identity: str, listed: Any, born: datetime.datetime | None) -> Thing:
+def _thing(kind: Kind, identity: str, listed: Any, born: datetime.datetime | None) -> Item:
     tags = tags_of(listed)
-    return Thing(kind, identity, *_owner(tags.get(TAG_WORKSPACE), tags.get(TAG_CLUSTER)), born)
+    return Item(kind, identity, *_owner(tags.get(TAG_WORKSPACE), tags.get(TAG_CLUSTER)), born)
 
 
 def _owner(workspace: str | None, cluster: str | None) -> tuple[str | None, str | None]:
@@ -280,8 +280,8 @@ def _owner(workspace: str | None, cluster: str | None) -> tuple[str | None, str 
     return (workspace, cluster) if cluster is None or is_cluster_name(cluster) else (None, None)
 
 
-def _machine(instance: Instance, region: str) -> Thing:
-    return Thing(
+def _machine(instance: Instance, region: str) -> Item:
+    return Item(
         "instance",
         instance.id,
         *_owner(instance.workspace, instance.cluster),
@@ -291,11 +291,11 @@ def _machine(instance: Instance, region: str) -> Thing:
     )
 
 
-def _owned(resource: Resource) -> Thing:
+def _owned(resource: Resource) -> Item:
     kind, date = _OWN_KINDS[resource.type]
     born = None if date is None else resource.description.get(date)
     whose = _owner(resource.tags.get(TAG_WORKSPACE), resource.tags.get(TAG_CLUSTER))
-    return Thing(kind, resource.id, *whose, born, resource=resource)
+    return Item(kind, resource.id, *whose, born, resource=resource)
 
 
 def _old_plans(folder: Path, now: datetime.datetime) -> Iterator[OldPlan]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from terradask._cleanup.findings import Sweep, Swept
-from terradask._cleanup.inventory import Kind, World
+from terradask._cleanup.inventory import Inventory, Kind
 from terradask._cleanup.orphans import Stray, judge
 from terradask._cleanup.remove_orphans import Doors, Removing
 from terradask._cleanup.scan import Looked, look
@@ -66,7 +66,7 @@ class Sweeper:
         swept = Removing(self._where.aws, world, self._doors, self._progress).run(going)
         return replace(swept, kept={**kept, **swept.kept})
 
-    def _look(self, grace_seconds: float, first_seen: _Dates) -> tuple[Sweep, World]:
+    def _look(self, grace_seconds: float, first_seen: _Dates) -> tuple[Sweep, Inventory]:
         where = self._where
         with phase(self._progress, "look", where.workspace):
             world = look(where)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.own_address import own_block
 from terradask._aws.ssm.plugin import find_plugin
-from terradask._deployments.endpoint import way_of
+from terradask._deployments.endpoint import route_of
 from terradask.errors import NoIngress, SettingsError
 from terradask_stacks.address_rules import ME
 from terradask_stacks.checks import no_sessions
@@ -53,7 +53,7 @@ def decided_here(run: Mapping[str, Any], asked: Mapping[str, Any]) -> set[str]:
     return {*run, *(WAY_SETTINGS if any(asked[name] is not None for name in WAY_SETTINGS) else ())}
 
 
-def check_way(workspace: Workspace, settings: Mapping[str, Any]) -> None:
+def check_route(workspace: Workspace, settings: Mapping[str, Any]) -> None:
     """Refuse a cluster that can't be reached from here in the way that its settings say.
 
     Parameters
@@ -72,7 +72,7 @@ def check_way(workspace: Workspace, settings: Mapping[str, Any]) -> None:
     SessionManagerPluginMissing
         When this machine has no plugin for it.
     """
-    way = way_of(settings)
+    way = route_of(settings)
     if way == "ssm":
         if not workspace.baseline().session_manager:
             raise SettingsError([no_sessions()])

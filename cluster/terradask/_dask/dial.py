@@ -12,7 +12,7 @@ from distributed.security import Security
 
 from terradask._deployments.attach import Attachment, read_scheduler
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.endpoint import Door, Way
+from terradask._deployments.endpoint import Endpoint, Route
 from terradask.errors import SchedulerUnreachable, SessionFailed
 
 #: A scheduler that has said where it is, and doesn't answer for so long, is not reachable, or gone with its host.
@@ -31,7 +31,7 @@ async def reach(
     security: Security,
     call: Call,
     *,
-    door: Door,
+    door: Endpoint,
     let_in: Callable[[], Sequence[str]],
     seconds: float = REACH_SECONDS,
 ) -> tuple[Attachment, Comm]:
@@ -106,7 +106,7 @@ def newest(attachment: Attachment, deployment: Deployment) -> Attachment:
     return replace(attachment, scheduler=scheduler) if scheduler is not None and ours else attachment
 
 
-def unreachable(attachment: Attachment, address: str, *, way: Way, let_in: Sequence[str]) -> SchedulerUnreachable:
+def unreachable(attachment: Attachment, address: str, *, way: Route, let_in: Sequence[str]) -> SchedulerUnreachable:
     """Return the error that says what may be in the way."""
     cluster, host = attachment.descriptor.cluster, attachment.scheduler.instance_id
     advice = {

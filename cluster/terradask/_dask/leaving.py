@@ -20,7 +20,7 @@ from terradask._dask.rollback import end_cluster
 from terradask._dask.secrets import ConfidingCluster
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import Run
-from terradask._deployments.endpoint import Door
+from terradask._deployments.endpoint import Endpoint
 from terradask.errors import ClusterClosed, InvalidInput
 
 
@@ -36,7 +36,7 @@ class LeavingCluster(ConfidingCluster):
     _provisioner: Provisioner
     _provisioned: Provisioned | None
     _dashboard: DashboardForward | None
-    _door: Door
+    _door: Endpoint
     _pool: ThreadPoolExecutor
     #: What ends it, where it is to be ended.
     _ending: Callable[[Provisioned], None]

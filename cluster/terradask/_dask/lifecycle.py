@@ -26,7 +26,7 @@ from terradask._dask.provision import Provisioned, Provisioner, Request, address
 from terradask._dask.remote import RemoteScheduler, RemoteWorker
 from terradask._dask.scaling import workers_to_wait_for
 from terradask._deployments.attach import Attachment
-from terradask._deployments.endpoint import AddressDoor, Door, door_for, way_of
+from terradask._deployments.endpoint import AddressEndpoint, Endpoint, endpoint_for, route_of
 from terradask_modules.names import WORKER_GROUP
 from terradask_stacks.numbers import NWorkers, bounds_of
 
@@ -64,7 +64,7 @@ class ProvisionedCluster(LeavingCluster):
         self._show: Progress = silent
         self._provisioned: Provisioned | None = None
         self._dashboard: DashboardForward | None = None
-        self._door: Door = AddressDoor("public")
+        self._door: Endpoint = AddressEndpoint("public")
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="terradask")
         self._provisioner = Provisioner(request, self._tell)
         self._ending = end_as_it_began
@@ -161,7 +161,7 @@ class ProvisionedCluster(LeavingCluster):
         if self._wants_shutdown_on_close is None:
             self.shutdown_on_close = provisioned.origin != "attached"
         self.security = provisioned.attachment.keys.client_security()
-        self._door = door_for(way_of(settings), provisioned.workspace.aws)
+        self._door = endpoint_for(route_of(settings), provisioned.workspace.aws)
         attachment, comm = await self._reach(REACH_SECONDS)
         self._provisioned = replace(provisioned, attachment=attachment)
         connection = self.security.get_connection_args("client")

@@ -17,11 +17,11 @@ from distributed.deploy.spec import SpecCluster
 
 from terradask._aws.transient import passes
 from terradask._dask.host_workers import LiveNames, host_of, is_extra
-from terradask._dask.poll_interval import Pace
+from terradask._dask.poll_interval import PollInterval
 from terradask._dask.workers import Workers
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import Run
-from terradask._deployments.pending_launches import Delivery
+from terradask._deployments.pending_launches import PendingLaunches
 from terradask._deployments.shortfall import Shortfall, describe
 from terradask.errors import ClusterError, TerradaskError
 
@@ -65,7 +65,7 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
 
     _pool: ThreadPoolExecutor
     _workers: Workers | None = None
-    _pace: Pace | None = None
+    _poll_interval: PollInterval | None = None
     _monitor: asyncio.Task[None] | None = None
     _leaving: frozenset[str] = frozenset()
     #: What is wanted and AWS hasn't been told yet.
@@ -121,15 +121,15 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
     async def _start_watching(self) -> None:
         """Read the groups for the first time, and mirror them from then on."""
         groups, descriptor = self._deployment.groups, self._deployment.descriptor
-        delivery = Delivery(
+        pending_launches = PendingLaunches(
             groups,
             self._call,
             started_at=datetime.datetime.fromisoformat(self._current_run.started_at),
             fallback_seconds=float(descriptor.settings.get("spot_fallback_seconds", DEFAULT_FALLBACK_SECONDS)),
         )
-        looks, each = self._deployment.looks, self._workers_per_host
-        self._workers = Workers(groups, descriptor.worker_groups, delivery, self._call, looks=looks, workers_per_host=each)
-        self._pace = Pace()
+        limiter, each = self._deployment.limiter, self._workers_per_host
+        self._workers = Workers(groups, descriptor.worker_groups, pending_launches, self._call, limiter=limiter, workers_per_host=each)
+        self._poll_interval = PollInterval()
         await self._workers.mirror()
         self._show_plan()
         self._monitor = asyncio.create_task(self._watch_group())
@@ -214,8 +214,8 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
                 with self._deployment.aws.explained():
                     await self._tell_aws(workers)
             finally:
-                if self._pace is not None:
-                    self._pace.hurry()
+                if self._poll_interval is not None:
+                    self._poll_interval.wake()
 
     async def _tell_aws(self, workers: Workers) -> None:
         """Tell AWS what is wanted. What it can't be told now, for a reason that passes, the next look tells it."""
@@ -234,21 +234,21 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
             self._show_plan()
 
     async def _watch_group(self) -> None:
-        assert self._pace is not None
+        assert self._poll_interval is not None
         assert self._workers is not None
-        delivery = self._workers.delivery
+        pending_launches = self._workers.pending_launches
         while self.status == Status.running and self._over is None:
             # With nothing new to be known, what is missing is looked for as rarely as anything else.
-            awaited = delivery.owing and delivery.shortfall is None
-            await self._pace.wait(longest_seconds=_AWAITED_SECONDS if awaited else None)
+            awaited = pending_launches.pending and pending_launches.shortfall is None
+            await self._poll_interval.wait(longest_seconds=_AWAITED_SECONDS if awaited else None)
             if self.status != Status.running:
                 return
             try:
                 with self._deployment.aws.explained():
-                    if delivery.asks:
-                        async with self._deployment.looks.awaited_turn():
-                            await delivery.ask()
-                    async with self._deployment.looks.awaited_turn():
+                    if pending_launches.asks:
+                        async with self._deployment.limiter.async_slot():
+                            await pending_launches.ask()
+                    async with self._deployment.limiter.async_slot():
                         await self._look_at_groups(self._workers)
                     if self._workers.abandoned:
                         await self._find_whether_over()
@@ -286,15 +286,15 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
         if shortfall is not None and shortfall.there and not shortfall.causes <= self._told_causes:
             logger.warning("cluster %s: %s", self.name, describe(shortfall, self._deployment.descriptor.pools))
             self._told_causes |= shortfall.causes
-        elif self._workers is not None and not self._workers.delivery.owing:
+        elif self._workers is not None and not self._workers.pending_launches.pending:
             self._told_causes = frozenset()
 
     @property
     def _shortfall(self) -> Shortfall | None:
-        return self._workers.delivery.shortfall if self._workers is not None else None
+        return self._workers.pending_launches.shortfall if self._workers is not None else None
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
         # Not SpecCluster's: it would end what it takes for lost, and the group heals itself.
         DaskCluster._update_worker_status(self, op, msg)
-        if self._pace is not None and (op == "remove" or not self.observed <= self.plan):
-            self._pace.hurry()
+        if self._poll_interval is not None and (op == "remove" or not self.observed <= self.plan):
+            self._poll_interval.wake()

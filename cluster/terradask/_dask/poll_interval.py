@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 
-class Pace:
+class PollInterval:
     """How long to wait between looks at AWS: short while something is on its way, longer and longer otherwise.
 
-    How many looks there may be at all, `Looks` says.
+    How many looks there may be at all, `RateLimiter` says.
     """
 
     def __init__(self, shortest_seconds: float = 0.25, longest_seconds: float = 15.0) -> None:
@@ -17,7 +17,7 @@ class Pace:
         self._next = shortest_seconds
         self._wake = asyncio.Event()
 
-    def hurry(self) -> None:
+    def wake(self) -> None:
         """Look again soon, and often from then on."""
         self._wake.set()
 

@@ -17,7 +17,7 @@ from terradask._common.progress import Message, Progress, phase
 from terradask._common.sigterm import terminated_in_order
 from terradask._dask.arguments import check_same_structure, structure_given
 from terradask._dask.concurrent_deploy import wait_for_deployment, wait_for_start
-from terradask._dask.connectivity import check_way, decided_here, names_me, with_own_address
+from terradask._dask.connectivity import check_route, decided_here, names_me, with_own_address
 from terradask._dask.decision import Found, Way, to_go, way_to
 from terradask._dask.rollback import Origin, note_left_behind, note_taken_back, take_back
 from terradask._dask.versions import check_versions
@@ -25,10 +25,10 @@ from terradask._deployments.archive_hashes import lock_file_of
 from terradask._deployments.attach import Attachment
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import Descriptor, HostReport, Run
-from terradask._deployments.endpoint import way_of
-from terradask._deployments.key_access import check_readable
-from terradask._deployments.lifetime import Life
-from terradask._deployments.snapshot import FirstLook, first_look
+from terradask._deployments.endpoint import route_of
+from terradask._deployments.key_access import check_key_access
+from terradask._deployments.lifetime import LifetimePolicy
+from terradask._deployments.snapshot import Snapshot, take_snapshot
 from terradask._deployments.software import lock_software
 from terradask.errors import ClusterStopped, FolderBusy, PlanChanged, StalePlan, StateLocked
 from terradask_stacks.numbers import first_of
@@ -167,14 +167,14 @@ class Provisioner:
         if request.credentials == "local":
             # Who has none to lend learns it before anything is made.
             lend(workspace.aws, request.credentials_duration_seconds)
-        found = first_look(deployment, workspace.baseline)
+        found = take_snapshot(deployment, workspace.baseline)
         if found.closing:
             if request.attach or request.create is False:
                 raise to_go(request.name)
             with phase(self._progress, "destroy", request.name):
                 workspace.destroy_cluster(request.name)
             deployment = self._deployment = Deployment(workspace.aws, workspace.bucket, request.name)
-            found = first_look(deployment, workspace.baseline)
+            found = take_snapshot(deployment, workspace.baseline)
         asked = workspace.settings.cluster_named(request.name).model_dump(mode="json")
         rounds = 0
         while (way := self._way(deployment, found)) == "deploy":
@@ -182,7 +182,7 @@ class Provisioner:
             # Made by somebody else meanwhile, it is as if it had been there; taken back by him, it is to be made again.
             if self._deploy(workspace, deployment, wait_seconds=asked["create_timeout_seconds"], is_last=rounds == _ROUNDS):
                 break
-            found = first_look(deployment, workspace.baseline)
+            found = take_snapshot(deployment, workspace.baseline)
         if self._origin != "created":
             deployed = deployed_settings(deployment.descriptor)
             check_same_structure(request.name, *(structure_given(each, request.structure) for each in (asked, deployed)))
@@ -192,8 +192,8 @@ class Provisioner:
         if way != "attach":
             run = self._start(deployment, settings, workspace)
         else:
-            if way_of(settings) == "ssm":
-                check_way(workspace, settings)
+            if route_of(settings) == "ssm":
+                check_route(workspace, settings)
             if run is not None:
                 self._warn_of_ignored(run)
         self._warn_without_hashes(run, asked)
@@ -212,7 +212,7 @@ class Provisioner:
             overrides["cluster"] = cluster
         return overrides
 
-    def _way(self, deployment: Deployment, look: FirstLook) -> Way:
+    def _way(self, deployment: Deployment, look: Snapshot) -> Way:
         found: Found = "nothing"
         if look.exists:
             found = "running" if look.run is not None and deployment.goes_on(look.run) else "stopped"
@@ -231,7 +231,7 @@ class Provisioner:
             architecture="arm64" if cluster.expects_arm else "x86_64",
             lock_file=lock_file_of({"software_lock": cluster.software_lock}, workspace.root),
         )
-        check_way(workspace, cluster.model_dump(mode="json"))
+        check_route(workspace, cluster.model_dump(mode="json"))
         try:
             plan = workspace.plan_launch(self._request.name)
             self._check_cancelled()
@@ -253,10 +253,10 @@ class Provisioner:
 
     def _start(self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace) -> Run:
         self._check_cancelled()
-        check_way(workspace, settings)
+        check_route(workspace, settings)
         if self._origin != "created":
             if settings.get("private_to_creator"):
-                check_readable(workspace.aws, deployment.descriptor)
+                check_key_access(workspace.aws, deployment.descriptor)
             self._origin = "started"
         with phase(self._progress, "start", deployment.name):
             run = deployment.start(
@@ -280,10 +280,12 @@ class Provisioner:
             self._origin = "attached"
         return run
 
-    def _life(self, settings: Mapping[str, Any], workspace: Workspace) -> Life:
+    def _life(self, settings: Mapping[str, Any], workspace: Workspace) -> LifetimePolicy:
         closes = self._request.shutdown_on_close is not False
         declared = self._request.name in workspace.settings.clusters
-        return Life.of_settings(settings, closes_with_client=closes, destroyed_after=closes and self._origin == "created" and not declared)
+        return LifetimePolicy.of_settings(
+            settings, closes_with_client=closes, destroyed_after=closes and self._origin == "created" and not declared
+        )
 
     def _warn_of_ignored(self, running: Run) -> None:
         """Warn of what only a start heeds, where it was asked of a cluster that runs."""

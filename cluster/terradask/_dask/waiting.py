@@ -92,14 +92,14 @@ class AwaitedCluster(WatchedCluster):
 
     async def _watch_reports(self, missing: MissingHosts, n_workers: int | None, started: float) -> None:
         """Read what missing hosts say, a few at a time, until that makes waiting on pointless."""
-        looks, next_at = self._deployment.looks, started
+        limiter, next_at = self._deployment.limiter, started
         while True:
             next_at = max(next_at + _REPORT_SECONDS, time.monotonic())
             await asyncio.sleep(next_at - time.monotonic())
-            async with looks.awaited_turn():
+            async with limiter.async_slot():
                 changed = await self._call(missing.list_changed, self._joined_hosts())
             for host in changed[:_READS_A_LOOK]:
-                async with looks.awaited_turn():
+                async with limiter.async_slot():
                     await self._call(missing.read, [host])
             await self._check_joining(missing, n_workers, started, late=False)
 

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from terradask._aws.autoscaling import Groups
-from terradask._aws.rate_limit import SECONDS_A_LOOK, Looks
+from terradask._aws.rate_limit import SECONDS_A_LOOK, RateLimiter
 from terradask._dask.host_workers import host_of, hosts_to_close, idle_hosts
 from terradask._dask.scaling import Group, ProtectAndLower, Roster, cheapest_victims, one_by_one, removal
 from terradask._deployments.markets import dearest_first, grown, moved_on, without_missing
-from terradask._deployments.pending_launches import Delivery
+from terradask._deployments.pending_launches import PendingLaunches
 from terradask.errors import ClusterError
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
@@ -85,17 +85,17 @@ class Workers:
         self,
         groups: Groups,
         worker_groups: Mapping[str, Sequence[str]],
-        delivery: Delivery,
+        pending_launches: PendingLaunches,
         call: Callable[..., Awaitable[Any]],
         *,
-        looks: Looks,
+        limiter: RateLimiter,
         workers_per_host: int = 1,
     ) -> None:
         self._groups = groups
         self._workers_per_host = workers_per_host
         self._call = call
-        self._looks = looks
-        self.delivery = delivery
+        self._limiter = limiter
+        self.pending_launches = pending_launches
         self.sets = {name: WorkerSet(name, names) for name, names in worker_groups.items()}
         self._names = frozenset(name for names in worker_groups.values() for name in names)
         #: Group of workers -> the number it was to shrink to, and what AWS still had as its number then.
@@ -121,11 +121,11 @@ class Workers:
         """As `mirror`, in a turn of the caller's; and look after what AWS owes: whether another market is to deliver it."""
         described = await self._read()
         chains = [each.chain(described) for each in self.sets.values()]
-        self.delivery.look(chains)
+        self.pending_launches.look(chains)
         lowered: dict[str, int] = {}
         raised: dict[str, int] = {}
         for chain in chains:
-            less, more = moved_on(chain, self.delivery.stuck)
+            less, more = moved_on(chain, self.pending_launches.stuck)
             lowered |= less
             raised |= more
         if raised:
@@ -172,7 +172,7 @@ class Workers:
         for name, n in growing.items():
             self.sets[name].roster.grow_to(n)
         for name, n in growing.items():
-            await self._set(grown(self.sets[name].chain(described), n, avoided=self.delivery.exhausted))
+            await self._set(grown(self.sets[name].chain(described), n, avoided=self.pending_launches.exhausted))
         # Whom the scheduler knows and AWS doesn't show yet has to be retired before AWS, told a smaller number, ends it.
         if {host_of(name) for name in joined} <= self.members:
             described = await self._cancel_pending(shrinking, described)
@@ -277,12 +277,12 @@ class Workers:
 
     def _pause(self) -> None:
         """Wait, in a thread, for the time of a look that follows without a turn."""
-        self._looks.note()
+        self._limiter.note()
         time.sleep(SECONDS_A_LOOK)
 
     async def _read_now(self) -> Described:
         """Read for somebody who waits for it: without a turn."""
-        self._looks.note()
+        self._limiter.note()
         return await self._read()
 
     async def _read(self) -> Described:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.autoscaling import Groups
-from terradask._aws.rate_limit import Looks
+from terradask._aws.rate_limit import RateLimiter
 from terradask._deployments.documents import Descriptor, HostReport, Run, SchedulerAddress, read_host_reports
 from terradask._deployments.ended import over
-from terradask._deployments.key_access import reading_keys
+from terradask._deployments.key_access import translated_key_errors
 from terradask._deployments.keys import KeySet
 from terradask._deployments.pending_launches import check_scheduler_launches
 from terradask._deployments.store import HOSTS, SCHEDULER, ClusterObjects, read_secret
@@ -67,7 +67,7 @@ def attach(
     descriptor: Descriptor,
     run: Run,
     *,
-    looks: Looks,
+    limiter: RateLimiter,
     timeout_seconds: float,
     on_wait: Callable[[list[HostReport]], None] | None,
     cancelled: Callable[[], bool],
@@ -81,7 +81,7 @@ def attach(
     """
     # Read before the wait, so that who may not read them learns it at once.
     keys = _read_keys_if_written(aws, descriptor, run)
-    hosts = _SchedulerHosts(objects, groups, looks, descriptor, run)
+    hosts = _SchedulerHosts(objects, groups, limiter, descriptor, run)
     scheduler = _wait_for_scheduler(objects, hosts, timeout_seconds=timeout_seconds, on_wait=on_wait, cancelled=cancelled)
     return Attachment(descriptor, run, scheduler, keys or _read_keys(aws, descriptor, run))
 
@@ -100,10 +100,10 @@ def read_reports(objects: ClusterObjects) -> list[HostReport]:
 class _SchedulerHosts:
     """What the scheduler's host of a run says of itself, and each that stood in its place: at a cost that workers don't raise."""
 
-    def __init__(self, objects: ClusterObjects, groups: Groups, looks: Looks, descriptor: Descriptor, run: Run) -> None:
+    def __init__(self, objects: ClusterObjects, groups: Groups, limiter: RateLimiter, descriptor: Descriptor, run: Run) -> None:
         self._objects = objects
         self._groups = groups
-        self._looks = looks
+        self._limiter = limiter
         self._descriptor = descriptor
         self.run = run
         self._seen: dict[str, None] = {}
@@ -112,25 +112,25 @@ class _SchedulerHosts:
 
     def look(self) -> list[HostReport]:
         """Read the reports, or why AWS launches no such host."""
-        with self._looks.turn():
+        with self._limiter.slot():
             group = self._groups.describe().get(SCHEDULER_GROUP)
         members = () if group is None else group.members
         self._seen |= dict.fromkeys(member.instance_id for member in members)
         documents = [self._read(instance_id) for instance_id in self._seen]
         reports = read_host_reports(document for document in documents if document is not None)
         if not members:
-            check_scheduler_launches(self._groups, self._looks, self._descriptor, self.run)
+            check_scheduler_launches(self._groups, self._limiter, self._descriptor, self.run)
         return [report for report in reports if report.run_id == self.run_id]
 
     def look_at_everything(self) -> list[HostReport]:
         """Read the reports of all hosts, also of one that came and went unseen."""
         reports = [r for r in read_reports(self._objects) if r.run_id == self.run_id and r.role == "scheduler"]
         if not reports:
-            check_scheduler_launches(self._groups, self._looks, self._descriptor, self.run)
+            check_scheduler_launches(self._groups, self._limiter, self._descriptor, self.run)
         return reports
 
     def _read(self, instance_id: str) -> dict[str, Any] | None:
-        with self._looks.turn():
+        with self._limiter.slot():
             return self._objects.read(f"{HOSTS}{instance_id}.json")
 
 
@@ -195,7 +195,7 @@ def _scheduler_missing(cluster: str, reports: Iterable[HostReport], timeout_seco
 
 
 def _read_keys(aws: Aws, descriptor: Descriptor, run: Run) -> KeySet:
-    with reading_keys(aws, descriptor):
+    with translated_key_errors(aws, descriptor):
         return KeySet.from_document(read_secret(aws, descriptor.secret_id, version_id=run.secret_version_id))
 
 

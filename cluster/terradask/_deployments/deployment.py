@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from terradask._aws.autoscaling import Groups
-from terradask._aws.rate_limit import Looks
+from terradask._aws.rate_limit import RateLimiter
 from terradask._common.clock import utc_text
 from terradask._deployments.archive_hashes import lock_file_of
 from terradask._deployments.attach import Attachment, attach, read_reports, read_scheduler
 from terradask._deployments.documents import Descriptor, HostReport, Run
 from terradask._deployments.ended import over
-from terradask._deployments.endpoint import way_of
-from terradask._deployments.lifetime import Life
+from terradask._deployments.endpoint import route_of
+from terradask._deployments.lifetime import LifetimePolicy
 from terradask._deployments.private_envs import warn_of_secrets
 from terradask._deployments.start import check_whole, plan_run, start_run
 from terradask._deployments.status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
@@ -84,7 +84,7 @@ class Deployment:
         self.name = name
         self.objects = ClusterObjects(aws, bucket, name)
         #: What all polling through this object shares.
-        self.looks = Looks()
+        self.limiter = RateLimiter()
         #: Id of the run that this object started last, and nobody else.
         self.started_run_id: str | None = None
 
@@ -154,7 +154,7 @@ class Deployment:
         software_lock: Path | None = None,
         send_dask_config: bool | None = None,
         group_workers: Mapping[str, int] | None = None,
-        life: Life | None = None,
+        life: LifetimePolicy | None = None,
         check_quotas: bool = True,
         tell: Callable[[str], None] | None = None,
     ) -> Run:
@@ -216,7 +216,7 @@ class Deployment:
                 software=settings["software"] if software is None else software,
                 software_lock=software_lock or lock_file_of(settings, self._root),
                 send_dask_config=settings["send_dask_config"] if send_dask_config is None else send_dask_config,
-                life=life or Life.of_settings(settings),
+                life=life or LifetimePolicy.of_settings(settings),
                 check_quotas=check_quotas,
             )
             whole.result()
@@ -237,7 +237,7 @@ class Deployment:
         groups.zero()
         deadline = time.monotonic() + wait_seconds
         while wait_seconds and time.monotonic() < deadline:
-            with self.looks.turn():
+            with self.limiter.slot():
                 described = groups.describe()
             if not any(group.members for group in described.values()):
                 break
@@ -292,7 +292,7 @@ class Deployment:
             closing = closing_.result()
         if scheduler is not None and (run is None or scheduler.run_id != run.run_id):
             scheduler = None
-        public = way_of(descriptor.settings) == "public"
+        public = route_of(descriptor.settings) == "public"
         return DeploymentStatus(
             name=self.name,
             state=derive_state(groups, run, scheduler, hosts, closing=closing),
@@ -376,7 +376,7 @@ class Deployment:
             self.groups,
             self.descriptor,
             run,
-            looks=self.looks,
+            limiter=self.limiter,
             timeout_seconds=timeout_seconds,
             on_wait=on_wait,
             cancelled=cancelled,

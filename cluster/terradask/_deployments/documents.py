@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from terradask._deployments.lifetime import Life
+from terradask._deployments.lifetime import LifetimePolicy
 from terradask._deployments.shortfall import Pool
 from terradask.errors import TerradaskError
 from terradask_modules.names import WORKER_GROUP
@@ -189,7 +189,7 @@ class Run:
     n_workers: int
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     dask_config: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    life: Life | None = None
+    life: LifetimePolicy | None = None
     #: Whether hosts install archives by hash. An older terradask says nothing of it, and had none.
     hashed: bool = False
 
@@ -200,7 +200,7 @@ class Run:
         check_format(document, what, advice)
         known = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
         with reading(what, advice):
-            return cls(**{**known, "life": Life.read(known.get("life"))})
+            return cls(**{**known, "life": LifetimePolicy.read(known.get("life"))})
 
     def to_document(self) -> dict[str, Any]:
         """Return what ``run.json`` holds."""

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._deployments.attach import Attachment
 
-Way = Literal["public", "private", "ssm"]
+Route = Literal["public", "private", "ssm"]
 
 LOOPBACK = "127.0.0.1"
 
 _OPEN_SECONDS = 30.0
 
 
-class Door(Protocol):
+class Endpoint(Protocol):
     """What leads to a scheduler and to the dashboard behind mutual TLS. Everything here may block."""
 
-    way: Way
+    way: Route
 
     def scheduler(self, attachment: Attachment) -> str:
         """Return the address at which the scheduler is dialled, such as ``tls://203.0.113.7:8786``; raises ``OSError`` where none is."""
@@ -38,20 +38,20 @@ class Door(Protocol):
         ...
 
 
-def way_of(settings: Mapping[str, Any]) -> Way:
+def route_of(settings: Mapping[str, Any]) -> Route:
     """Return how clients reach the scheduler of a cluster with these settings, which may be those of an older version."""
     if settings.get("connect"):
-        way: Way = settings["connect"]
+        way: Route = settings["connect"]
         return way
     return "private" if settings.get("use_scheduler_public_ip") is False else "public"
 
 
-def door_for(way: Way, aws: Aws) -> Door:
+def endpoint_for(way: Route, aws: Aws) -> Endpoint:
     """Return the door for a way."""
-    return SessionDoor(aws) if way == "ssm" else AddressDoor(way)
+    return SessionEndpoint(aws) if way == "ssm" else AddressEndpoint(way)
 
 
-class AddressDoor:
+class AddressEndpoint:
     """The scheduler's own address.
 
     Parameters
@@ -61,7 +61,7 @@ class AddressDoor:
     """
 
     def __init__(self, way: Literal["public", "private"]) -> None:
-        self.way: Way = way
+        self.way: Route = way
 
     def scheduler(self, attachment: Attachment) -> str:
         """Return the address; raises ``InvalidInput`` where the public one is wanted and there is none."""
@@ -76,7 +76,7 @@ class AddressDoor:
         """Do nothing: an address needs nothing."""
 
 
-class SessionDoor:
+class SessionEndpoint:
     """Sessions to both ports of the scheduler's host; to those of its replacement, when there is one.
 
     Parameters
@@ -89,7 +89,7 @@ class SessionDoor:
     Permissions needed: those of `PortForwarding`.
     """
 
-    way: Way = "ssm"
+    way: Route = "ssm"
 
     def __init__(self, aws: Aws) -> None:
         self._aws = aws

@@ -17,7 +17,7 @@ _NO_VALUE = "ResourceNotFoundException"
 
 
 @contextmanager
-def reading_keys(aws: Aws, descriptor: Descriptor) -> Iterator[None]:
+def translated_key_errors(aws: Aws, descriptor: Descriptor) -> Iterator[None]:
     """Say who may read the keys of a private cluster, where AWS refuses to show them inside.
 
     Raises
@@ -35,7 +35,7 @@ def reading_keys(aws: Aws, descriptor: Descriptor) -> Iterator[None]:
         raise ClusterPrivate(descriptor.cluster, caller=aws.caller_arn, principals=principals) from error
 
 
-def check_readable(aws: Aws, descriptor: Descriptor) -> None:
+def check_key_access(aws: Aws, descriptor: Descriptor) -> None:
     """Refuse a private cluster whose keys this caller may not read, before it is started for nobody.
 
     Raises
@@ -48,7 +48,7 @@ def check_readable(aws: Aws, descriptor: Descriptor) -> None:
     """
     from botocore.exceptions import ClientError
 
-    with reading_keys(aws, descriptor):
+    with translated_key_errors(aws, descriptor):
         try:
             aws.client("secretsmanager").get_secret_value(SecretId=descriptor.secret_id)
         except ClientError as error:

@@ -16,7 +16,7 @@ Duration = str | float | datetime.timedelta | Literal[False]
 
 
 @dataclass(frozen=True)
-class Life:
+class LifetimePolicy:
     """When a run ends by itself. Times are in seconds; None means never.
 
     Parameters
@@ -43,7 +43,7 @@ class Life:
     destroyed_after: bool
 
     @classmethod
-    def of_settings(cls, settings: Mapping[str, Any], *, closes_with_client: bool = False, destroyed_after: bool = False) -> Life:
+    def of_settings(cls, settings: Mapping[str, Any], *, closes_with_client: bool = False, destroyed_after: bool = False) -> LifetimePolicy:
         """Return what a cluster's settings mean for one run.
 
         Parameters
@@ -70,7 +70,7 @@ class Life:
         )
 
     @classmethod
-    def read(cls, document: Mapping[str, Any] | None) -> Life | None:
+    def read(cls, document: Mapping[str, Any] | None) -> LifetimePolicy | None:
         """Read ``life`` of ``run.json``; None where an older version wrote that."""
         if document is None:
             return None

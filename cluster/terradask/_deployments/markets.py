@@ -89,7 +89,7 @@ def dearest_first(victims: Sequence[str], idle: Collection[str], groups: Sequenc
     return [*sorted(free, key=lambda v: rank.get(v, 0)), *(v for v in victims if v not in idle)]
 
 
-class Debts:
+class PendingGroups:
     """Since when AWS owes each group instances without delivering any."""
 
     def __init__(self) -> None:

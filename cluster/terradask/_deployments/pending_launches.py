@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from terradask._aws.autoscaling import Groups
-from terradask._aws.rate_limit import Looks
+from terradask._aws.rate_limit import RateLimiter
 from terradask._aws.transient import passes
 from terradask._dask.scaling import Group
 from terradask._deployments.capacity import CapacityMemory
 from terradask._deployments.documents import Descriptor, Run
-from terradask._deployments.markets import Debts
+from terradask._deployments.markets import PendingGroups
 from terradask._deployments.shortfall import Shortfall, no_capacity
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -25,7 +25,7 @@ logger = logging.getLogger("terradask")
 _SETTLED_SECONDS = 5.0
 
 
-def check_scheduler_launches(groups: Groups, looks: Looks, descriptor: Descriptor, run: Run) -> None:
+def check_scheduler_launches(groups: Groups, limiter: RateLimiter, descriptor: Descriptor, run: Run) -> None:
     """Raise when AWS launches no host for the scheduler of a run, and says why.
 
     Raises
@@ -33,7 +33,7 @@ def check_scheduler_launches(groups: Groups, looks: Looks, descriptor: Descripto
     NoCapacity
     """
     try:
-        with looks.turn():
+        with limiter.slot():
             failures = groups.failures(SCHEDULER_GROUP)
     except Exception:
         # As below: then the wait ends without a reason.
@@ -44,13 +44,13 @@ def check_scheduler_launches(groups: Groups, looks: Looks, descriptor: Descripto
     shortfall = Shortfall(1, 0, {SCHEDULER_GROUP: problems})
     if not shortfall.certain:
         return
-    with looks.turn():
+    with limiter.slot():
         described = groups.describe()
     if not described[SCHEDULER_GROUP].active_ids:
         raise no_capacity(descriptor.cluster, shortfall, descriptor.pools, role="scheduler")
 
 
-class Delivery:
+class PendingLaunches:
     """What AWS owes the groups of workers.
 
     Parameters
@@ -72,7 +72,7 @@ class Delivery:
         self._call = call
         self._started_at = started_at
         self._fallback_seconds = fallback_seconds
-        self._debts = Debts()
+        self._pending_groups = PendingGroups()
         self._memory = CapacityMemory()
         self._asked: list[str] = []
         self._may_ask = True
@@ -80,9 +80,9 @@ class Delivery:
         self.shortfall: Shortfall | None = None
 
     @property
-    def owing(self) -> bool:
+    def pending(self) -> bool:
         """Whether AWS owes any instance."""
-        return bool(self._debts.names)
+        return bool(self._pending_groups.names)
 
     @property
     def exhausted(self) -> frozenset[str]:
@@ -93,13 +93,13 @@ class Delivery:
     def stuck(self) -> frozenset[str]:
         """Names of the groups that don't deliver: AWS says so, or nothing has come for a while."""
         now = time.monotonic()
-        owing = frozenset(self._debts.names)
-        return owing & (self._memory.exhausted(now) | self._debts.late(now, self._fallback_seconds))
+        pending = frozenset(self._pending_groups.names)
+        return pending & (self._memory.exhausted(now) | self._pending_groups.late(now, self._fallback_seconds))
 
     @property
     def asks(self) -> bool:
         """Whether there is anything to ask AWS about."""
-        return self.owing and self._may_ask
+        return self.pending and self._may_ask
 
     def look(self, chains: Collection[Sequence[Group]]) -> None:
         """Take note of how the groups are.
@@ -109,7 +109,7 @@ class Delivery:
         chains
             For each group of workers its Auto Scaling groups, in the order in which AWS is asked for instances.
         """
-        self._debts.look(itertools.chain(*chains), time.monotonic())
+        self._pending_groups.look(itertools.chain(*chains), time.monotonic())
         self.shortfall = self._shortfall(chains)
 
     async def ask(self) -> None:
@@ -129,14 +129,14 @@ class Delivery:
 
     def _next(self) -> str:
         """Return the group that owes and was asked about the longest time ago."""
-        owing = self._debts.names
-        name = min(owing, key=lambda name: self._asked.index(name) if name in self._asked else -1)
+        pending = self._pending_groups.names
+        name = min(pending, key=lambda name: self._asked.index(name) if name in self._asked else -1)
         self._asked = [*(other for other in self._asked if other != name), name]
         return name
 
     def _shortfall(self, chains: Collection[Sequence[Group]]) -> Shortfall | None:
         now = time.monotonic()
-        late = self._debts.late(now, _SETTLED_SECONDS)
+        late = self._pending_groups.late(now, _SETTLED_SECONDS)
         # What is asked for last is asked of no other group any more.
         short = [chain for chain in chains if chain[-1].name in late and self._memory.problems(chain[-1].name, now)]
         if not short:

@@ -12,7 +12,7 @@ from terradask._deployments.documents import Run
 
 
 @dataclass(frozen=True)
-class FirstLook:
+class Snapshot:
     """How a cluster was found.
 
     Parameters
@@ -30,7 +30,7 @@ class FirstLook:
     run: Run | None
 
 
-def first_look(deployment: Deployment, also: Callable[[], object]) -> FirstLook:
+def take_snapshot(deployment: Deployment, also: Callable[[], object]) -> Snapshot:
     """Read a cluster's documents.
 
     Parameters
@@ -50,6 +50,6 @@ def first_look(deployment: Deployment, also: Callable[[], object]) -> FirstLook:
         exists = pool.submit(lambda: deployment.exists)
         run = pool.submit(deployment.run)
         other = pool.submit(beside)
-        look = FirstLook(closing.result(), exists.result(), run.result())
+        look = Snapshot(closing.result(), exists.result(), run.result())
         other.result()
     return look

@@ -16,7 +16,7 @@ from terradask._common.clock import utc_text
 from terradask._deployments.dask_config import portable_config
 from terradask._deployments.documents import Run
 from terradask._deployments.launch import deployed_launch
-from terradask._deployments.lifetime import Life
+from terradask._deployments.lifetime import LifetimePolicy
 from terradask._deployments.software import SoftwareLock, lock_software
 from terradask._deployments.store import CLOSING, HOSTS, RUN, SCHEDULER, SOFTWARE, write_secret
 from terradask._quotas.check import LaunchCheck
@@ -57,7 +57,7 @@ def plan_run(
     software: Sequence[str],
     software_lock: Path | None,
     send_dask_config: bool,
-    life: Life,
+    life: LifetimePolicy,
     check_quotas: bool,
 ) -> RunPlan:
     """Describe a run; nothing is written yet. AWS's quotas are looked at meanwhile.
@@ -170,7 +170,7 @@ def prepare(deployment: Deployment, plan: RunPlan) -> None:
     from terradask._deployments.certificates import make_keys
 
     run, groups = plan.run, deployment.groups
-    lifetime_seconds = (run.life or Life.of_settings({})).max_lifetime_seconds
+    lifetime_seconds = (run.life or LifetimePolicy.of_settings({})).max_lifetime_seconds
     tags = {
         "terradask:run:id": run.run_id,
         "terradask:run:owner": run.owner,

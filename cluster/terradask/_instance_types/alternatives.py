@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from terradask._instance_types.constraints import TO_BE_NAMED, Demand, gpu_model, model_key
+from terradask._instance_types.constraints import TO_BE_NAMED, Constraints, gpu_model, model_key
 from terradask._instance_types.model import InstanceType
 from terradask._instance_types.selection import Selection, select
 from terradask._instance_types.supply import Supply
 from terradask.errors import NoMatchingType
-from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.hardware.ask import HardwareRequest
 from terradask_stacks.hardware.quantities import ANY, Span, bytes_text, cores_text, memory_text
 
 _MOST = 5
@@ -60,7 +60,7 @@ class Alternative:
         }
 
 
-def no_match(ask: HardwareAsk, supply: Supply, nothing: Selection) -> NoMatchingType:
+def no_match(ask: HardwareRequest, supply: Supply, nothing: Selection) -> NoMatchingType:
     """Return the error for an ask that nothing meets."""
     demand = nothing.attempt.demand
     problem = f"no instance type in {supply.where} has {_sizes(ask, demand, supply)}"
@@ -72,7 +72,7 @@ def no_match(ask: HardwareAsk, supply: Supply, nothing: Selection) -> NoMatching
     return NoMatchingType(problem, given=ask.given(), allowed=_gpus_allowed(ask, supply, demand), alternatives=alternatives)
 
 
-def nearest(ask: HardwareAsk, supply: Supply) -> list[Alternative]:
+def nearest(ask: HardwareRequest, supply: Supply) -> list[Alternative]:
     """Return asks near to one, which differ from it in as little as possible and each find something.
 
     Parameters
@@ -96,7 +96,7 @@ def nearest(ask: HardwareAsk, supply: Supply) -> list[Alternative]:
     return list(found.values())
 
 
-def _alternatives(ask: HardwareAsk, supply: Supply, nothing: Selection) -> Iterator[Alternative]:
+def _alternatives(ask: HardwareRequest, supply: Supply, nothing: Selection) -> Iterator[Alternative]:
     """Yield the most alike first; several may find the same."""
     yield from _elsewhere(ask, supply)
     yield from _tried(ask, _any_family(ask), supply)
@@ -105,14 +105,14 @@ def _alternatives(ask: HardwareAsk, supply: Supply, nothing: Selection) -> Itera
     yield from _tried(ask, _near_gpus(ask, supply, nothing.attempt.demand), supply)
 
 
-def _tried(ask: HardwareAsk, near_asks: Iterable[HardwareAsk], supply: Supply) -> Iterator[Alternative]:
+def _tried(ask: HardwareRequest, near_asks: Iterable[HardwareRequest], supply: Supply) -> Iterator[Alternative]:
     for near in near_asks:
         types = select(near, supply).types
         if types:
             yield Alternative(_changes(ask, near), types, supply.prices.get(types[0].name))
 
 
-def _sizes(ask: HardwareAsk, demand: Demand, supply: Supply) -> str:
+def _sizes(ask: HardwareRequest, demand: Constraints, supply: Supply) -> str:
     gpus = f"{demand.gpus} {gpu_model(ask, supply.catalog)} GPU{'' if demand.gpus == 1 else 's'}" if demand.gpus else None
     cores = cores_text(demand.cores) if ask.cpu is not None else None
     memory = memory_text(demand.memory) if ask.memory is not None else None
@@ -120,12 +120,12 @@ def _sizes(ask: HardwareAsk, demand: Demand, supply: Supply) -> str:
     return " and ".join(parts) + (" (ARM)" if ask.arm else "")
 
 
-def _changes(ask: HardwareAsk, near: HardwareAsk) -> dict[str, Any]:
+def _changes(ask: HardwareRequest, near: HardwareRequest) -> dict[str, Any]:
     before, after = ask.parameters(), near.parameters()
     return {name: after.get(name) for name in {**before, **after} if before.get(name) != after.get(name)}
 
 
-def _elsewhere(ask: HardwareAsk, supply: Supply) -> Iterator[Alternative]:
+def _elsewhere(ask: HardwareRequest, supply: Supply) -> Iterator[Alternative]:
     """The same hardware, where zones or markets are what it fails by."""
     if "spot" in supply.markets:
         types = select(ask, replace(supply, markets=frozenset({"on-demand"}))).types
@@ -143,7 +143,7 @@ def _elsewhere(ask: HardwareAsk, supply: Supply) -> Iterator[Alternative]:
             yield Alternative({"zone_name": zone}, by_zone[zone], supply.prices.get(by_zone[zone][0].name))
 
 
-def _by_name(ask: HardwareAsk, supply: Supply, nothing: Selection) -> Iterator[Alternative]:
+def _by_name(ask: HardwareRequest, supply: Supply, nothing: Selection) -> Iterator[Alternative]:
     """Types that are as asked for, of families that aren't taken unasked."""
     types = next((nothing.objections[why] for why in TO_BE_NAMED if why in nothing.objections), ())
     if types:
@@ -152,14 +152,14 @@ def _by_name(ask: HardwareAsk, supply: Supply, nothing: Selection) -> Iterator[A
         yield Alternative(change, types[:_EXAMPLES], supply.prices.get(types[0].name))
 
 
-def _any_family(ask: HardwareAsk) -> Iterator[HardwareAsk]:
+def _any_family(ask: HardwareRequest) -> Iterator[HardwareRequest]:
     if ask.cpu is None and ask.memory is not None:
         yield replace(ask, cpu=ANY)
     if ask.memory is None and ask.cpu is not None:
         yield replace(ask, memory=ANY)
 
 
-def _near_sizes(ask: HardwareAsk, supply: Supply, demand: Demand) -> Iterator[HardwareAsk]:
+def _near_sizes(ask: HardwareRequest, supply: Supply, demand: Constraints) -> Iterator[HardwareRequest]:
     """The same memory with other cores, the same cores with other memory, and what is nearest to both."""
     pool = _meeting(replace(demand, cores=ANY, memory=ANY), supply)
     if ask.cpu is not None:
@@ -176,7 +176,7 @@ def _near_sizes(ask: HardwareAsk, supply: Supply, demand: Demand) -> Iterator[Ha
             yield replace(ask, cpu=Span(closest.vcpus, closest.vcpus), memory=Span(size, size))
 
 
-def _near_gpus(ask: HardwareAsk, supply: Supply, demand: Demand) -> Iterator[HardwareAsk]:
+def _near_gpus(ask: HardwareRequest, supply: Supply, demand: Constraints) -> Iterator[HardwareRequest]:
     """Other numbers of the same GPU; the same number of other ones, the cheapest first."""
     if not demand.gpus:
         return
@@ -187,7 +187,7 @@ def _near_gpus(ask: HardwareAsk, supply: Supply, demand: Demand) -> Iterator[Har
         yield replace(ask, gpu_type=name)
 
 
-def _gpus_allowed(ask: HardwareAsk, supply: Supply, demand: Demand) -> str | None:
+def _gpus_allowed(ask: HardwareRequest, supply: Supply, demand: Constraints) -> str | None:
     """How many GPUs there are to be had, where their number is what the ask fails by."""
     counts = sorted(_gpu_counts(supply, demand.gpu_model))
     if not demand.gpus or demand.gpus in counts:
@@ -200,7 +200,7 @@ def _gpu_counts(supply: Supply, model: str | None) -> set[int]:
     return {gpus.count for one in supply.catalog.types.values() if (gpus := one.gpus) and model in (None, model_key(gpus.name))}
 
 
-def _meeting(demand: Demand, supply: Supply) -> list[InstanceType]:
+def _meeting(demand: Constraints, supply: Supply) -> list[InstanceType]:
     return [one for one in supply.catalog.types.values() if demand.objection(one, supply) is None]
 
 
@@ -215,7 +215,7 @@ def _around(span: Span, numbers: Iterable[int]) -> Iterator[int]:
         yield max(below)
 
 
-def _distance(demand: Demand, one: InstanceType) -> float:
+def _distance(demand: Constraints, one: InstanceType) -> float:
     """How far a type is from a demand: by how many doublings of cores and memory."""
     return _doublings(demand.cores, one.vcpus) + _doublings(demand.memory, one.memory_mib << 20)
 

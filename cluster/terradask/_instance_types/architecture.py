@@ -10,10 +10,10 @@ from terradask.errors import ArgumentCombination
 
 if TYPE_CHECKING:
     from terradask._instance_types.model import Catalog
-    from terradask_stacks.hardware.ask import HardwareAsk
+    from terradask_stacks.hardware.ask import HardwareRequest
 
 
-def with_one_architecture(asks: Mapping[str, HardwareAsk], catalog: Catalog) -> dict[str, HardwareAsk]:
+def with_one_architecture(asks: Mapping[str, HardwareRequest], catalog: Catalog) -> dict[str, HardwareRequest]:
     """Let all groups of a cluster ask for ARM where one of them names types for it.
 
     Parameters

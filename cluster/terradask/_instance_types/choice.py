@@ -16,7 +16,7 @@ from terradask._instance_types.supply import Supply
 from terradask._pricing.estimate import Market
 from terradask.errors import NoMatchingType
 from terradask_stacks.hardware.architecture import Architecture
-from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.hardware.ask import HardwareRequest
 
 _EXAMPLES = 3
 
@@ -97,7 +97,7 @@ class Choice:
         What is unusual about the choice.
     """
 
-    ask: HardwareAsk
+    ask: HardwareRequest
     where: str
     architecture: Architecture
     rule: str
@@ -141,7 +141,7 @@ class Choice:
 
 
 def choose(
-    ask: HardwareAsk,
+    ask: HardwareRequest,
     catalog: Catalog,
     prices: Mapping[str, Decimal] | None = None,
     *,
@@ -187,7 +187,7 @@ def choose(
 
 
 def choose_scheduler(
-    ask: HardwareAsk,
+    ask: HardwareRequest,
     workers: Choice,
     catalog: Catalog,
     prices: Mapping[str, Decimal] | None = None,
@@ -229,7 +229,7 @@ def choose_scheduler(
     return replace(choice, notes=(*choice.notes, f"a GPU, since the workers have them; {ask.option('gpu')}=False leaves it out"))
 
 
-def _selected(ask: HardwareAsk, supply: Supply) -> Choice:
+def _selected(ask: HardwareRequest, supply: Supply) -> Choice:
     selection = select(ask, supply)
     if not selection.types:
         raise no_match(ask, supply, selection)
@@ -268,7 +268,7 @@ def _chosen(types: tuple[InstanceType, ...], supply: Supply) -> tuple[Chosen, ..
     return tuple(found)
 
 
-def _named(ask: HardwareAsk, supply: Supply) -> Choice:
+def _named(ask: HardwareRequest, supply: Supply) -> Choice:
     types = named_types(ask, supply)
     notes = []
     if ask.gpu is not None and any((one.gpus.count if one.gpus else 0) != ask.gpu for one in types):

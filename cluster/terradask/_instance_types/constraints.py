@@ -12,7 +12,7 @@ from terradask._instance_types.model import Catalog, InstanceType
 from terradask._instance_types.supply import Supply
 from terradask.errors import InvalidHardware
 from terradask_stacks.hardware.architecture import Architecture
-from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.hardware.ask import HardwareRequest
 from terradask_stacks.hardware.quantities import ANY, GIB, Span
 
 #: What is asked for where nothing is said, of workers and schedulers alike.
@@ -34,7 +34,7 @@ _ACCELERATED = frozenset({"dl", "f", "inf", "trn", "vt"})
 _FIRST_GENERATION = {"a": 2, "c": 5, "d": 3, "h": 2, "i": 4, "m": 5, "r": 5, "t": 3, "x": 2}
 
 
-class Objection(StrEnum):
+class Rejection(StrEnum):
     """What speaks against a type, as one reads it behind a number of types."""
 
     ARCHITECTURE = "for another architecture"
@@ -54,11 +54,11 @@ class Objection(StrEnum):
 
 
 #: Types that are as asked for, and have to be named all the same. In the order in which they are proposed.
-TO_BE_NAMED = (Objection.SERIES, Objection.GPU_SHARE, Objection.OLD, Objection.BARE_METAL)
+TO_BE_NAMED = (Rejection.SERIES, Rejection.GPU_SHARE, Rejection.OLD, Rejection.BARE_METAL)
 
 
 @dataclass(frozen=True)
-class Demand:
+class Constraints:
     """What a type has to be.
 
     Parameters
@@ -87,34 +87,34 @@ class Demand:
     series: frozenset[str] | None = None
     shared_cores: bool = False
 
-    def objection(self, one: InstanceType, supply: Supply) -> Objection | None:
+    def objection(self, one: InstanceType, supply: Supply) -> Rejection | None:
         """Return the first thing that speaks against a type; size comes before the rules, so that the rules count near misses alone."""
         return self._misfit(one) or self._rule(one, supply)
 
-    def _misfit(self, one: InstanceType) -> Objection | None:
+    def _misfit(self, one: InstanceType) -> Rejection | None:
         if one.architecture != self.architecture:
-            return Objection.ARCHITECTURE
+            return Rejection.ARCHITECTURE
         if self.gpus and not self._has_the_gpus(one):
-            return Objection.GPUS
+            return Rejection.GPUS
         if one.vcpus not in self.cores:
-            return Objection.CORES
+            return Rejection.CORES
         if one.memory_mib << 20 not in self.memory:
-            return Objection.MEMORY
+            return Rejection.MEMORY
         return None
 
     def _has_the_gpus(self, one: InstanceType) -> bool:
         return one.gpus is not None and one.gpus.count == self.gpus and self.gpu_model in (None, model_key(one.gpus.name))
 
-    def _rule(self, one: InstanceType, supply: Supply) -> Objection | None:
+    def _rule(self, one: InstanceType, supply: Supply) -> Rejection | None:
         against = {
-            Objection.ZONE: not supply.has(one.name),
-            Objection.MARKET: not supply.sells(one),
-            Objection.ACCELERATOR: not self.gpus and (one.gpus is not None or one.series in _ACCELERATED),
-            Objection.GPU_SHARE: self.gpus and _shares_a_gpu(one),
-            Objection.BARE_METAL: one.bare_metal,
-            Objection.OLD: not self.gpus and one.generation < _FIRST_GENERATION.get(one.series, 0),
-            Objection.SHARED_CORES: not self.shared_cores and _shares_cores(one),
-            Objection.SERIES: self.series is not None and one.series not in self.series and not (self.shared_cores and one.series == "t"),
+            Rejection.ZONE: not supply.has(one.name),
+            Rejection.MARKET: not supply.sells(one),
+            Rejection.ACCELERATOR: not self.gpus and (one.gpus is not None or one.series in _ACCELERATED),
+            Rejection.GPU_SHARE: self.gpus and _shares_a_gpu(one),
+            Rejection.BARE_METAL: one.bare_metal,
+            Rejection.OLD: not self.gpus and one.generation < _FIRST_GENERATION.get(one.series, 0),
+            Rejection.SHARED_CORES: not self.shared_cores and _shares_cores(one),
+            Rejection.SERIES: self.series is not None and one.series not in self.series and not (self.shared_cores and one.series == "t"),
         }
         return next((why for why, holds in against.items() if holds), None)
 
@@ -133,12 +133,12 @@ class Attempt:
         What is unusual where this attempt is the one that finds something.
     """
 
-    demand: Demand
+    demand: Constraints
     rule: str
     note: str | None = None
 
 
-def attempts_for(ask: HardwareAsk, supply: Supply) -> list[Attempt]:
+def attempts_for(ask: HardwareRequest, supply: Supply) -> list[Attempt]:
     """Return the demands that an ask means, best first: the first that any type meets counts.
 
     Raises
@@ -154,23 +154,23 @@ def attempts_for(ask: HardwareAsk, supply: Supply) -> list[Attempt]:
     if cores is None and memory is None:
         cores, memory, rule = DEFAULT_CORES, DEFAULT_MEMORY, f"{rule}; by default 4 cores and 16 GiB"
     elif any(span is not None and span.is_any for span in (cores, memory)):
-        return _alone_and_shared(Demand(architecture, cores or ANY, _tolerant(memory)), "every family, since '*' is given")
+        return _alone_and_shared(Constraints(architecture, cores or ANY, _tolerant(memory)), "every family, since '*' is given")
     elif cores is None or memory is None:
         series, rule = (
             BALANCED,
             f"family m (4 GiB a core), since {'cores' if memory is None else 'memory'} alone {'are' if memory is None else 'is'} given",
         )
-    return _alone_and_shared(Demand(architecture, cores or ANY, _tolerant(memory), series=series), rule)
+    return _alone_and_shared(Constraints(architecture, cores or ANY, _tolerant(memory), series=series), rule)
 
 
-def _alone_and_shared(demand: Demand, rule: str) -> list[Attempt]:
+def _alone_and_shared(demand: Constraints, rule: str) -> list[Attempt]:
     note = "no other type is as small: these share their cores and are slowed down, or cost more, under steady load"
     return [Attempt(demand, rule), Attempt(replace(demand, shared_cores=True), rule, note)]
 
 
-def _with_gpus(ask: HardwareAsk, supply: Supply, architecture: Architecture, count: int) -> list[Attempt]:
+def _with_gpus(ask: HardwareRequest, supply: Supply, architecture: Architecture, count: int) -> list[Attempt]:
     model = gpu_model(ask, supply.catalog)
-    demand = Demand(architecture, ask.cpu or ANY, _tolerant(ask.memory), count, model_key(model))
+    demand = Constraints(architecture, ask.cpu or ANY, _tolerant(ask.memory), count, model_key(model))
     rule = f"types with {count} {model} GPU{'' if count == 1 else 's'}"
     if count > 1 or ask.cpu is not None or ask.memory is not None:
         return [Attempt(demand, rule)]
@@ -178,7 +178,7 @@ def _with_gpus(ask: HardwareAsk, supply: Supply, architecture: Architecture, cou
     return [Attempt(few, f"{rule} and 4 to 8 cores"), Attempt(demand, rule, f"no type has a {model} GPU beside 4 to 8 cores")]
 
 
-def gpu_model(ask: HardwareAsk, catalog: Catalog) -> str:
+def gpu_model(ask: HardwareRequest, catalog: Catalog) -> str:
     """Return the GPU that an ask means, as AWS names it: NVIDIA's T4 unless another is given, its sibling T4g beside ARM processors.
 
     Raises

@@ -9,11 +9,11 @@ from terradask._instance_types.choice import Choice, Chosen
 from terradask._instance_types.model import Catalog
 from terradask._instance_types.supply import Supply
 from terradask._pricing.estimate import Market
-from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.hardware.ask import HardwareRequest
 
 
 def choose_default(
-    ask: HardwareAsk,
+    ask: HardwareRequest,
     names: Iterable[str],
     catalog: Catalog,
     prices: Mapping[str, Decimal] | None = None,

@@ -8,10 +8,10 @@ from terradask._instance_types.constraints import gpu_model, model_key
 from terradask._instance_types.model import InstanceType
 from terradask._instance_types.supply import Supply
 from terradask.errors import ArgumentCombination, NoMatchingType, UnknownInstanceType
-from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.hardware.ask import HardwareRequest
 
 
-def named_types(ask: HardwareAsk, supply: Supply) -> tuple[InstanceType, ...]:
+def named_types(ask: HardwareRequest, supply: Supply) -> tuple[InstanceType, ...]:
     """Return the types that an ask names, in its order.
 
     Raises
@@ -34,7 +34,7 @@ def named_types(ask: HardwareAsk, supply: Supply) -> tuple[InstanceType, ...]:
     return types
 
 
-def _check_known(ask: HardwareAsk, supply: Supply) -> None:
+def _check_known(ask: HardwareRequest, supply: Supply) -> None:
     known = supply.catalog.types
     unknown = [name for name in ask.vm_types if name not in known]
     if not unknown:
@@ -48,7 +48,7 @@ def _check_known(ask: HardwareAsk, supply: Supply) -> None:
     )
 
 
-def _check_offered(ask: HardwareAsk, supply: Supply) -> None:
+def _check_offered(ask: HardwareRequest, supply: Supply) -> None:
     missing = [name for name in ask.vm_types if not supply.has(name)]
     if missing:
         raise UnknownInstanceType(
@@ -59,13 +59,13 @@ def _check_offered(ask: HardwareAsk, supply: Supply) -> None:
         )
 
 
-def _check_market(ask: HardwareAsk, types: tuple[InstanceType, ...], supply: Supply) -> None:
+def _check_market(ask: HardwareRequest, types: tuple[InstanceType, ...], supply: Supply) -> None:
     missing = [one.name for one in types if not supply.sells(one)]
     if missing:
         raise NoMatchingType(f"{', '.join(missing)} can't be had {supply.how}", given=ask.given(), allowed=f"types for sale {supply.how}")
 
 
-def _check_architecture(ask: HardwareAsk, types: tuple[InstanceType, ...]) -> None:
+def _check_architecture(ask: HardwareRequest, types: tuple[InstanceType, ...]) -> None:
     arm = [one.name for one in types if one.architecture == "arm64"]
     other = [one.name for one in types if one.architecture != "arm64"]
     option = ask.option("vm_types")
@@ -88,7 +88,7 @@ def _check_architecture(ask: HardwareAsk, types: tuple[InstanceType, ...]) -> No
         )
 
 
-def _check_gpus(ask: HardwareAsk, types: tuple[InstanceType, ...], supply: Supply) -> None:
+def _check_gpus(ask: HardwareRequest, types: tuple[InstanceType, ...], supply: Supply) -> None:
     if not ask.gpus_wanted:
         return
     model = gpu_model(ask, supply.catalog) if ask.gpu_type is not None else None

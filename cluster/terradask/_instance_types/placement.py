@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from terradask._instance_types.model import Catalog
 from terradask.errors import ArgumentCombination
-from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.hardware.ask import HardwareRequest
 
 
-def placeable(catalog: Catalog, asks: Mapping[str, HardwareAsk]) -> Catalog:
+def placeable(catalog: Catalog, asks: Mapping[str, HardwareRequest]) -> Catalog:
     """Return a catalog without the types that can't be placed so, as AWS says of each.
 
     Parameters

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from terradask._instance_types.constraints import Attempt, Objection, attempts_for
+from terradask._instance_types.constraints import Attempt, Rejection, attempts_for
 from terradask._instance_types.model import InstanceType
 from terradask._instance_types.supply import Supply
-from terradask_stacks.hardware.ask import MAX_TYPES, HardwareAsk
+from terradask_stacks.hardware.ask import MAX_TYPES, HardwareRequest
 
 #: A type may cost this much more than the cheapest: a group takes the first that AWS has, and the last of forty must be no surprise.
 PRICE_LIMIT = 2
@@ -30,10 +30,10 @@ class Selection:
 
     attempt: Attempt
     types: tuple[InstanceType, ...]
-    objections: Mapping[Objection, tuple[InstanceType, ...]]
+    objections: Mapping[Rejection, tuple[InstanceType, ...]]
 
 
-def select(ask: HardwareAsk, supply: Supply) -> Selection:
+def select(ask: HardwareRequest, supply: Supply) -> Selection:
     """Return the types for an ask that names none: of its first demand that any type meets, of its first demand where none is met.
 
     Raises
@@ -51,7 +51,7 @@ def select(ask: HardwareAsk, supply: Supply) -> Selection:
 
 def _selection(attempt: Attempt, supply: Supply) -> Selection:
     fitting: list[InstanceType] = []
-    against: dict[Objection, list[InstanceType]] = {}
+    against: dict[Rejection, list[InstanceType]] = {}
     for one in supply.catalog.types.values():
         objection = attempt.demand.objection(one, supply)
         (fitting if objection is None else against.setdefault(objection, [])).append(one)
@@ -60,8 +60,8 @@ def _selection(attempt: Attempt, supply: Supply) -> Selection:
     dear: list[InstanceType] = []
     for one in fitting:
         (dear if _too_dear(one, fitting[0], supply) else kept).append(one)
-    against |= {Objection.PRICE: dear, Objection.BEYOND: kept[MAX_TYPES:]}
-    return Selection(attempt, tuple(kept[:MAX_TYPES]), {why: _sorted(against[why], supply) for why in Objection if against.get(why)})
+    against |= {Rejection.PRICE: dear, Rejection.BEYOND: kept[MAX_TYPES:]}
+    return Selection(attempt, tuple(kept[:MAX_TYPES]), {why: _sorted(against[why], supply) for why in Rejection if against.get(why)})
 
 
 def _sorted(types: Iterable[InstanceType], supply: Supply) -> tuple[InstanceType, ...]:

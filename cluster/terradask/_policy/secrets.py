@@ -121,11 +121,11 @@ def _literals(value: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from _literals(item, f"{path}[{index}]")
     elif isinstance(value, str | Unknown):
         text = value if isinstance(value, str) else value.template or ""
-        for what in _looks(text, path):
+        for what in _limiter(text, path):
             yield path, what
 
 
-def _looks(text: str, path: str) -> Iterator[str]:
+def _limiter(text: str, path: str) -> Iterator[str]:
     raw = from_base64(text) if path.endswith("base64") else None
     try:
         texts = list(layers(raw or text.encode()))

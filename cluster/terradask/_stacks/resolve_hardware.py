@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from terradask._instance_types.model import Catalog
     from terradask._pricing.estimate import Market
     from terradask_stacks.hardware.architecture import Architecture
-    from terradask_stacks.hardware.ask import HardwareAsk
+    from terradask_stacks.hardware.ask import HardwareRequest
     from terradask_stacks.settings import ClusterSettings
 
-Asks = Mapping[str, "HardwareAsk"]
+Asks = Mapping[str, "HardwareRequest"]
 
 #: Given what is wanted on spot, tells what is known of zones.
 Look = Callable[[Sequence[str]], ZoneEvidence]
@@ -273,14 +273,14 @@ class _Chooser:
             choices[SCHEDULER_GROUP] = choose_scheduler(scheduler, workers, self.catalog, self.prices, zones=own)
         return choices
 
-    def _choice(self, ask: HardwareAsk, zones: Sequence[str], markets: frozenset[Market]) -> Choice:
+    def _choice(self, ask: HardwareRequest, zones: Sequence[str], markets: frozenset[Market]) -> Choice:
         catalog, prices = self.catalog, self.prices
         names = default_types(arm=ask.arm)
         default = choose_default(ask, names, catalog, prices, zones=zones, markets=markets) if ask.is_silent else None
         return default or choose(ask, catalog, prices, zones=zones, markets=markets)
 
 
-def _follows_workers(scheduler: HardwareAsk) -> bool:
+def _follows_workers(scheduler: HardwareRequest) -> bool:
     """Tell whether a scheduler of which nothing else is said has a GPU when its workers have some."""
     return scheduler.is_silent and scheduler.gpu is None
 

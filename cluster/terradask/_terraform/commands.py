@@ -15,7 +15,7 @@ from terradask._terraform.binary import TerraformBinary, find_terraform
 from terradask._terraform.errors import error_of
 from terradask._terraform.events import Diagnostic, Event, parse_event
 from terradask._terraform.folder_lock import FolderLock
-from terradask._terraform.output import Heard
+from terradask._terraform.output import CommandOutput
 from terradask._terraform.provider_mirror import CLI_CONFIG_VARIABLE, ProviderSource, cli_config_in_use
 from terradask.errors import AwsError, FolderBusy, TerraformCancelled, TerraformError
 
@@ -49,7 +49,7 @@ class TerraformCommands:
     folder_limit_seconds
         How long to wait for another process in the same folder.
     request_seconds
-        How long a creation isn't interrupted, as `Heard` explains.
+        How long a creation isn't interrupted, as `CommandOutput` explains.
     """
 
     def __init__(
@@ -129,9 +129,9 @@ class TerraformCommands:
         """Ask the running command to stop in order, from any thread; it raises `TerraformCancelled`, unless it finishes first."""
         self._cancelled.set()
 
-    def _stream(self, verb: str, *arguments: str, **options: Any) -> Heard:
+    def _stream(self, verb: str, *arguments: str, **options: Any) -> CommandOutput:
         """Run a command that prints events, and return what it said. The folder's lock must be held."""
-        heard = Heard(self._request_seconds)
+        heard = CommandOutput(self._request_seconds)
         done = process.follow(
             self.command_line(verb, *arguments, json=FLAG, **options),
             cwd=self.folder,
@@ -159,7 +159,7 @@ class TerraformCommands:
             )
         raise self._error(verb, done, heard.diagnostics)
 
-    def _hear(self, text: str, heard: Heard) -> None:
+    def _hear(self, text: str, heard: CommandOutput) -> None:
         event = parse_event(text)
         if event is not None:
             heard.take(event)

@@ -12,7 +12,7 @@ from terradask._terraform.plan_file import PlannedChange
 
 
 @dataclass
-class Heard:
+class CommandOutput:
     """What a command has said.
 
     Parameters

@@ -12,7 +12,7 @@ from terradask._terraform.commands import FLAG, TerraformCommands
 from terradask._terraform.errors import needs_init
 from terradask._terraform.events import Event
 from terradask._terraform.init_stamp import InitStamp, init_key
-from terradask._terraform.output import Heard
+from terradask._terraform.output import CommandOutput
 from terradask._terraform.plan_file import PlanFile, sha256_of
 from terradask._terraform.state.lock import OnUnlock, past_lock
 from terradask._terraform.state.model import StateInfo, read_state_file, state_file
@@ -225,7 +225,7 @@ class Terraform(TerraformCommands):
         """
         self._capture("force-unlock", lock_id, force=FLAG)
 
-    def _lock_state_or_init(self, verb: str, **options: Any) -> Heard:
+    def _lock_state_or_init(self, verb: str, **options: Any) -> CommandOutput:
         """Run a command that locks the state, once more after initialising where that is what it needs."""
         try:
             return self._lock_state(verb, **options)
@@ -235,7 +235,7 @@ class Terraform(TerraformCommands):
             self.init(again=True)
             return self._lock_state(verb, **options)
 
-    def _lock_state(self, verb: str, *arguments: str, **options: Any) -> Heard:
+    def _lock_state(self, verb: str, *arguments: str, **options: Any) -> CommandOutput:
         """Run a command that locks the state."""
         return past_lock(
             lambda seconds: self._stream(verb, *arguments, lock_timeout=f"{seconds}s", **options),

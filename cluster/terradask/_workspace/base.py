@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from terradask._quotas.report import QuotaCheck
     from terradask._stacks.configuration import Configuration
     from terradask._stacks.stack import Stack
-    from terradask._terraform.state.backend import StatePlace
+    from terradask._terraform.state.backend import StateBackend
     from terradask._terraform.state.lock import LockInfo
     from terradask._terraform.state.migrate import NetworkState
     from terradask_stacks.loading import LoadedSettings
@@ -151,7 +151,7 @@ class WorkspaceBase(WorkspaceCore):
             remove_lock=partial(self._remove_lock, name),
         )
 
-    def _state_place(self, stack: str) -> StatePlace:
+    def _state_place(self, stack: str) -> StateBackend:
         """Return where a stack's state lies."""
         from terradask._deployments.store import STATE
         from terradask._terraform.state.s3 import S3Place

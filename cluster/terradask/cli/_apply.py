@@ -157,7 +157,7 @@ def _refuse_blocked(reports: Sequence[PlanReport]) -> None:
 
 def _start(workspace: Workspace, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Start clusters, all before waiting for the first one's scheduler, and return what a script wants to know of each."""
-    from terradask._deployments.endpoint import way_of
+    from terradask._deployments.endpoint import route_of
 
     started: dict[str, dict[str, Any]] = {}
     for name in names:
@@ -170,7 +170,7 @@ def _start(workspace: Workspace, names: Sequence[str]) -> dict[str, dict[str, An
         settings = deployment.descriptor.settings
         with interruption(f"terradask stop {name} ends what was started"):
             attachment = deployment.attach(timeout_seconds=settings["create_timeout_seconds"])
-        address = attachment.address(public=way_of(settings) == "public")
+        address = attachment.address(public=route_of(settings) == "public")
         say(f"{name}: scheduler at {address}")
         started[name]["scheduler_address"] = address
     return started

@@ -167,7 +167,7 @@ def start(name: str, workers: int | None, no_wait: bool, as_json: bool) -> None:
 
     No Terraform runs. A cluster that runs already stays as it is.
     """
-    from terradask._deployments.endpoint import way_of
+    from terradask._deployments.endpoint import route_of
     from terradask._workspace.workspace import Workspace
 
     deployment = Workspace.load().deployment(name)
@@ -178,7 +178,7 @@ def start(name: str, workers: int | None, no_wait: bool, as_json: bool) -> None:
         if not no_wait:
             seconds = deployment.descriptor.settings["create_timeout_seconds"]
             attachment = deployment.attach(timeout_seconds=seconds, on_wait=_hosts_so_far)
-            public = way_of(deployment.descriptor.settings) == "public"
+            public = route_of(deployment.descriptor.settings) == "public"
             document["scheduler_address"] = attachment.address(public=public)
     if as_json:
         result_json(document)

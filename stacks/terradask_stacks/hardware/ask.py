@@ -20,8 +20,8 @@ TYPE_NAME = re.compile(r"[a-z][a-z0-9-]*\.[a-z0-9-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class HardwareAsk:
-    """What is asked of the machines of one role. Made by `HardwareAsk.of`, which reads what people write.
+class HardwareRequest:
+    """What is asked of the machines of one role. Made by `HardwareRequest.of`, which reads what people write.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class HardwareAsk:
         vm_types: Any = None,
         arm: Any = None,
         prefix: str | None = None,
-    ) -> HardwareAsk:
+    ) -> HardwareRequest:
         """Read what was given for ``worker_cpu``, ``worker_memory``, … or the scheduler's.
 
         Parameters
@@ -160,7 +160,7 @@ class HardwareAsk:
         return ", ".join(part for part in parts if part) or "the default"
 
 
-def _check_combination(ask: HardwareAsk) -> None:
+def _check_combination(ask: HardwareRequest) -> None:
     sizes = [ask.option(name) for name, value in (("cpu", ask.cpu), ("memory", ask.memory)) if value is not None]
     types = ask.option("vm_types")
     if ask.vm_types and sizes:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from terradask_stacks.hardware.architecture import is_arm_name
-from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.hardware.ask import HardwareRequest
 from terradask_stacks.numbers import NWorkers, most_of
 from terradask_stacks.rules import (
     check_dotted,
@@ -163,7 +163,7 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
         groups = {name: group.disk(self.worker_disk) for name, group in sorted(self.worker_groups.items()) if group.own_disk_settings}
         return {**super().own_disks, **groups}
 
-    def hardware_asks(self) -> dict[str, HardwareAsk]:
+    def hardware_asks(self) -> dict[str, HardwareRequest]:
         """Return what is asked of the machines of each group, those with names included."""
         return {
             **super().hardware_asks(),

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
-from terradask_stacks.hardware.ask import HardwareAsk, Role
+from terradask_stacks.hardware.ask import HardwareRequest, Role
 from terradask_stacks.rules import refuse
 from terradask_stacks.settings.base import InstanceTypes, Section
 
@@ -48,7 +48,7 @@ def _canonical(value: Any, info: ValidationInfo) -> Any:
     role: Role = "scheduler" if name.startswith("scheduler_") else "worker"
     prefix = f"{role}_" if name.startswith(f"{role}_") else ""
     try:
-        return HardwareAsk.of(role, prefix=prefix, **{name.removeprefix(prefix): value}).parameters()[name]
+        return HardwareRequest.of(role, prefix=prefix, **{name.removeprefix(prefix): value}).parameters()[name]
     except InvalidInput as error:
         raise refuse(error.problem, allowed=str(error.allowed), advice=error.advice) from error
 
@@ -93,7 +93,7 @@ class HardwareSettings(Section):
         "are named, x86-64 where none is.",
     )
 
-    def hardware_ask(self, role: Role) -> HardwareAsk:
+    def hardware_ask(self, role: Role) -> HardwareRequest:
         """Return what is asked of the machines of a role.
 
         Parameters
@@ -102,9 +102,9 @@ class HardwareSettings(Section):
             ``worker`` or ``scheduler``.
         """
         said = {name: getattr(self, f"{role}_{name}", None) for name in ("cpu", "memory", "gpu", "gpu_type", "vm_types")}
-        return HardwareAsk.of(role, arm=self.arm, **said)
+        return HardwareRequest.of(role, arm=self.arm, **said)
 
-    def hardware_asks(self) -> dict[str, HardwareAsk]:
+    def hardware_asks(self) -> dict[str, HardwareRequest]:
         """Return what is asked of the machines of each group."""
         return {WORKER_GROUP: self.hardware_ask("worker"), SCHEDULER_GROUP: self.hardware_ask("scheduler")}
 

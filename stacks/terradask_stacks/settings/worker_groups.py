@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import WORKER_GROUP_PATTERN, WORKER_GROUPS_RESERVED
-from terradask_stacks.hardware.ask import HardwareAsk
+from terradask_stacks.hardware.ask import HardwareRequest
 from terradask_stacks.rules import refuse
 from terradask_stacks.settings.base import DiskSize, InstanceTypes, Section
 from terradask_stacks.settings.disks import Disk, Throughput
@@ -69,7 +69,7 @@ class WorkerGroupSettings(Section):
         description="What tasks can ask for and find here alone, such as { GPU = 1 }: Dask's resources, of each Dask worker of the group.",
     )
 
-    def hardware_ask(self, name: str, *, arm: bool | None = None) -> HardwareAsk:
+    def hardware_ask(self, name: str, *, arm: bool | None = None) -> HardwareRequest:
         """Return what is asked of the group's machines.
 
         Parameters
@@ -80,7 +80,7 @@ class WorkerGroupSettings(Section):
             What the cluster says of it.
         """
         said = {key: getattr(self, key) for key in ("cpu", "memory", "gpu", "gpu_type", "vm_types")}
-        return HardwareAsk.of("worker", prefix=f"worker_groups.{name}." if name else "", arm=arm, **said)
+        return HardwareRequest.of("worker", prefix=f"worker_groups.{name}." if name else "", arm=arm, **said)
 
     @property
     def own_disk_settings(self) -> dict[str, int]:

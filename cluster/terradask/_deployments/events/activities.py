@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from terradask._deployments.events.timeline import Event, Sight
+from terradask._deployments.events.timeline import Event, Observation
 
 _LAUNCHING = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]+)")
 _TERMINATING = re.compile(r"Terminating EC2 instance: (i-[0-9a-f]+)")
@@ -19,7 +19,7 @@ _TERMINATING = re.compile(r"Terminating EC2 instance: (i-[0-9a-f]+)")
 _SENTENCE = re.compile(r"(?:^|\s)At \d{4}-\d\d-\d\dT[\d:]+Z ")
 
 
-def sights_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[Sight]:
+def sights_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[Observation]:
     """Yield what activities of a group tell of its hosts.
 
     Parameters
@@ -33,13 +33,13 @@ def sights_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[S
         done = activity.get("EndTime") if activity["StatusCode"] == "Successful" else None
         cause = cause_of(activity)
         if launched := _LAUNCHING.match(activity["Description"]):
-            yield Sight(activity["StartTime"], launched[1], group, "requested", reason=cause)
+            yield Observation(activity["StartTime"], launched[1], group, "requested", reason=cause)
             if done:
-                yield Sight(done, launched[1], group, "launched")
+                yield Observation(done, launched[1], group, "launched")
         elif ended := _TERMINATING.match(activity["Description"]):
-            yield Sight(activity["StartTime"], ended[1], group, "retiring", reason=cause)
+            yield Observation(activity["StartTime"], ended[1], group, "retiring", reason=cause)
             if done:
-                yield Sight(done, ended[1], group, "gone")
+                yield Observation(done, ended[1], group, "gone")
 
 
 def failures_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[Event]:

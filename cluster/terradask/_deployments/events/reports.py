@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator
 
 from terradask._deployments.documents import HostReport, Run, SchedulerAddress
 from terradask._deployments.events.host_states import STATE_OF_STEP
-from terradask._deployments.events.timeline import Event, Sight
+from terradask._deployments.events.timeline import Event, Observation
 
 
-def sights_of(reports: Iterable[HostReport]) -> Iterator[Sight]:
+def sights_of(reports: Iterable[HostReport]) -> Iterator[Observation]:
     """Yield each step that hosts say they have come to. States that this version doesn't know are left out."""
     for report in reports:
         last = len(report.history) - 1
         for number, (step, at) in enumerate(report.history):
             if step in STATE_OF_STEP:
                 reason = report.reasons[number] if number < len(report.reasons) else report.reason if number == last else None
-                yield Sight(moment(at), report.instance_id, report.group, STATE_OF_STEP[step], step, reason)
+                yield Observation(moment(at), report.instance_id, report.group, STATE_OF_STEP[step], step, reason)
 
 
 def notes_of(reports: Iterable[HostReport]) -> Iterator[Event]:

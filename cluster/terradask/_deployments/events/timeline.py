@@ -51,7 +51,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Sight:
+class Observation:
     """A host in a state, as somebody saw it: AWS, or the host itself."""
 
     at: datetime.datetime
@@ -62,7 +62,7 @@ class Sight:
     reason: str | None = None
 
 
-def tell(sights: Iterable[Sight], others: Iterable[Event] = ()) -> list[Event]:
+def tell(sights: Iterable[Observation], others: Iterable[Event] = ()) -> list[Event]:
     """Return the events, in the order of time.
 
     Hosts tell whole seconds: within one, states come in their order. Even so, two who look at one host don't agree: a state that can't

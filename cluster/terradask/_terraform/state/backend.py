@@ -59,10 +59,10 @@ class Waiting:
     killed: Mapping[str, Any] | None
     limit_seconds: float
     on_wait: Callable[[str], None]
-    on_unlock: Callable[[StatePlace, LockInfo, str], None] = lambda place, lock, proof: None
+    on_unlock: Callable[[StateBackend, LockInfo, str], None] = lambda place, lock, proof: None
 
 
-class StatePlace(Protocol):
+class StateBackend(Protocol):
     """Where a state lies, or may lie."""
 
     @property

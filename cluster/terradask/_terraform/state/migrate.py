@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from terradask._terraform.state.backend import FoundState, StatePlace, Waiting
+from terradask._terraform.state.backend import FoundState, StateBackend, Waiting
 from terradask._terraform.state.bucket import check_state_bucket
 from terradask._terraform.state.local import LocalPlace
 from terradask._terraform.state.s3 import S3Place
@@ -56,7 +56,7 @@ class NetworkState:
         self._local = _local_place(loaded)
         self._note = loaded.state_dir / "state" / "network.place.json"
 
-    def place(self, account: str | None = None) -> StatePlace:
+    def place(self, account: str | None = None) -> StateBackend:
         """Return the place that the settings name.
 
         Parameters
@@ -138,7 +138,7 @@ class NetworkState:
         # A local state, and never one in S3: AWS isn't asked.
         return self._settings.state.backend != "local" or self._note.exists()
 
-    def _elsewhere(self, place: StatePlace, account: str) -> Iterator[StatePlace]:
+    def _elsewhere(self, place: StateBackend, account: str) -> Iterator[StateBackend]:
         """Return where else the state of this network may lie."""
         if place is not self._local:
             yield self._local
@@ -157,7 +157,7 @@ class NetworkState:
             return {}
         return note if isinstance(note, dict) else {}
 
-    def _remember(self, place: StatePlace, account: Callable[[], str]) -> None:
+    def _remember(self, place: StateBackend, account: Callable[[], str]) -> None:
         if not isinstance(place, S3Place):
             if self._read_note().get("key") == network_state_key(self._settings.workspace.name):
                 self._note.unlink()
@@ -172,7 +172,7 @@ class NetworkState:
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(self._note)
 
-    def _move(self, source: StatePlace, target: StatePlace, waiting: Waiting) -> None:
+    def _move(self, source: StateBackend, target: StateBackend, waiting: Waiting) -> None:
         with source.held(waiting), target.held(waiting):
             found, present = source.read(), target.read()
             step = next_step(found, present, source=source.name, target=target.name)
@@ -185,13 +185,13 @@ class NetworkState:
             aside = source.set_aside()
             self._tell(f"the network's state lies in {target.name}; what was in {source.name} is kept as {aside}")
 
-    def _note_unlock(self, place: StatePlace, lock: LockInfo, proof: str) -> None:
+    def _note_unlock(self, place: StateBackend, lock: LockInfo, proof: str) -> None:
         if isinstance(place, S3Place):
             write_down(
                 place, lock, stack=NETWORK_STACK, proof=proof, state_dir=self._loaded.state_dir, caller=self._aws, unless_denied=self._tell
             )
 
-    def _refuse_foreign(self, place: StatePlace, found: FoundState | None) -> None:
+    def _refuse_foreign(self, place: StateBackend, found: FoundState | None) -> None:
         """Refuse the state of another network: a shared bucket, or a setting or a login that was changed by mistake."""
         if found is None or not found.info.ids:
             return
@@ -271,7 +271,7 @@ def owners_of(document: Mapping[str, Any]) -> dict[str, set[str]]:
     return owners
 
 
-def _check_copy(found: FoundState, target: StatePlace) -> None:
+def _check_copy(found: FoundState, target: StateBackend) -> None:
     written = target.read()
     if written is None or written.content != found.content:
         raise TerraformError(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from terradask._terraform.folder_lock import FolderLock
-from terradask._terraform.state.backend import StatePlace
+from terradask._terraform.state.backend import StateBackend
 from terradask._terraform.state.lock import LockInfo, locked_error
 from terradask._terraform.state.lock_owner import here, proof_of_end
 from terradask._terraform.state.s3 import S3Place
@@ -62,7 +62,7 @@ class BrokenLock:
         return {"format": FORMAT, **asdict(self)}
 
 
-def unlock(place: StatePlace, *, folder: Path, state_dir: Path, caller: Aws, force: str | None = None) -> BrokenLock | None:
+def unlock(place: StateBackend, *, folder: Path, state_dir: Path, caller: Aws, force: str | None = None) -> BrokenLock | None:
     """Break a lock whose owner is provably gone, or which is named.
 
     Parameters
