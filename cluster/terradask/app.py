@@ -19,11 +19,6 @@ def main() -> int:
     """Synthesise the stacks of the workspace around the working directory.
 
     Asks AWS only for answers that ``terradask.lock.json`` doesn't hold yet, and writes them there.
-
-    Returns
-    -------
-    int
-        The exit code.
     """
     from terradask._workspace.workspace import Workspace
     from terradask.errors import TerradaskError

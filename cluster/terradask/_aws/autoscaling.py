@@ -32,13 +32,6 @@ _ACTIVITIES = 20
 class Groups:
     """The groups of one cluster.
 
-    Parameters
-    ----------
-    aws
-        Session for the cluster's account and region.
-    autoscaling_groups
-        Name of the Auto Scaling group by the cluster's own name for it (``scheduler``, ``workers``, …).
-
     Notes
     -----
     Numbers that are sent are absolute, so that repeating a call changes nothing.
@@ -109,17 +102,7 @@ class Groups:
         self._client.set_desired_capacity(AutoScalingGroupName=self._names[group], DesiredCapacity=n, HonorCooldown=False)
 
     def remove(self, group: str, how: Removal, pause: Callable[[], None]) -> None:
-        """Remove exactly those instances that `how` names.
-
-        Parameters
-        ----------
-        group
-            The group.
-        how
-            What to do.
-        pause
-            Waits between two looks at whether AWS has come after a smaller number, for as long as survivors have to be protected.
-        """
+        """Remove exactly those instances that `how` names."""
         if isinstance(how, ProtectAndLower):
             self._protect(group, how.survivors, protected=True)
             try:

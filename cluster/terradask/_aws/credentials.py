@@ -69,13 +69,6 @@ def lend(aws: Aws, duration_seconds: int | None) -> LentCredentials:
     Those of an IAM user's access key are a session of its own (``sts:GetSessionToken``). Credentials that are temporary already, such as
     those of a role or of IAM Identity Center, are returned as they are.
 
-    Parameters
-    ----------
-    aws
-        The caller.
-    duration_seconds
-        How long a user's session lasts. By default 12 hours, as AWS has it.
-
     Raises
     ------
     NoCredentials, ExpiredCredentials, InvalidCredentials

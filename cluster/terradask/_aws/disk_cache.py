@@ -18,13 +18,6 @@ class AnswerCache:
     """JSON documents, one file each, that several processes may read and write at once.
 
     A file that can't be read, or holds no JSON, counts as absent. One that can't be written is left out.
-
-    Parameters
-    ----------
-    name
-        The folder's name.
-    folder
-        The folder itself. Unset: ``name`` in the user's cache folder for terradask.
     """
 
     def __init__(self, name: str, folder: Path | None = None) -> None:
@@ -32,13 +25,7 @@ class AnswerCache:
         self._folder = folder
 
     def read(self, *names: str) -> Any:
-        """Return a document; None where there is none.
-
-        Parameters
-        ----------
-        names
-            The folders below this one, and the document's own name.
-        """
+        """Return a document; None where there is none."""
         try:
             return json.loads(self._file(names).read_bytes())
         except (OSError, ValueError):

@@ -71,18 +71,7 @@ class LaunchProblem:
 
 
 def read_problem(status_message: str) -> LaunchProblem:
-    """Read the ``StatusMessage`` of a scaling activity that failed.
-
-    Parameters
-    ----------
-    status_message
-        AWS's text.
-
-    Returns
-    -------
-    LaunchProblem
-        Whatever the text is: what isn't known is told in AWS's words.
-    """
+    """Read the ``StatusMessage`` of a scaling activity that failed."""
     text = _ENDING.sub("", " ".join(status_message.split()))
     coded = _CODED.match(text)
     if coded is not None:

@@ -20,11 +20,6 @@ _INSTEAD = (
 def own_block(url: str) -> str:
     """Return this machine's public address as a block of its own, such as ``203.0.113.7/32``.
 
-    Parameters
-    ----------
-    url
-        What is asked: it answers with the address that the request came from, as https://checkip.amazonaws.com does.
-
     Raises
     ------
     EndpointUnreachable

@@ -22,13 +22,6 @@ class RateLimiter:
     asks for himself, such as scaling, is only noted: it waits for nothing, and polling makes way for it.
 
     Safe to use from several threads and event loops.
-
-    Parameters
-    ----------
-    seconds_a_look
-        Shortest time from the answer to a look until the next one.
-    clock
-        Tells the time in seconds, and never goes back.
     """
 
     def __init__(self, seconds_a_look: float = SECONDS_A_LOOK, clock: Callable[[], float] = time.monotonic) -> None:

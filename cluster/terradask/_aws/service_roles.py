@@ -44,11 +44,6 @@ class ServiceRole:
 def find_service_roles(aws: Aws) -> list[ServiceRole]:
     """Look for the service-linked roles that groups need.
 
-    Parameters
-    ----------
-    aws
-        The account.
-
     Notes
     -----
     Permission needed: ``iam:GetRole`` on both roles; without it `ServiceRole.exists` is None.
@@ -61,16 +56,6 @@ def ensure_service_roles(aws: Aws) -> list[ServiceRole]:
     """Make the service-linked roles that are missing. Doing it again changes nothing.
 
     They belong to the account, cost nothing, and stay when the network is destroyed.
-
-    Parameters
-    ----------
-    aws
-        The account.
-
-    Returns
-    -------
-    list of ServiceRole
-        Those that were made.
 
     Raises
     ------

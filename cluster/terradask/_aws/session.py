@@ -68,15 +68,6 @@ def is_loopback_endpoint(environ: Mapping[str, str]) -> bool:
 class Aws:
     """AWS in one region, with the caller's credentials.
 
-    Parameters
-    ----------
-    region
-        The region.
-    profile
-        Profile of the caller's AWS configuration. Unset: as boto3 finds credentials.
-    attempts
-        How often a call is tried where AWS doesn't answer or is busy. Fewer where nobody should wait for the answer.
-
     Notes
     -----
     Nothing is loaded and nobody is asked before the first use. Safe to use from several threads.
@@ -93,11 +84,6 @@ class Aws:
 
     def client(self, name: str) -> Any:
         """Return the boto3 client for a service, made once.
-
-        Parameters
-        ----------
-        name
-            The service, as boto3 names it, such as ``ec2``.
 
         Raises
         ------

@@ -11,13 +11,7 @@ _BUSY = frozenset({"RequestLimitExceeded", "Throttling", "ThrottlingException", 
 
 
 def passes(error: BaseException) -> bool:
-    """Tell whether a call to AWS or to a scheduler failed for a reason that passes: a network that is cut, an AWS that is busy.
-
-    Parameters
-    ----------
-    error
-        What boto3 or Dask raised.
-    """
+    """Tell whether a call to AWS or to a scheduler failed for a reason that passes: a network that is cut, an AWS that is busy."""
     from botocore.exceptions import ClientError, HTTPClientError
 
     if isinstance(error, ClientError):

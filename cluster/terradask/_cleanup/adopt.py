@@ -34,15 +34,6 @@ def imports(configuration: Mapping[str, Any], ids: Mapping[str, str], found: Seq
     """Return what to import: address -> the id that ``terraform import`` takes.
 
     Left out is what Terraform makes again without harm: settings of the bucket, objects, policies in roles.
-
-    Parameters
-    ----------
-    configuration
-        The stack's ``cdk.tf.json``.
-    ids
-        Address -> id, as the state knows it.
-    found
-        Everything of the workspace that AWS has, with the rules of its security groups.
     """
     return _Adoption(configuration, ids, found).run()
 

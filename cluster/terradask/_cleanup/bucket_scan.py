@@ -26,17 +26,7 @@ if TYPE_CHECKING:
 
 
 class BucketLook:
-    """Looks into one workspace's bucket.
-
-    Parameters
-    ----------
-    aws
-        Session for the workspace's account and region.
-    bucket
-        The workspace bucket.
-    folder_of
-        Returns the folder of a stack: commands that work there leave word of themselves beside it.
-    """
+    """Looks into one workspace's bucket."""
 
     def __init__(self, aws: Aws, bucket: str, folder_of: Callable[[str], Path]) -> None:
         self._aws = aws

@@ -47,17 +47,6 @@ _IN_THE_WAY = frozenset(
 def remove_resources(aws: Aws, resources: Iterable[Resource], *, progress: Progress, cluster: str | None = None) -> None:
     """Remove resources, each after what depends on it. What is gone already is no error.
 
-    Parameters
-    ----------
-    aws
-        Session for the workspace's account and region.
-    resources
-        What to remove, with everything in it: objects in a bucket, rules of a group, policies in a role.
-    progress
-        Told of each.
-    cluster
-        The cluster whose they are. None: the network's.
-
     Raises
     ------
     BaselineError, ClusterError

@@ -20,13 +20,6 @@ def wait_for_hosts(aws: Aws, *, workspace: str, cluster: str) -> None:
     A group is gone before its instances are, and AWS deletes no placement group with an instance in it:
     https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeletePlacementGroup.html
 
-    Parameters
-    ----------
-    aws
-        Session for the cluster's account and region.
-    workspace, cluster
-        Names.
-
     Notes
     -----
     Permission needed: ``ec2:DescribeInstances``.

@@ -87,17 +87,6 @@ def among(found: Iterable[Stray], addresses: Iterable[str]) -> list[Stray]:
 def remove(aws: Aws, strays: Iterable[Stray], *, cluster: str, force: bool) -> None:
     """Remove strays.
 
-    Parameters
-    ----------
-    aws
-        Session for the cluster's account and region.
-    strays
-        What to remove.
-    cluster
-        The cluster's name.
-    force
-        Remove groups with their instances. Without, such a group is an error: a cluster may be running whose state was lost.
-
     Raises
     ------
     ClusterError

@@ -63,17 +63,7 @@ class Stray:
 def judge(
     world: Inventory, *, grace: datetime.timedelta, first_seen: Mapping[tuple[Kind, str], datetime.datetime] | None = None
 ) -> list[Stray]:
-    """Return the strays among what was seen, by cluster.
-
-    Parameters
-    ----------
-    world
-        What was seen.
-    grace
-        How long a thing is left alone: whoever makes it may not have come to say so yet.
-    first_seen
-        When an earlier look saw what AWS has no date of. Unset: there was none.
-    """
+    """Return the strays among what was seen, by cluster."""
     return list(_Judge(world, grace, first_seen or {}).run())
 
 

@@ -25,23 +25,7 @@ _Ids = Callable[[], Mapping[str, str]]
 
 
 class ClusterRemains:
-    """What has to be ended or removed before and after Terraform works on a cluster.
-
-    Parameters
-    ----------
-    aws
-        Session for the cluster's account and region.
-    deployment
-        The cluster, deployed or not.
-    workspace
-        Name of its workspace.
-    isolated
-        Returns how the roles of clusters' own are named; None where clusters have nothing of the kind: then nobody asks for any of them.
-    own_templates
-        Returns whether clusters may have launch templates of their own even so.
-    progress
-        Gets every event.
-    """
+    """What has to be ended or removed before and after Terraform works on a cluster."""
 
     def __init__(
         self,
@@ -73,15 +57,7 @@ class ClusterRemains:
         return self.remove_unknown(dict) or had_groups_or_secret
 
     def remove_strays(self, creates: Collection[str], ids: _Ids) -> None:
-        """Remove what an interrupted apply made without the state's knowing, where a plan is to create it.
-
-        Parameters
-        ----------
-        creates
-            The addresses that the plan creates.
-        ids
-            Returns what the state knows: address -> id.
-        """
+        """Remove what an interrupted apply made without the state's knowing, where a plan is to create it."""
         left = leftovers.among(leftovers.existing(self._aws, workspace=self._workspace, cluster=self._name), creates)
         if left:
             # Not those that somebody's apply has made since the plan: Terraform refuses it then.
@@ -99,27 +75,11 @@ class ClusterRemains:
         """Remove roles, security groups, launch templates and a placement group of a cluster that the state doesn't know.
 
         Neither could Terraform make them again nor, where they belong to something that it knows, destroy that.
-
-        Parameters
-        ----------
-        ids
-            Returns what the state knows: address -> id.
-
-        Returns
-        -------
-        bool
-            Whether there was something.
         """
         return self._remove(self._found(), ids)
 
     def make_way(self, ids: _Ids) -> None:
-        """Remove what the state doesn't know, and wait for hosts of whose end AWS makes the end of something else depend.
-
-        Parameters
-        ----------
-        ids
-            Returns what the state knows: address -> id.
-        """
+        """Remove what the state doesn't know, and wait for hosts of whose end AWS makes the end of something else depend."""
         found = self._found()
         self._remove(found, ids)
         # Terraform would try once, and fail.

@@ -18,19 +18,7 @@ if TYPE_CHECKING:
 
 
 class NetworkRecovery:
-    """What AWS has of a workspace's network beside what Terraform's state knows.
-
-    Parameters
-    ----------
-    aws
-        Session for the workspace's account and region.
-    workspace, bucket
-        Names.
-    stack
-        The network's stack, synthesised.
-    progress
-        Gets every event.
-    """
+    """What AWS has of a workspace's network beside what Terraform's state knows."""
 
     def __init__(self, aws: Aws, *, workspace: str, bucket: str, stack: Stack, progress: Progress) -> None:
         self._aws = aws
@@ -61,13 +49,7 @@ class NetworkRecovery:
         remove_resources(self._aws, mine, progress=self._progress)
 
     def remove_unknown(self) -> bool:
-        """Remove everything that the state doesn't know: it would stand in the way of removing the rest.
-
-        Returns
-        -------
-        bool
-            Whether there was something.
-        """
+        """Remove everything that the state doesn't know: it would stand in the way of removing the rest."""
         owner, found = Owner(self._workspace), self._found()
         # Also of groups that the state knows: those can't go while a rule that it doesn't know names them.
         rules = [rule for rule in find_rules(self._aws, found) if owner.owns(rule)]

@@ -49,19 +49,7 @@ class Doors:
 
 
 class Removing:
-    """One removal.
-
-    Parameters
-    ----------
-    aws
-        Session for the workspace's account and region.
-    world
-        What was seen just now.
-    doors
-        What the workspace does.
-    progress
-        Gets every event.
-    """
+    """One removal."""
 
     def __init__(self, aws: Aws, world: Inventory, doors: Doors, progress: Progress) -> None:
         self._aws = aws

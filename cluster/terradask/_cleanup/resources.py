@@ -79,15 +79,7 @@ def of_type(resources: Iterable[Resource], *types: str) -> Iterator[Resource]:
 
 
 def unknown(found: Iterable[Resource], ids: Mapping[str, str]) -> list[Resource]:
-    """Return the resources that a state doesn't know.
-
-    Parameters
-    ----------
-    found
-        What there is.
-    ids
-        Address -> id, as the state knows it.
-    """
+    """Return the resources that a state doesn't know."""
     # With their types: a role and its instance profile have the same name.
     known = {(address.partition(".")[0], identity) for address, identity in ids.items()}
     return [resource for resource in found if (resource.type, resource.id) not in known]

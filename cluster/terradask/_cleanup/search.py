@@ -59,15 +59,6 @@ def find_network(aws: Aws, *, workspace: str, bucket: str, configuration: Mappin
 
     What belongs to another resource and goes with it is left out: routes, rules, policies in roles.
 
-    Parameters
-    ----------
-    aws
-        Session for the workspace's account and region.
-    workspace, bucket
-        Names.
-    configuration
-        The network's ``cdk.tf.json``: roles, instance profiles, policies and log groups are found by the names in it.
-
     Notes
     -----
     Permissions needed: ``ec2:Describe*``, ``iam:GetRole``, ``iam:GetInstanceProfile``, ``logs:DescribeLogGroups``,
@@ -96,17 +87,6 @@ def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated |
 
     Of an isolated one also roles, policies, profiles, security groups and rules.
 
-    Parameters
-    ----------
-    aws
-        Session for the cluster's account and region.
-    workspace, cluster
-        Names.
-    isolated
-        How its roles are named; None where it has none.
-    own_templates
-        Whether it may have launch templates even so.
-
     Notes
     -----
     Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``, ``DescribeSecurityGroupRules``,
@@ -132,19 +112,6 @@ def clusters_with_resources(
     aws: Aws, *, workspace: str, isolated: Isolated | None, own_templates: bool = True, known: Collection[str] = ()
 ) -> set[str]:
     """Return the names of the clusters that have a placement group, security groups, launch templates or roles of their own, by their tags.
-
-    Parameters
-    ----------
-    aws
-        Session for the workspace's account and region.
-    workspace
-        Its name.
-    isolated
-        Where their roles lie, and how they are named; None where they have none.
-    own_templates
-        Whether they may have launch templates even so.
-    known
-        Clusters that are known to exist: their roles aren't asked for.
 
     Notes
     -----

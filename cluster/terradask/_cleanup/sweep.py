@@ -23,17 +23,7 @@ _Dates = Mapping[tuple[Kind, str], datetime.datetime]
 
 
 class Sweeper:
-    """Looks through one workspace.
-
-    Parameters
-    ----------
-    where
-        Where it looks.
-    doors
-        What the workspace does to clusters and states.
-    progress
-        Gets every event.
-    """
+    """Looks through one workspace."""
 
     def __init__(self, where: Looked, doors: Doors, progress: Progress) -> None:
         self._where = where

@@ -13,11 +13,6 @@ def stopped_for_good(adaptive: type[Adaptive]) -> type[Adaptive]:
     """Return an adaptive class that, stopped in the middle of a decision, doesn't carry it out.
 
     Dask's own does, and so undoes the number that is set next.
-
-    Parameters
-    ----------
-    adaptive
-        Dask's class, one of ours, or the caller's own.
     """
     removes_itself = adaptive.scale_down is not Adaptive.scale_down
 

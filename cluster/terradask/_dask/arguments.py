@@ -98,11 +98,6 @@ def refuse_unbuilt(arguments: Mapping[str, Any]) -> None:
 def where_given(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what is said of region, zone and ingress, be it by arguments of their own or by ``backend_options``.
 
-    Returns
-    -------
-    tuple
-        Settings of the workspace, and of the cluster.
-
     Raises
     ------
     ArgumentCombination
@@ -132,13 +127,6 @@ def where_given(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
 
 def under_either_name(name: str, value: Any, other: str, other_value: Any) -> Any:
     """Return the value of an argument that has two names.
-
-    Parameters
-    ----------
-    name, value
-        The name to use, and what was given under it; None where nothing was.
-    other, other_value
-        The name that means the same, and what was given under that.
 
     Raises
     ------
@@ -201,15 +189,7 @@ def _as_setting(value: Any) -> Any:
 
 
 def structure_given(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of a cluster's settings that structural arguments speak of; of groups of workers what their tables speak of.
-
-    Parameters
-    ----------
-    settings
-        Settings, complete.
-    given
-        The arguments. How many workers a group starts with is no structure.
-    """
+    """Return those of a cluster's settings that structural arguments speak of; of groups of workers what their tables speak of."""
     found = {name: settings[name] for name in given if name in settings}
     if "worker_groups" in found:
         tables, groups = given["worker_groups"], found["worker_groups"]

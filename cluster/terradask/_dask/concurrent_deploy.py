@@ -18,17 +18,7 @@ _START_SECONDS = 15.0
 
 
 def wait_for_deployment(deployment: Deployment, *, seconds: float, check_cancelled: Callable[[], None]) -> bool:
-    """Wait until somebody else has deployed a cluster, and tell whether he has; soon, where nobody is at it any more.
-
-    Parameters
-    ----------
-    deployment
-        The cluster.
-    seconds
-        Longest wait.
-    check_cancelled
-        Raises when the wait is to end.
-    """
+    """Wait until somebody else has deployed a cluster, and tell whether he has; soon, where nobody is at it any more."""
     last_at_it = time.monotonic()
 
     def over() -> bool:

@@ -41,27 +41,12 @@ def with_own_address(structure: Mapping[str, Any], url: str) -> dict[str, Any]:
 
 
 def decided_here(run: Mapping[str, Any], asked: Mapping[str, Any]) -> set[str]:
-    """Return the names of settings that count as they are here, whatever a deployed cluster has.
-
-    Parameters
-    ----------
-    run
-        The caller's arguments that describe a run or this client.
-    asked
-        The cluster's settings as they are here, with those arguments. The way to the scheduler is the client's, if it says any.
-    """
+    """Return the names of settings that count as they are here, whatever a deployed cluster has."""
     return {*run, *(WAY_SETTINGS if any(asked[name] is not None for name in WAY_SETTINGS) else ())}
 
 
 def check_route(workspace: Workspace, settings: Mapping[str, Any]) -> None:
     """Refuse a cluster that can't be reached from here in the way that its settings say.
-
-    Parameters
-    ----------
-    workspace
-        Tells of the deployed network.
-    settings
-        The cluster's, complete.
 
     Raises
     ------

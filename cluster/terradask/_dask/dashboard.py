@@ -24,15 +24,7 @@ _DIAL_SECONDS = 20.0
 
 
 class DashboardForward:
-    """A door on 127.0.0.1 that carries what shows its token to the scheduler's host, over mutual TLS.
-
-    Parameters
-    ----------
-    host, port
-        Where the cluster's dashboard port is reached.
-    context
-        TLS with the client's certificate.
-    """
+    """A door on 127.0.0.1 that carries what shows its token to the scheduler's host, over mutual TLS."""
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext) -> None:
         self._host = host

@@ -42,17 +42,6 @@ def to_go(name: str) -> ClusterStopped:
 def way_to(name: str, found: Found, *, create: bool | None, attach: bool | None) -> Way:
     """Decide how to come to a cluster.
 
-    Parameters
-    ----------
-    name
-        Its name.
-    found
-        What there is.
-    create
-        True: it must be new. False: nothing is deployed. None: deployed where there is none.
-    attach
-        True: it must run. False: it must not run. None: attached to where it runs.
-
     Raises
     ------
     ClusterExists

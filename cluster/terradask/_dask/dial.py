@@ -37,23 +37,6 @@ async def reach(
 ) -> tuple[Attachment, Comm]:
     """Return the attachment to the scheduler that answers, the one it names or one that has replaced that, and the connection to it.
 
-    Parameters
-    ----------
-    attachment
-        What a client knows.
-    deployment
-        The cluster, which tells of a replacement.
-    security
-        The client's keys.
-    call
-        Runs a blocking function in a thread.
-    door
-        The way to it.
-    let_in
-        Asked in a thread, for the message, what the network lets in.
-    seconds
-        How long to try.
-
     Raises
     ------
     SchedulerUnreachable

@@ -30,17 +30,7 @@ def repr_row(groups: Mapping[str, Counted]) -> str | None:
 
 
 def scaling_table(mode: str, whole: Counted, groups: Mapping[str, Counted]) -> str:
-    """Return the table beside the buttons by which notebooks scale a cluster.
-
-    Parameters
-    ----------
-    mode
-        How it is scaled: ``Manual`` or ``Adaptive``.
-    whole
-        All groups together.
-    groups
-        Each of them.
-    """
+    """Return the table beside the buttons by which notebooks scale a cluster."""
     lines = [f"Scaling mode: {mode}", f"Workers: {_of(whole)}"]
     if len(groups) > 1:
         lines += [f"Groups: {by_group(groups)}", "the buttons scale the group workers"]

@@ -33,13 +33,6 @@ class HostSize:
     def smallest(cls, workers: Iterable[Mapping[str, Any]], hosts: Collection[str]) -> HostSize:
         """Return what each of these hosts has at least.
 
-        Parameters
-        ----------
-        workers
-            The Dask workers that have joined, as the scheduler describes them.
-        hosts
-            Instance ids of the hosts that count.
-
         Raises
         ------
         InvalidInput

@@ -30,15 +30,7 @@ def host_of(worker_name: Any) -> str:
 
 
 def whole_hosts(worker_names: Iterable[Any], workers_per_host: int) -> set[str]:
-    """Return the instance ids of the hosts whose workers are all among these.
-
-    Parameters
-    ----------
-    worker_names
-        Names of the Dask workers that the scheduler knows.
-    workers_per_host
-        How many a host has.
-    """
+    """Return the instance ids of the hosts whose workers are all among these."""
     counts = Counter(host_of(name) for name in worker_names)
     return {host for host, count in counts.items() if count >= workers_per_host}
 
@@ -49,30 +41,14 @@ def is_extra(worker_name: Any) -> bool:
 
 
 async def hosts_to_close(scheduler: Any, workers_per_host: int, n: int | None = None) -> list[str]:
-    """Ask the scheduler which hosts are the cheapest to close; return their instance ids, the cheapest first.
-
-    Parameters
-    ----------
-    scheduler
-        RPC to the Dask scheduler.
-    workers_per_host
-        How many workers a host has.
-    n
-        How many hosts to close. By default as many as are idle and whose memory isn't needed.
-    """
+    """Ask the scheduler which hosts are the cheapest to close; return their instance ids, the cheapest first."""
     number = None if n is None else n * workers_per_host
     names = await scheduler.workers_to_close(n=number, key=_BY_HOST, attribute="name")
     return list(dict.fromkeys(host_of(name) for name in names))
 
 
 class LiveNames:
-    """Names of workers that are looked at anew whenever somebody goes through them.
-
-    Parameters
-    ----------
-    read
-        Returns them as they are.
-    """
+    """Names of workers that are looked at anew whenever somebody goes through them."""
 
     def __init__(self, read: Callable[[], Iterable[str]]) -> None:
         self._read = read
@@ -92,19 +68,7 @@ async def idle_hosts(scheduler: Any) -> set[str]:
 def counting_hosts(
     adaptive: type[Adaptive], workers_per_host: int, *, extra_worker: bool = False, group: str | None = None
 ) -> type[Adaptive]:
-    """Return an adaptive class that counts hosts where the scheduler tells of workers.
-
-    Parameters
-    ----------
-    adaptive
-        Dask's class, or the caller's own.
-    workers_per_host
-        How many workers a host has.
-    extra_worker
-        Whether there is a worker beside the scheduler. With none, and one worker a host, there is nothing to translate.
-    group
-        The group of workers that is scaled, where there are others.
-    """
+    """Return an adaptive class that counts hosts where the scheduler tells of workers."""
     if workers_per_host == 1 and not extra_worker and group is None:
         return adaptive
 

@@ -26,25 +26,6 @@ def check_joining(
 ) -> None:
     """Raise when the time is up, or when as many hosts have failed as were still waited for.
 
-    Parameters
-    ----------
-    cluster
-        The cluster's name.
-    wanted
-        How many workers are waited for.
-    reports
-        What the hosts of this run say.
-    joined
-        Instance ids of the workers that the scheduler knows.
-    plan
-        Names of the workers that should exist.
-    waited_seconds
-        How long the wait has been.
-    late
-        Whether it is over.
-    why
-        What AWS says about instances that it doesn't launch.
-
     Raises
     ------
     WorkersMissing

@@ -9,15 +9,7 @@ from terradask._deployments.store import HOSTS, ClusterObjects
 
 
 class MissingHosts:
-    """Reports of the hosts of a run whose workers have not joined.
-
-    Parameters
-    ----------
-    objects
-        The cluster's objects.
-    run_id
-        The run: reports of another one are left out.
-    """
+    """Reports of the hosts of a run whose workers have not joined."""
 
     def __init__(self, objects: ClusterObjects, run_id: str) -> None:
         self._objects = objects
@@ -26,13 +18,7 @@ class MissingHosts:
         self._read: dict[str, tuple[str, HostReport]] = {}
 
     def list_changed(self, joined: Set[str]) -> list[str]:
-        """List the hosts whose reports are new, and then those whose reports have changed; a call for each 1,000 hosts.
-
-        Parameters
-        ----------
-        joined
-            Instance ids of hosts that nobody misses: theirs are not read.
-        """
+        """List the hosts whose reports are new, and then those whose reports have changed; a call for each 1,000 hosts."""
         self._listed = self._objects.host_versions()
         changed = [host for host, version in self._listed.items() if host not in joined and self._version_read(host) != version]
         return sorted(changed, key=lambda host: host in self._read)

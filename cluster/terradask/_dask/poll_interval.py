@@ -22,13 +22,7 @@ class PollInterval:
         self._wake.set()
 
     async def wait(self, *, longest_seconds: float | None = None) -> None:
-        """Wait for the next look: at least the shortest time, however often somebody is in a hurry.
-
-        Parameters
-        ----------
-        longest_seconds
-            Longest wait, where something is awaited.
-        """
+        """Wait for the next look: at least the shortest time, however often somebody is in a hurry."""
         longest = self._longest if longest_seconds is None else longest_seconds
         try:
             await asyncio.wait_for(self._wake.wait(), min(self._next, longest))

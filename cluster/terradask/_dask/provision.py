@@ -85,15 +85,7 @@ def deployed_settings(descriptor: Descriptor) -> dict[str, Any]:
 
 
 class Provisioner:
-    """Make a request come true, or leave things as they were.
-
-    Parameters
-    ----------
-    request
-        What is wanted.
-    progress
-        Gets every event.
-    """
+    """Make a request come true, or leave things as they were."""
 
     def __init__(self, request: Request, progress: Progress) -> None:
         self._request = request

@@ -21,17 +21,6 @@ if TYPE_CHECKING:
 class ScaleQuotas:
     """Warns of numbers of workers for which there is no room, without keeping anybody waiting.
 
-    Parameters
-    ----------
-    aws
-        Session for the cluster's account and region.
-    descriptor
-        The cluster.
-    warn
-        Gets each warning, in a thread of this object's.
-    at_first
-        Group of workers -> what it has when this begins: no more than that asks for nothing new.
-
     Notes
     -----
     Permissions needed: those of `LaunchCheck`; without them it says so once, and no more.
@@ -47,13 +36,7 @@ class ScaleQuotas:
         self._lock = threading.Lock()
 
     def consider(self, numbers: Mapping[str, int]) -> None:
-        """Look at new numbers, in the background.
-
-        Parameters
-        ----------
-        numbers
-            Group of workers -> how many it is to have. Of groups that aren't named nothing changes.
-        """
+        """Look at new numbers, in the background."""
         grown = any(number > self._considered.get(group, 0) for group, number in numbers.items())
         self._considered.update(numbers)
         if grown:

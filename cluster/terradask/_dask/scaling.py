@@ -96,24 +96,7 @@ Removal = TerminateEach | ProtectAndLower
 
 
 def removal(members: Sequence[str], victims: Iterable[str], *, booting: Collection[str] = (), missing: int = 0) -> Removal:
-    """Choose how to remove exactly `victims` from a group in the fewest AWS calls.
-
-    Parameters
-    ----------
-    members
-        Instance ids that count towards the group's desired capacity.
-    victims
-        Those to remove; ids that are no members are left out.
-    booting
-        Members that can't be protected yet. Where one of them stays, each victim is removed by itself.
-    missing
-        How many more AWS is to have than it shows: they can't be protected either.
-
-    Returns
-    -------
-    TerminateEach or ProtectAndLower
-        With equally many calls the first, since each of its calls is final by itself.
-    """
+    """Choose how to remove exactly `victims` from a group in the fewest AWS calls."""
     chosen = set(victims)
     gone = tuple(m for m in members if m in chosen)
     each = TerminateEach(gone)
@@ -136,15 +119,6 @@ class Roster:
     """The plan: which workers should exist, by name.
 
     A worker is ``pending-N`` until the group shows the instance that stands for it; from then on its name is the instance id.
-
-    Parameters
-    ----------
-    members
-        Instance ids that exist already.
-    desired
-        How many workers should exist; where it is more than `members`, the rest is pending.
-    label
-        What stands in the names of pending workers, where a cluster has several plans.
     """
 
     def __init__(self, members: Iterable[str] = (), desired: int | None = None, *, label: str = "") -> None:
@@ -220,19 +194,7 @@ def cheapest_victims(
     joined: Iterable[str],
     by_cost: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Choose which `n` workers leave.
-
-    Parameters
-    ----------
-    candidates
-        Instance ids to choose from, oldest first.
-    n
-        How many leave.
-    joined
-        Ids that the scheduler knows. Those that have not joined hold nothing and leave first, the newest before the older.
-    by_cost
-        What the scheduler says is cheapest to move, cheapest first.
-    """
+    """Choose which `n` workers leave."""
     known = set(joined)
     absent = [c for c in reversed(candidates) if c not in known]
     cheap = [c for c in by_cost if c in known and c in candidates]
@@ -241,15 +203,7 @@ def cheapest_victims(
 
 
 def workers_to_wait_for(wanted: int, wait_for: bool | int | float) -> int:
-    """Return how many workers of `wanted` to wait for.
-
-    Parameters
-    ----------
-    wanted
-        How many were asked for.
-    wait_for
-        True: all. False: none. An integer: so many, `wanted` at most. A fraction: that part, rounded up.
-    """
+    """Return how many workers of `wanted` to wait for."""
     if wait_for is True:
         return wanted
     if wait_for is False:

@@ -30,15 +30,6 @@ class SharedDashboard:
 async def ask_for_shared_dashboard(scheduler: Any, attachment: Attachment, *, public: bool) -> SharedDashboard:
     """Ask a cluster that has `use_dashboard_https` for its link.
 
-    Parameters
-    ----------
-    scheduler
-        Dask's connection to the scheduler.
-    attachment
-        What is known of the cluster.
-    public
-        Whether browsers go to the scheduler's public address.
-
     Raises
     ------
     VersionMismatch

@@ -26,15 +26,7 @@ Described = Mapping[str, Group]
 
 
 class WorkerSet:
-    """The workers of one group, as this client sees them, whatever market their hosts are of.
-
-    Parameters
-    ----------
-    name
-        The group's.
-    names
-        Its Auto Scaling groups, in the order in which AWS is asked for instances.
-    """
+    """The workers of one group, as this client sees them, whatever market their hosts are of."""
 
     def __init__(self, name: str, names: Sequence[str]) -> None:
         self._names = tuple(names)
@@ -63,23 +55,7 @@ class WorkerSet:
 
 
 class Workers:
-    """The workers of one cluster, as this client sees them.
-
-    Parameters
-    ----------
-    groups
-        The cluster's groups at AWS.
-    worker_groups
-        Group of workers -> its Auto Scaling groups, in the order in which AWS is asked for instances.
-    delivery
-        What AWS owes these groups.
-    call
-        Runs a blocking function in a thread and awaits it.
-    looks
-        The client's looks at the cluster; what is read here for somebody who scales is noted there.
-    workers_per_host
-        How many Dask workers a host has.
-    """
+    """The workers of one cluster, as this client sees them."""
 
     def __init__(
         self,
@@ -137,13 +113,7 @@ class Workers:
         self._mirror(described)
 
     async def finish(self, scheduler: Any, joined: Iterable[str]) -> None:
-        """Go on with shrinking that hosts have escaped whom AWS didn't show at that time.
-
-        Parameters
-        ----------
-        scheduler, joined
-            As of `resize`.
-        """
+        """Go on with shrinking that hosts have escaped whom AWS didn't show at that time."""
         if self._unfinished:
             described = await self._read()
             # Another number is somebody else's, who came later.
@@ -152,17 +122,7 @@ class Workers:
             await self.resize({name: n for name, (n, _) in still.items()}, scheduler, joined)
 
     async def resize(self, numbers: Mapping[str, int], scheduler: Any, joined: Iterable[str]) -> None:
-        """Bring groups of workers to their numbers of hosts; those that are not named stay as they are.
-
-        Parameters
-        ----------
-        numbers
-            Group of workers -> how many.
-        scheduler
-            RPC to the Dask scheduler, which says whom to move cheaply and moves what they hold.
-        joined
-            Names of the Dask workers that the scheduler knows; looked at again before anyone is ended.
-        """
+        """Bring groups of workers to their numbers of hosts; those that are not named stay as they are."""
         described = await self._read_now()
         self._mirror(described)
         shrinking = {name: n for name, n in numbers.items() if n < len(self.sets[name].roster)}
@@ -187,22 +147,7 @@ class Workers:
         self._unfinished |= {name: (n, left[name]) for name, n in shrinking.items() if left[name] > n}
 
     async def remove(self, victims: Iterable[str], scheduler: Any, joined: Iterable[str]) -> Described:
-        """End exactly these hosts, with what their workers hold moved first.
-
-        Parameters
-        ----------
-        victims
-            Instance ids, or pending names.
-        scheduler
-            RPC to the Dask scheduler.
-        joined
-            As of `resize`.
-
-        Returns
-        -------
-        Mapping
-            How the groups are then.
-        """
+        """End exactly these hosts, with what their workers hold moved first."""
         chosen = set(victims)
         retired: set[str] = set()
 

@@ -20,11 +20,6 @@ from terradask_modules.errors import InvalidInput
 def run_demo(story: Story) -> None:
     """Tell the main job.
 
-    Parameters
-    ----------
-    story
-        Where it is told.
-
     Raises
     ------
     DemoFailed

@@ -12,17 +12,7 @@ from terradask_modules.errors import TerradaskError
 
 
 class DemoFailed(TerradaskError):
-    """A step of the demo was not as promised.
-
-    Parameters
-    ----------
-    step
-        The step's title.
-    promised
-        What should have been true.
-    found
-        What was found instead.
-    """
+    """A step of the demo was not as promised."""
 
     def __init__(self, step: str, *, promised: str, found: Any) -> None:
         super().__init__(
@@ -36,17 +26,7 @@ class DemoFailed(TerradaskError):
 
 
 class Story:
-    """Tells the demo.
-
-    Parameters
-    ----------
-    write
-        Takes one line.
-    style
-        Takes a text and ``title``, ``good`` or ``dim``, and returns it as it shall look.
-    now
-        Takes what happens at the moment, for a line that moves; by default nobody is told.
-    """
+    """Tells the demo."""
 
     def __init__(self, write: Callable[[str], None], style: Callable[[str, str], str], now: Callable[[str], object] = str) -> None:
         self._write = write

@@ -29,15 +29,7 @@ _SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 
 
 def lock_file_of(settings: Mapping[str, Any], root: Path | None) -> Path | None:
-    """Return the lock file that a cluster's settings name; None where they name none.
-
-    Parameters
-    ----------
-    settings
-        The cluster's.
-    root
-        Folder that the path is relative to; the working directory where None.
-    """
+    """Return the lock file that a cluster's settings name; None where they name none."""
     # A cluster that an older terradask deployed has no such setting.
     named = settings.get("software_lock")
     return None if named is None else (root or Path()) / Path(named).expanduser()
@@ -45,13 +37,6 @@ def lock_file_of(settings: Mapping[str, Any], root: Path | None) -> Path | None:
 
 def archive_hashes(path: Path, packages: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     """Return the SHA-256 of all archives of these packages' versions: hosts may be of another architecture than this machine.
-
-    Parameters
-    ----------
-    path
-        The lock file.
-    packages
-        Version by package name, as installed here.
 
     Raises
     ------

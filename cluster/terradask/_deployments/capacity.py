@@ -9,13 +9,7 @@ REMEMBERED_SECONDS = 180.0
 
 
 class CapacityMemory:
-    """What AWS couldn't launch in the last minutes, by group and, where AWS names it, by type.
-
-    Parameters
-    ----------
-    remembered_seconds
-        How long a problem counts.
-    """
+    """What AWS couldn't launch in the last minutes, by group and, where AWS names it, by type."""
 
     def __init__(self, remembered_seconds: float = REMEMBERED_SECONDS) -> None:
         self._remembered_seconds = remembered_seconds

@@ -31,22 +31,7 @@ _USAGES = {
 
 
 def make_keys(cluster: str, run_id: str, *, lifetime_days: float = CERTIFICATE_LIFETIME_DAYS) -> KeySet:
-    """Make the keys of one run.
-
-    Parameters
-    ----------
-    cluster
-        The cluster's name, for the certificates' subjects.
-    run_id
-        The run that the keys belong to.
-    lifetime_days
-        Days until the certificates expire, 30 at most. Rotating is stop and start.
-
-    Returns
-    -------
-    KeySet
-        Elliptic-curve keys (P-256). The authority's private key is not among them.
-    """
+    """Make the keys of one run."""
     now = datetime.datetime.now(datetime.UTC)
     not_before = now - datetime.timedelta(minutes=CLOCK_SKEW_MINUTES)
     not_after = now + datetime.timedelta(days=min(lifetime_days, CERTIFICATE_LIFETIME_DAYS))

@@ -29,20 +29,7 @@ _LOCAL = (
 
 
 def portable_config(config: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return a frozen copy of the Dask configuration for hosts.
-
-    Parameters
-    ----------
-    config
-        What to copy; the process's own configuration where left out.
-
-    Returns
-    -------
-    dict
-        JSON-ready. Left out: terradask's settings, files and addresses of the caller's machine, TLS, preloads, Dask's own defaults,
-        whatever looks like a secret by its key or by itself (keys, tokens, addresses with passwords), also in lists, and values that are no
-        JSON.
-    """
+    """Return a frozen copy of the Dask configuration for hosts."""
     import dask.config
 
     source = dask.config.config if config is None else config

@@ -29,15 +29,7 @@ class DocumentFormat(TerradaskError):
 
 @contextlib.contextmanager
 def reading(what: str, advice: str) -> Iterator[None]:
-    """Turn whatever goes wrong while a document is read into `DocumentFormat`.
-
-    Parameters
-    ----------
-    what
-        What it is, for the message, which never carries what the document holds.
-    advice
-        The command that helps.
-    """
+    """Turn whatever goes wrong while a document is read into `DocumentFormat`."""
     try:
         yield
     except TerradaskError:
@@ -50,15 +42,6 @@ def reading(what: str, advice: str) -> Iterator[None]:
 
 def check_format(document: Mapping[str, Any], what: str, advice: str) -> None:
     """Refuse a document of another format.
-
-    Parameters
-    ----------
-    document
-        As read.
-    what
-        What it is, for the message.
-    advice
-        The command that helps.
 
     Raises
     ------

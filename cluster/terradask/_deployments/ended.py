@@ -10,19 +10,7 @@ SILENT = "its groups went to 0 without a word from its scheduler's host: somebod
 
 
 def over(cluster: str, run_id: str | None, run: Run | None, scheduler: SchedulerAddress | None) -> ClusterStopped:
-    """Return the error for a cluster that doesn't run any more.
-
-    Parameters
-    ----------
-    cluster
-        Its name.
-    run_id
-        The run that the caller knows; None for the last one.
-    run
-        The run that was started last and that nobody stopped.
-    scheduler
-        What its scheduler's host says.
-    """
+    """Return the error for a cluster that doesn't run any more."""
     advice = f"terradask start {cluster}, or Cluster(name={cluster!r}) from Python"
     if run is None or (run_id is not None and run.run_id != run_id):
         return ClusterStopped(f"Cluster {cluster!r} is stopped.", cluster=cluster, advice=advice)

@@ -52,13 +52,7 @@ def endpoint_for(way: Route, aws: Aws) -> Endpoint:
 
 
 class AddressEndpoint:
-    """The scheduler's own address.
-
-    Parameters
-    ----------
-    way
-        Which of its addresses.
-    """
+    """The scheduler's own address."""
 
     def __init__(self, way: Literal["public", "private"]) -> None:
         self.way: Route = way
@@ -78,11 +72,6 @@ class AddressEndpoint:
 
 class SessionEndpoint:
     """Sessions to both ports of the scheduler's host; to those of its replacement, when there is one.
-
-    Parameters
-    ----------
-    aws
-        AWS, with the caller's credentials.
 
     Notes
     -----

@@ -9,18 +9,7 @@ from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 
 def hardware_of(lock: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return what is locked of each group's machines.
-
-    Parameters
-    ----------
-    lock
-        The descriptor's ``lock``.
-
-    Returns
-    -------
-    dict
-        Group -> ``types`` in order, ``asked`` and ``reason``; the last two are empty where an older terradask chose.
-    """
+    """Return what is locked of each group's machines."""
     named = lock.get("group_instance_types") or {}
     types = {WORKER_GROUP: lock["worker_instance_types"], SCHEDULER_GROUP: lock["scheduler_instance_types"], **named}
     asked, reasons = lock.get("asked") or {}, lock.get("reasons") or {}

@@ -54,15 +54,6 @@ class Instance:
 def find_instances(aws: Aws, *, workspace: str | None = None, with_volumes: bool = True) -> list[Instance]:
     """Return the machines that haven't ended, and aren't about to.
 
-    Parameters
-    ----------
-    aws
-        Session for the account and region.
-    workspace
-        Only this workspace's. Unset: every workspace's.
-    with_volumes
-        Ask for the sizes of their volumes, too.
-
     Notes
     -----
     Permissions needed: ``ec2:DescribeInstances``; with volumes ``ec2:DescribeVolumes``.

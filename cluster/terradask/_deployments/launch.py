@@ -17,17 +17,7 @@ if TYPE_CHECKING:
 
 
 def planned_launch(name: str, cluster: ClusterSettings, lock: ClusterLock) -> Launch:
-    """Return what a cluster starts with that is planned.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    cluster
-        Its settings.
-    lock
-        Its locked answers.
-    """
+    """Return what a cluster starts with that is planned."""
     from terradask_stacks.groups import groups_of, worker_groups_of
 
     most = {group.name: group.max_workers for group in worker_groups_of(cluster)}
@@ -40,15 +30,7 @@ def planned_launch(name: str, cluster: ClusterSettings, lock: ClusterLock) -> La
 
 
 def deployed_launch(descriptor: Descriptor, numbers: Mapping[str, int]) -> Launch:
-    """Return what a deployed cluster starts with, or is scaled to.
-
-    Parameters
-    ----------
-    descriptor
-        The cluster.
-    numbers
-        Group of workers -> how many.
-    """
+    """Return what a deployed cluster starts with, or is scaled to."""
     pools, most = descriptor.pools, {group: descriptor.most_workers(group) for group in descriptor.worker_groups}
     keys = {SCHEDULER_GROUP: [SCHEDULER_GROUP], **descriptor.worker_groups}
     sources = _by_group((group, Source(pools[key].market, pools[key].instance_types)) for group, found in keys.items() for key in found)

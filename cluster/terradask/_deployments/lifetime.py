@@ -44,17 +44,7 @@ class LifetimePolicy:
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any], *, closes_with_client: bool = False, destroyed_after: bool = False) -> LifetimePolicy:
-        """Return what a cluster's settings mean for one run.
-
-        Parameters
-        ----------
-        settings
-            A cluster's settings, complete but for those that an older version didn't know.
-        closes_with_client
-            Whether the cluster ends when the `Cluster` object that starts it closes.
-        destroyed_after
-            As above.
-        """
+        """Return what a cluster's settings mean for one run."""
         from terradask_stacks.settings import life as defaults
 
         idle, no_client = settings.get("idle_timeout_seconds"), settings.get("no_client_timeout_seconds")
@@ -80,13 +70,6 @@ class LifetimePolicy:
 
 def parse_duration(name: str, value: Duration | None) -> float | Literal[False] | None:
     """Return a duration in seconds; False for never, None where nothing is said.
-
-    Parameters
-    ----------
-    name
-        What it is, for the message.
-    value
-        As people write it.
 
     Raises
     ------

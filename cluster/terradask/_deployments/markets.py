@@ -17,17 +17,7 @@ def lacking(group: Group) -> int:
 
 
 def grown(groups: Sequence[Group], n: int, *, avoided: Collection[str] = ()) -> dict[str, int]:
-    """Return the new numbers of those groups that change, for all to have `n` together.
-
-    Parameters
-    ----------
-    groups
-        The groups, in the order in which AWS is asked.
-    n
-        How many; no fewer than are desired.
-    avoided
-        Names of groups that AWS couldn't serve lately: asked last.
-    """
+    """Return the new numbers of those groups that change, for all to have `n` together."""
     missing = n - sum(group.desired for group in groups)
     numbers = {}
     for group in sorted(groups, key=lambda group: group.name in avoided):
@@ -54,15 +44,7 @@ def without_missing(groups: Sequence[Group], n: int) -> dict[str, int]:
 
 
 def moved_on(groups: Sequence[Group], stuck: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the numbers by which what a stuck group lacks is asked of the next one: those to lower, and those to raise.
-
-    Parameters
-    ----------
-    groups
-        The groups, in the order in which AWS is asked. What the last one lacks stays where it is: AWS goes on trying.
-    stuck
-        Names of the groups that don't deliver.
-    """
+    """Return the numbers by which what a stuck group lacks is asked of the next one: those to lower, and those to raise."""
     lowered, raised = {}, {}
     for group, following in itertools.pairwise(groups):
         number = min(lacking(group), following.max_size - following.desired)
@@ -73,17 +55,7 @@ def moved_on(groups: Sequence[Group], stuck: Collection[str]) -> tuple[dict[str,
 
 
 def dearest_first(victims: Sequence[str], idle: Collection[str], groups: Sequence[Group]) -> list[str]:
-    """Order workers so that those who hold nothing and do nothing come first, and of these the dearest; the others stay in their order.
-
-    Parameters
-    ----------
-    victims
-        Instance ids, the cheapest to move first.
-    idle
-        Those that hold no data and run no task.
-    groups
-        The groups, in the order in which AWS is asked: the later, the dearer.
-    """
+    """Order workers so that those who hold nothing and do nothing come first, and of these the dearest; the others stay in their order."""
     rank = {instance_id: -number for number, group in enumerate(groups) for instance_id in group.active_ids}
     free = [v for v in victims if v in idle]
     return [*sorted(free, key=lambda v: rank.get(v, 0)), *(v for v in victims if v not in idle)]
@@ -97,15 +69,7 @@ class PendingGroups:
         self._last: Mapping[str, Group] = {}
 
     def look(self, groups: Iterable[Group], now: float) -> None:
-        """Take note of how the groups are now.
-
-        Parameters
-        ----------
-        groups
-            The groups.
-        now
-            A clock in seconds that never goes back.
-        """
+        """Take note of how the groups are now."""
         current = {group.name: group for group in groups}
         for name, group in current.items():
             last = self._last.get(name)

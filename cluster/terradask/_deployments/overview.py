@@ -107,17 +107,6 @@ def overviews(
 ) -> list[ClusterOverview]:
     """Look at every cluster.
 
-    Parameters
-    ----------
-    aws
-        Session for the account and region.
-    workspace
-        The caller's workspace, whose bucket it may read.
-    deployments, unfinished
-        What its bucket has.
-    all_workspaces
-        Look for other workspaces' clusters, too, by the tags of their groups and machines.
-
     Notes
     -----
     Permissions needed: those of `Deployment.status`; ``ec2:DescribeInstances`` and ``DescribeVolumes`` for what machines cost, and the
@@ -140,21 +129,7 @@ def overviews(
 def overview(
     whose: tuple[str, str], status: DeploymentStatus | None, state: str | None, groups: Iterable[TaggedGroup], *, own: bool
 ) -> ClusterOverview:
-    """Tell one cluster from its status and its groups' tags, without a price. Pure.
-
-    Parameters
-    ----------
-    whose
-        Its workspace and name.
-    status
-        Its status, where it is deployed in the caller's workspace.
-    state
-        Its state, where it has no status.
-    groups
-        All groups that were found.
-    own
-        Whether it belongs to the caller's workspace.
-    """
+    """Tell one cluster from its status and its groups' tags, without a price. Pure."""
     mine = [group for group in groups if (group.workspace, group.cluster) == whose]
     workers = [group for group in mine if group.is_workers]
     dates = [group.made_at for group in mine if group.made_at is not None]

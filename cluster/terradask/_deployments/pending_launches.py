@@ -51,19 +51,7 @@ def check_scheduler_launches(groups: Groups, limiter: RateLimiter, descriptor: D
 
 
 class PendingLaunches:
-    """What AWS owes the groups of workers.
-
-    Parameters
-    ----------
-    groups
-        The cluster's groups at AWS.
-    call
-        Runs a blocking function in a thread and awaits it.
-    started_at
-        When the run began: what went wrong before is none of its business.
-    fallback_seconds
-        After so many seconds without a new instance a group counts as stuck.
-    """
+    """What AWS owes the groups of workers."""
 
     def __init__(
         self, groups: Groups, call: Callable[..., Awaitable[Any]], *, started_at: datetime.datetime, fallback_seconds: float
@@ -102,13 +90,7 @@ class PendingLaunches:
         return self.pending and self._may_ask
 
     def look(self, chains: Collection[Sequence[Group]]) -> None:
-        """Take note of how the groups are.
-
-        Parameters
-        ----------
-        chains
-            For each group of workers its Auto Scaling groups, in the order in which AWS is asked for instances.
-        """
+        """Take note of how the groups are."""
         self._pending_groups.look(itertools.chain(*chains), time.monotonic())
         self.shortfall = self._shortfall(chains)
 

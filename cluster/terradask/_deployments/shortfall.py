@@ -73,32 +73,12 @@ class Shortfall:
 
 
 def describe(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
-    """Tell how many of how many workers there are, and why.
-
-    Parameters
-    ----------
-    shortfall
-        What is missing.
-    pools
-        Name of a group -> what its hosts may be.
-    """
+    """Tell how many of how many workers there are, and why."""
     return "\n".join([f"AWS launches {shortfall.there} of {shortfall.wanted} workers, and no more.", *_lines(shortfall, pools)])
 
 
 def no_capacity(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool], *, role: str = "worker") -> NoCapacity:
-    """Return the error for a cluster that gets no host at all for a role.
-
-    Parameters
-    ----------
-    cluster
-        Its name.
-    shortfall
-        What is missing.
-    pools
-        Name of a group -> what its hosts may be.
-    role
-        ``worker`` or ``scheduler``.
-    """
+    """Return the error for a cluster that gets no host at all for a role."""
     return NoCapacity(
         "\n".join([f"AWS launches no {role} for cluster {cluster!r}.", *_lines(shortfall, pools)]),
         cluster=cluster,

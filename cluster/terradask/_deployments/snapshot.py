@@ -31,15 +31,7 @@ class Snapshot:
 
 
 def take_snapshot(deployment: Deployment, also: Callable[[], object]) -> Snapshot:
-    """Read a cluster's documents.
-
-    Parameters
-    ----------
-    deployment
-        The cluster; it keeps the descriptor that is read.
-    also
-        Reads, meanwhile, what a start needs and keeps; whoever needs it later meets the error.
-    """
+    """Read a cluster's documents."""
 
     def beside() -> None:
         with contextlib.suppress(Exception):

@@ -71,21 +71,6 @@ def python_version() -> str:
 def lock_software(software: Iterable[str] = (), *, architecture: str = "x86_64", lock_file: Path | None = None) -> SoftwareLock:
     """Lock the environment of a cluster's hosts to the versions that are installed here.
 
-    Parameters
-    ----------
-    software
-        What hosts shall have besides Dask, as requirements (``"pandas==3.1.1"``, ``"s3fs"``). Each must be installed here, in a version
-        that fits: what a function uses on a worker is then what it was written with.
-    architecture
-        The hosts', ``x86_64`` or ``arm64``; this process's may be another. It decides about packages that only some processors need.
-    lock_file
-        Lock file of this environment, whose hashes go into the lock. By default there are none.
-
-    Returns
-    -------
-    SoftwareLock
-        Dask, what is named, and all that they need, in exact versions; with a lock file also the hashes of their archives.
-
     Raises
     ------
     SoftwareNotInstalled

@@ -85,21 +85,7 @@ def derive_state(
     *,
     closing: bool,
 ) -> State:
-    """Tell the state of a cluster.
-
-    Parameters
-    ----------
-    groups
-        Its groups, as AWS reports them.
-    run
-        The run that was started last, unless it was stopped.
-    scheduler
-        Where the scheduler of that run is.
-    hosts
-        What the run's hosts report.
-    closing
-        Whether somebody wanted the cluster gone and could not finish.
-    """
+    """Tell the state of a cluster."""
     raised = any(g.desired for g in groups.values())
     has_ended = scheduler is not None and scheduler.ended is not None
     if closing and not has_ended:

@@ -37,15 +37,6 @@ _DELETE_BATCH = 1000
 class ClusterObjects:
     """Objects under ``clusters/<name>/`` in the workspace bucket.
 
-    Parameters
-    ----------
-    aws
-        Session for the workspace's account and region.
-    bucket
-        The workspace bucket.
-    cluster
-        The cluster's name.
-
     Notes
     -----
     Permissions needed: ``s3:GetObject``, ``PutObject``, ``DeleteObject`` on ``clusters/<name>/*`` and ``s3:ListBucket``.
@@ -159,13 +150,6 @@ class ClusterObjects:
 def parse_object(content: bytes | str, name: str) -> dict[str, Any]:
     """Return a JSON object.
 
-    Parameters
-    ----------
-    content
-        What was read.
-    name
-        Where it came from. A host's report that is none reads as an empty one, which is then left out: it stops nobody.
-
     Raises
     ------
     DocumentFormat
@@ -184,17 +168,6 @@ def parse_object(content: bytes | str, name: str) -> dict[str, Any]:
 
 def write_secret(aws: Aws, secret_id: str, document: dict[str, Any], *, version_id: str) -> None:
     """Write the value of a secret that Terraform made.
-
-    Parameters
-    ----------
-    aws
-        Session for the cluster's account and region.
-    secret_id
-        Name or ARN of the secret.
-    document
-        The value; written as JSON.
-    version_id
-        Id of the new version, chosen by the caller, so that it can be announced beforehand.
 
     Notes
     -----

@@ -15,15 +15,6 @@ DEFAULT_WORKERS = 4
 def numbers_at_start(descriptor: Descriptor, n_workers: int | None, group_workers: Mapping[str, int]) -> dict[str, int]:
     """Return how many workers each group starts with: as asked, else as the settings say.
 
-    Parameters
-    ----------
-    descriptor
-        The cluster.
-    n_workers
-        Of the group that every cluster has; None where nothing is asked.
-    group_workers
-        Of groups with names, as far as something is asked.
-
     Raises
     ------
     InvalidInput
@@ -44,15 +35,6 @@ def numbers_at_start(descriptor: Descriptor, n_workers: int | None, group_worker
 
 def check_workers(descriptor: Descriptor, n: int, group: str) -> None:
     """Refuse a number of workers that a group may not have.
-
-    Parameters
-    ----------
-    descriptor
-        The cluster.
-    n
-        How many.
-    group
-        The group of workers.
 
     Raises
     ------

@@ -50,24 +50,7 @@ class Finding:
 
 
 def examine(checks: Iterable[str] = CHECKS, *, fix: bool = False, environ: Mapping[str, str] | None = None) -> list[Finding]:
-    """Check what terradask needs.
-
-    Parameters
-    ----------
-    checks
-        Names of checks, in the order in which they run.
-    fix
-        Mend what can be mended: where nothing says from where Terraform gets the provider, look for a copy on this machine and write a
-        configuration that names it.
-    environ
-        Environment variables. Unset: this process's.
-
-    Returns
-    -------
-    list of Finding
-        One for each check. Checks that need AWS change nothing there; they need ``s3:GetObject`` on ``workspace.json``, and look at
-        service-linked roles and the customer's key where the caller may.
-    """
+    """Check what terradask needs."""
     examiner = _Examiner(os.environ if environ is None else environ, fix=fix)
     return [examiner.run(name) for name in checks]
 

@@ -54,13 +54,6 @@ class KeyCheck:
 def check_kms_key(aws: Aws, key_arn: str) -> KeyCheck:
     """Check that Auto Scaling's service-linked role may encrypt volumes with a customer's key.
 
-    Parameters
-    ----------
-    aws
-        The account.
-    key_arn
-        The key's ARN.
-
     Notes
     -----
     Permissions needed: ``kms:DescribeKey``, ``kms:GetKeyPolicy``, ``kms:ListGrants`` on the key; without them `KeyCheck.ok` is None.
@@ -109,17 +102,7 @@ def statements_for(role: str) -> tuple[dict[str, Any], ...]:
 
 
 def missing_statements(policy: Mapping[str, Any], *, role: str, account: str) -> tuple[dict[str, Any], ...]:
-    """Return those of the two statements that a key's policy lacks.
-
-    Parameters
-    ----------
-    policy
-        The key's policy.
-    role
-        ARN of the service-linked role. That the account may use the key is not enough: the role's own policy says nothing of keys.
-    account
-        The account's number.
-    """
+    """Return those of the two statements that a key's policy lacks."""
     said = policy["Statement"]
     statements = [said] if isinstance(said, dict) else list(said)
     granted = {action for action in (*_USES, _GRANTS) if _allows(statements, action, role, account)}

@@ -75,13 +75,6 @@ def no_match(ask: HardwareRequest, supply: Supply, nothing: Selection) -> NoMatc
 def nearest(ask: HardwareRequest, supply: Supply) -> list[Alternative]:
     """Return asks near to one, which differ from it in as little as possible and each find something.
 
-    Parameters
-    ----------
-    ask
-        An ask that names no types.
-    supply
-        What can be had.
-
     Raises
     ------
     InvalidHardware

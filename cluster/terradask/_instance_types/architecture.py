@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 def with_one_architecture(asks: Mapping[str, HardwareRequest], catalog: Catalog) -> dict[str, HardwareRequest]:
     """Let all groups of a cluster ask for ARM where one of them names types for it.
 
-    Parameters
-    ----------
-    asks
-        Group -> what is asked of its machines; ``arm`` is the same in all.
-    catalog
-        The types that are named, at least.
-
     Raises
     ------
     ArgumentCombination

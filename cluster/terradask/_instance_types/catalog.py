@@ -36,19 +36,6 @@ def load_catalog(
 ) -> Catalog:
     """Return the instance types of a region, and what its zones offer.
 
-    Parameters
-    ----------
-    aws
-        Session for the region.
-    max_age
-        How old a catalog on disk may be. By default a day.
-    refresh
-        Ask AWS even where there is a young one.
-    cache
-        Where catalogs are kept. Unset: in the user's cache folder; those of an endpoint on this machine in ``TERRADASK_STATE_DIR``, if set.
-    now
-        The clock. Unset: the computer's.
-
     Raises
     ------
     AccessDenied
@@ -77,15 +64,7 @@ def load_catalog(
 
 
 def fetch_catalog(aws: Aws, now: datetime.datetime) -> Catalog:
-    """Ask AWS for a region's instance types, and for what its zones offer.
-
-    Parameters
-    ----------
-    aws
-        Session for the region.
-    now
-        The time that it is, UTC.
-    """
+    """Ask AWS for a region's instance types, and for what its zones offer."""
     with ThreadPoolExecutor(2) as pool:
         offered = pool.submit(_zones, aws)
         types = read_types(_pages(aws, "describe_instance_types", "InstanceTypes", MaxResults=100))

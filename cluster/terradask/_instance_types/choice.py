@@ -150,25 +150,6 @@ def choose(
 ) -> Choice:
     """Choose the instance types for an ask.
 
-    Parameters
-    ----------
-    ask
-        What is asked.
-    catalog
-        The region's instance types.
-    prices
-        US dollars by the hour, on demand, by type's name. What isn't in it has no known price, and comes last.
-    zones
-        Zones that come into question: a type has to be offered in one of them. By default the whole region.
-    markets
-        Where each type has to be for sale: ``on-demand``, ``spot``.
-
-    Returns
-    -------
-    Choice
-        Up to 40 types: the named ones in their order; otherwise by price, then the newer generation, then the name, up to twice the
-        cheapest's price.
-
     Raises
     ------
     NoMatchingType
@@ -198,15 +179,6 @@ def choose_scheduler(
 
     Where its own types aren't named, it has the workers' architecture unless ``arm`` says otherwise, and a GPU when they have one and
     nothing is said about its own, as far as there is one that meets the rest of the ask.
-
-    Parameters
-    ----------
-    ask
-        What is asked of the scheduler.
-    workers
-        What was chosen for the workers.
-    catalog, prices, zones
-        As for `choose`. The scheduler is always on demand.
 
     Raises
     ------

@@ -21,22 +21,7 @@ def choose_default(
     zones: Iterable[str] | None = None,
     markets: Iterable[Market] = ("on-demand",),
 ) -> Choice | None:
-    """Return the default types, for an ask that says nothing.
-
-    Parameters
-    ----------
-    ask
-        The ask.
-    names
-        The default types, in order.
-    catalog, prices, zones, markets
-        As for `choose`.
-
-    Returns
-    -------
-    Choice or None
-        Those that are offered, on each market; None where none is.
-    """
+    """Return the default types, for an ask that says nothing."""
     supply = Supply.of(catalog, prices, zones=zones, markets=markets)
     types = [catalog.types[name] for name in names if name in catalog.types and supply.has(name)]
     types = [one for one in types if supply.sells(one)]

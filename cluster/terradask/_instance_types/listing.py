@@ -70,19 +70,6 @@ class Listing:
 def find_types(aws: Aws, wanted: TypeFilter, *, zone: str | None = None, spot: bool = False, refresh: bool = False) -> Listing:
     """Look for instance types in a region.
 
-    Parameters
-    ----------
-    aws
-        Session for the region.
-    wanted
-        What they have to be.
-    zone
-        Availability zone that has to offer them. Unset: any.
-    spot
-        Whether spot prices are asked for.
-    refresh
-        Ask AWS even for what is known.
-
     Raises
     ------
     UnknownZone
@@ -107,19 +94,7 @@ def find_types(aws: Aws, wanted: TypeFilter, *, zone: str | None = None, spot: b
 def price_types(
     types: Iterable[InstanceType], catalog: Catalog, sheets: Iterable[PriceSheet], *, zone: str | None = None
 ) -> list[PricedInstanceType]:
-    """Put prices to types, and sort them.
-
-    Parameters
-    ----------
-    types
-        The types.
-    catalog
-        The catalog that they are from.
-    sheets
-        The region's prices, of one or both markets.
-    zone
-        The only zone whose spot prices are of interest. Unset: all.
-    """
+    """Put prices to types, and sort them."""
     usd = {sheet.market: sheet.usd for sheet in sheets}
     on_demand = usd.get("on-demand", {}).get(catalog.region, {})
     spot = {where: prices for where, prices in sorted(usd.get("spot", {}).items()) if zone in (None, where)}

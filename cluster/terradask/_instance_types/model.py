@@ -24,23 +24,7 @@ _FAMILIES = (
 
 
 class TypeName(NamedTuple):
-    """The parts of an instance type's name.
-
-    Parameters
-    ----------
-    family
-        What stands before the point: ``m7i-flex``.
-    size
-        What stands behind it: ``xlarge``; empty where there is no point.
-    series
-        The family's first letters: ``m``.
-    generation
-        The family's number: 7; 0 where it has none.
-    attributes
-        The letters behind the number, each of which says something: ``gn`` is Graviton, with a better network.
-    variant
-        What stands behind a dash: ``flex``, ``16tb``, ``b200``; mostly empty.
-    """
+    """The parts of an instance type's name."""
 
     family: str
     size: str

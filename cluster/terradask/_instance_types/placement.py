@@ -13,13 +13,6 @@ from terradask_stacks.hardware.ask import HardwareRequest
 def placeable(catalog: Catalog, asks: Mapping[str, HardwareRequest]) -> Catalog:
     """Return a catalog without the types that can't be placed so, as AWS says of each.
 
-    Parameters
-    ----------
-    catalog
-        The types.
-    asks
-        Group -> what is asked of its machines.
-
     Raises
     ------
     ArgumentCombination

@@ -70,15 +70,7 @@ class ZoneEvidence:
         return tuple({(one.market, one.problem.code, one.problem.instance_type): one for one in found}.values())
 
     def spot_price(self, zone: str, offered: Iterable[Iterable[str]]) -> Decimal | None:
-        """Return what an instance of each group costs on spot in a zone, each of its cheapest type; None where that isn't known.
-
-        Parameters
-        ----------
-        zone
-            The zone.
-        offered
-            The types of each group that the zone offers.
-        """
+        """Return what an instance of each group costs on spot in a zone, each of its cheapest type; None where that isn't known."""
         known = self.spot_usd.get(zone, {})
         cheapest = [min((known[name] for name in names if name in known), default=None) for names in offered]
         return None if None in cheapest else sum((price for price in cheapest if price is not None), Decimal())

@@ -78,27 +78,7 @@ def rank_zones(
     markets: Sequence[frozenset[Market]] | None = None,
     evidence: ZoneEvidence | None = None,
 ) -> list[ZoneOffer]:
-    """Return what zones offer of some choices, the best zone first.
-
-    Parameters
-    ----------
-    catalog
-        The region's instance types.
-    choices
-        Of all roles and groups that have to be in one zone.
-    zones
-        The zones, in order of preference where nothing else decides. By default all, by name.
-    markets
-        Where each choice is for sale. By default all of them are on demand.
-    evidence
-        What is known of zones besides.
-
-    Returns
-    -------
-    list of ZoneOffer
-        Usable ones first. Among them those in which the fewest kinds of launches failed lately; then those with the first type of most
-        choices on demand, on spot with at least half as many types as any other; then the cheapest on spot; then those with most types.
-    """
+    """Return what zones offer of some choices, the best zone first."""
     known = evidence or ZoneEvidence()
     wanted = list(zip(choices, markets or [_ON_DEMAND] * len(choices), strict=True))
     names = sorted(catalog.zones) if zones is None else zones
@@ -109,15 +89,7 @@ def rank_zones(
 
 
 def why_best(offers: Sequence[ZoneOffer], zone: str) -> str:
-    """Return why a zone was taken, in a line.
-
-    Parameters
-    ----------
-    offers
-        As `rank_zones` returns them.
-    zone
-        The one that was taken; usable.
-    """
+    """Return why a zone was taken, in a line."""
     usable = [offer for offer in offers if offer.usable]
     place = next(place for place, offer in enumerate(usable) if offer.zone == zone)
     best, others = usable[place], usable[place + 1 :]

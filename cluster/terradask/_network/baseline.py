@@ -106,13 +106,6 @@ class Baseline(_Model):
 def read_baseline(aws: Aws, bucket: str) -> Baseline:
     """Read what the network tells its clusters.
 
-    Parameters
-    ----------
-    aws
-        Session for the workspace's account and region.
-    bucket
-        The workspace's bucket.
-
     Raises
     ------
     NoBaseline

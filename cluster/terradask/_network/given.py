@@ -15,18 +15,6 @@ if TYPE_CHECKING:
 def check_given(settings: Settings, aws: Aws) -> list[Finding]:
     """Check what the settings name as given against AWS.
 
-    Parameters
-    ----------
-    settings
-        The settings. Where nothing is given, AWS isn't asked.
-    aws
-        Session for the workspace's region.
-
-    Returns
-    -------
-    list of Finding
-        What is only likely wrong, and what couldn't be looked at.
-
     Raises
     ------
     SettingsError

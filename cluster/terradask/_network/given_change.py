@@ -17,13 +17,6 @@ if TYPE_CHECKING:
 def check_change(settings: Settings, aws: Aws) -> None:
     """Refuse settings that would take away from deployed clusters what they stand on.
 
-    Parameters
-    ----------
-    settings
-        The settings.
-    aws
-        Session for the workspace's account and region.
-
     Raises
     ------
     SettingsError

@@ -69,13 +69,6 @@ class GivenFacts:
 def describe_given(network: NetworkSettings, aws: Aws) -> GivenFacts:
     """Ask AWS about everything that the settings name as given.
 
-    Parameters
-    ----------
-    network
-        The network's settings.
-    aws
-        Session for the workspace's region.
-
     Notes
     -----
     Permissions needed: ``ec2:DescribeVpcs``, ``DescribeVpcAttribute``, ``DescribeSubnets``, ``DescribeRouteTables``,

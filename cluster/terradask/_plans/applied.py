@@ -49,13 +49,6 @@ class Applied:
 class AppliedNotes:
     """The notes of one workspace, each under ``applied/`` in its bucket.
 
-    Parameters
-    ----------
-    aws
-        Session for the workspace's account and region.
-    bucket
-        The workspace bucket.
-
     Notes
     -----
     Permissions needed: ``s3:GetObject``, ``PutObject`` and ``DeleteObject`` on ``applied/*``, ``GetObject`` on
@@ -94,13 +87,7 @@ class AppliedNotes:
                     raise
 
     def unchanged(self, folders: Mapping[str, Path]) -> tuple[str, ...]:
-        """Return the stacks that a plan would find unchanged, unless something was changed beside Terraform.
-
-        Parameters
-        ----------
-        folders
-            Stack -> its folder, synthesised just now.
-        """
+        """Return the stacks that a plan would find unchanged, unless something was changed beside Terraform."""
         baseline = self._inputs("")
         with ThreadPoolExecutor(_PARALLEL_READS) as pool:
             same = pool.map(lambda name: self._is_unchanged(name, folders[name], "" if name == NETWORK_STACK else baseline), folders)

@@ -93,13 +93,6 @@ class PlanBasis:
     def check_origin(self, place: PlanPlace, *, terraform_version: str) -> None:
         """Refuse a plan that was made for another workspace, or by other versions.
 
-        Parameters
-        ----------
-        place
-            The workspace to which it is to be applied.
-        terraform_version
-            The Terraform that is to apply it.
-
         Raises
         ------
         PlanChanged
@@ -117,11 +110,6 @@ class PlanBasis:
 
     def check_expiry(self, now: datetime.datetime | None = None) -> None:
         """Refuse a plan that is too old.
-
-        Parameters
-        ----------
-        now
-            The time. Unset: now.
 
         Raises
         ------

@@ -10,13 +10,7 @@ _LIMIT_SECONDS = 5
 
 
 def commit_of(folder: Path) -> str | None:
-    """Return the commit, with ``-dirty`` where tracked files differ from it; None where there is no git, or no checkout.
-
-    Parameters
-    ----------
-    folder
-        A folder of the checkout.
-    """
+    """Return the commit, with ``-dirty`` where tracked files differ from it; None where there is no git, or no checkout."""
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         done = subprocess.run(

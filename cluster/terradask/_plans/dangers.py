@@ -54,17 +54,7 @@ class Danger:
 
 
 class Opening(NamedTuple):
-    """An address block that a rule lets in.
-
-    Parameters
-    ----------
-    block
-        The addresses.
-    ports
-        Protocol and ports, such as ``tcp 8786-8787``.
-    group
-        Id of the security group; empty where it isn't known yet.
-    """
+    """An address block that a rule lets in."""
 
     block: str
     ports: str
@@ -85,21 +75,7 @@ def openings_before(resources: Iterable[Mapping[str, Any]]) -> frozenset[Opening
 def dangers_of(
     resource: Mapping[str, Any], action: str, because: str | None, roles_made: Collection[str] = (), open_before: Collection[Opening] = ()
 ) -> list[Danger]:
-    """Return what is dangerous in one entry of a plan's ``resource_changes``.
-
-    Parameters
-    ----------
-    resource
-        The entry.
-    action
-        What happens to the resource, as `Change` calls it.
-    because
-        What forces a replacement.
-    roles_made
-        Names of the roles that the same plan makes.
-    open_before
-        Whom the other rules let in before, as `openings_before` returns it.
-    """
+    """Return what is dangerous in one entry of a plan's ``resource_changes``."""
     address, kind, change = resource["address"], resource["type"], resource["change"]
     found: list[Danger] = []
     meaning = _MEANING.get(kind)

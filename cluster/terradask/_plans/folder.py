@@ -32,13 +32,7 @@ _FOREIGN_NAMED = 5
 
 
 class PlanFolder:
-    """The folder of one ``terradask plan``: a folder for each stack with plan and report, and the report on all of them.
-
-    Parameters
-    ----------
-    path
-        The folder.
-    """
+    """The folder of one ``terradask plan``: a folder for each stack with plan and report, and the report on all of them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -74,15 +68,7 @@ class PlanFolder:
             )
 
     def write(self, report: WorkspaceReport, plans: Sequence[Plan]) -> None:
-        """Replace what an earlier plan left by these plans and their reports.
-
-        Parameters
-        ----------
-        report
-            The report on all of them.
-        plans
-            The plans.
-        """
+        """Replace what an earlier plan left by these plans and their reports."""
         self.check_own()
         self._clear()
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -53,15 +53,7 @@ def may_hit(summary: PlanSummary) -> bool:
 
 
 def impacts(summary: PlanSummary, running: Iterable[RunningCluster]) -> tuple[Danger, ...]:
-    """Return what a plan does to running clusters.
-
-    Parameters
-    ----------
-    summary
-        The plan.
-    running
-        The clusters that run on what it changes.
-    """
+    """Return what a plan does to running clusters."""
     found = _on_network if summary.stack == NETWORK_STACK else _on_cluster
     return tuple(danger for cluster in running for danger in found(summary, cluster))
 

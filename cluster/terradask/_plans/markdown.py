@@ -38,15 +38,7 @@ class Section:
 
 
 def fitted(sections: Sequence[Section], room: int) -> str:
-    """Return sections in their order, cut at the least important end so that they need no more than so many characters.
-
-    Parameters
-    ----------
-    sections
-        The page.
-    room
-        How many characters there are.
-    """
+    """Return sections in their order, cut at the least important end so that they need no more than so many characters."""
     order = sorted(range(len(sections)), key=lambda index: sections[index].rank)
     # A line for every section, should it have to go.
     notes = {index: _missing(sections[index], len(sections[index].blocks), whole=True) for index in order if sections[index].blocks}

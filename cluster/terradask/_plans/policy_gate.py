@@ -22,13 +22,6 @@ if TYPE_CHECKING:
 def cost_of(workspace: PlanningWorkspace, document: Mapping[str, Any]) -> CostEstimate:
     """Return what a plan's stack costs. Where AWS tells no price, the estimate says so; nothing is raised.
 
-    Parameters
-    ----------
-    workspace
-        The plan's workspace.
-    document
-        Terraform's JSON of the plan.
-
     Notes
     -----
     Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``, ``ec2:DescribeLaunchTemplateVersions``.
@@ -44,19 +37,7 @@ def cost_of(workspace: PlanningWorkspace, document: Mapping[str, Any]) -> CostEs
 def findings_on(
     workspace: PlanningWorkspace, stack: str, document: Mapping[str, Any], estimate: CostEstimate | None = None
 ) -> tuple[PolicyFinding, ...]:
-    """Return what policy says of a plan, or of a stack's configuration.
-
-    Parameters
-    ----------
-    workspace
-        Its workspace: the settings hold the policy.
-    stack
-        The stack's name.
-    document
-        Terraform's JSON of the plan, or a synthesised ``cdk.tf.json``.
-    estimate
-        What the stack costs; without one, cost is not checked.
-    """
+    """Return what policy says of a plan, or of a stack's configuration."""
     network = workspace.settings.network
     return evaluate(
         document,

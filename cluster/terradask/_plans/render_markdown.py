@@ -30,14 +30,6 @@ _REASON_LIMIT = 500
 def to_markdown(report: WorkspaceReport, *, limit: int = MARKDOWN_LIMIT) -> str:
     """Return a report as Markdown.
 
-    Parameters
-    ----------
-    report
-        The plans.
-    limit
-        Fewer characters than this. What doesn't fit is left out from the least important end, and a line says so: first the full text,
-        then drift, then resources.
-
     Notes
     -----
     The first line is a marker by which a job finds its own comment and updates it in place.
@@ -48,15 +40,7 @@ def to_markdown(report: WorkspaceReport, *, limit: int = MARKDOWN_LIMIT) -> str:
 
 
 def marker(context: ReportContext, stack: str | None = None) -> str:
-    """Return the first line of every report of one workspace, or of one stack of it.
-
-    Parameters
-    ----------
-    context
-        The workspace.
-    stack
-        The stack, where the report is of that one alone.
-    """
+    """Return the first line of every report of one workspace, or of one stack of it."""
     about = f"{stack} of " if stack else ""
     return f"<!-- terradask plan {escaped(about)}{escaped(context.workspace)} {escaped(context.account)} {escaped(context.region)} -->"
 

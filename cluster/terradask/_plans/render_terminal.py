@@ -36,15 +36,7 @@ def to_json(shown: PlanSummary | PlanReport | WorkspaceReport) -> str:
 
 
 def to_terminal(summary: PlanSummary, *, details: bool = True) -> RenderableType:
-    """Return the summary for rich to print.
-
-    Parameters
-    ----------
-    summary
-        The plan.
-    details
-        Whether to show the values of what is created, too; those of updates and replacements are always shown.
-    """
+    """Return the summary for rich to print."""
     from rich.console import Group
     from rich.text import Text
 
@@ -53,15 +45,7 @@ def to_terminal(summary: PlanSummary, *, details: bool = True) -> RenderableType
 
 
 def report_to_terminal(report: PlanReport | WorkspaceReport, *, details: bool = True) -> RenderableType:
-    """Return a report for rich to print: its plans, with policy and cost.
-
-    Parameters
-    ----------
-    report
-        Of one stack, or of a workspace.
-    details
-        Whether to show the values of what is created, too.
-    """
+    """Return a report for rich to print: its plans, with policy and cost."""
     from rich.console import Group
     from rich.text import Text
 

@@ -22,17 +22,7 @@ if TYPE_CHECKING:
 
 
 def report_on(workspace: PlanningWorkspace, plan: Plan, *, commit: str | None) -> PlanReport:
-    """Return a plan's report. What an expert has to say of a plan is asked for here, from its `Plan.document` and the settings.
-
-    Parameters
-    ----------
-    workspace
-        The plan's workspace.
-    plan
-        The plan.
-    commit
-        What `workspace_commit` returned before it was planned: a first plan writes the locked answers, into a file under version control.
-    """
+    """Return a plan's report. What an expert has to say of a plan is asked for here, from its `Plan.document` and the settings."""
     findings: tuple[PolicyFinding, ...] = ()
     cost: CostEstimate | None = None
     hardware: Mapping[str, str] = {}

@@ -197,15 +197,6 @@ class Plan:
 def open_plan(saved: Path, *, folder_of: Callable[[str], Path], show_in: Callable[[Path, PlanFile], Mapping[str, Any]]) -> Plan:
     """Open a plan that `Plan.save` saved.
 
-    Parameters
-    ----------
-    saved
-        The file, or its folder.
-    folder_of
-        Returns the folder of a stack.
-    show_in
-        Returns a plan's JSON, given the folder of its stack.
-
     Raises
     ------
     InvalidInput

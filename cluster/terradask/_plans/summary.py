@@ -181,15 +181,6 @@ class PlanSummary:
 def summarise(document: Mapping[str, Any], *, stack: str, plan_hash: str) -> PlanSummary:
     """Read a plan's JSON.
 
-    Parameters
-    ----------
-    document
-        What ``terraform show -json PLAN`` prints.
-    stack
-        The stack's name.
-    plan_hash
-        SHA-256 of the plan's file.
-
     Raises
     ------
     InvalidInput

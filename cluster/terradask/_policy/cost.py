@@ -17,15 +17,7 @@ _NAMED = 3
 
 
 def cost_findings(estimate: CostEstimate, settings: PolicySettings) -> tuple[PolicyFinding, ...]:
-    """Return what is to say about a stack's cost at its maximum size.
-
-    Parameters
-    ----------
-    estimate
-        What the stack costs.
-    settings
-        With the limit; without one there is nothing to say.
-    """
+    """Return what is to say about a stack's cost at its maximum size."""
     if settings.max_hourly_cost_usd is None:
         return ()
     limit, maximum = Decimal(str(settings.max_hourly_cost_usd)), estimate.maximum_hourly_usd

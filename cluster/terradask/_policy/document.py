@@ -124,15 +124,6 @@ class PlanDocument:
 def read(document: Mapping[str, Any], *, role_rules: RoleRules | None = None, open_to_anywhere: bool = False) -> PlanDocument:
     """Read a plan's JSON, or a stack's ``cdk.tf.json``.
 
-    Parameters
-    ----------
-    document
-        What ``terraform show -json PLAN`` prints, or what synthesis writes.
-    role_rules
-        What the settings demand of roles.
-    open_to_anywhere
-        Whether the settings let rules open ports to the whole internet.
-
     Raises
     ------
     InvalidInput

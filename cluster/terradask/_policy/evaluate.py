@@ -36,30 +36,6 @@ def evaluate(
 ) -> tuple[PolicyFinding, ...]:
     """Check a plan.
 
-    Parameters
-    ----------
-    document
-        What ``terraform show -json PLAN`` prints; or a synthesised ``cdk.tf.json``, for what it can tell.
-    settings
-        Section ``[policy]``.
-    today
-        The day on which waivers must hold.
-    stack
-        The stack's name, for waivers of one stack; without it only those of every stack count.
-    root
-        Folder that ``rego_folder`` is relative to; the working directory without one.
-    estimate
-        What the stack costs; without one, cost is not checked.
-    role_rules
-        What every role must carry, and how it is named: ``network.permissions_boundary`` and ``network.role_name_prefix``.
-    open_to_anywhere
-        Whether ``network.allow_ingress_from_anywhere`` is set: rules for the whole internet are then told, and stop nothing.
-
-    Returns
-    -------
-    tuple
-        Findings, the worst first; those that a waiver covers say so. None of them holds a secret of the plan.
-
     Raises
     ------
     InvalidInput

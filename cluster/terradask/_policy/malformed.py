@@ -9,13 +9,7 @@ UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, OverflowError,
 
 
 def unreadable_plan(error: BaseException) -> TerradaskError:
-    """Return the error to raise for one of `UNREADABLE`; nothing of the plan stands in it.
-
-    Parameters
-    ----------
-    error
-        What went wrong. One of terradask's own is returned as it is.
-    """
+    """Return the error to raise for one of `UNREADABLE`; nothing of the plan stands in it."""
     if isinstance(error, TerradaskError):
         return error
     return InvalidInput(

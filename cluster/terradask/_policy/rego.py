@@ -46,13 +46,6 @@ class _Module:
 def rego_findings(document: Mapping[str, Any], folder: Path) -> tuple[PolicyFinding, ...]:
     """Return what a team's rules object to.
 
-    Parameters
-    ----------
-    document
-        The plan's JSON: the rules' ``input``.
-    folder
-        Folder with ``*.rego`` files, at any depth; tests of rules, ``*_test.rego``, are left out.
-
     Raises
     ------
     RegoMissing

@@ -31,13 +31,7 @@ def role_of(resource: Resource) -> Role | None:
 
 
 class Groups:
-    """Security groups and the roles of the hosts that carry them.
-
-    Parameters
-    ----------
-    document
-        The plan.
-    """
+    """Security groups and the roles of the hosts that carry them."""
 
     def __init__(self, document: PlanDocument) -> None:
         self._document = document

@@ -23,19 +23,7 @@ _SOURCES = {check.id: check.source for check in CHECKS}
 
 
 def to_sarif(findings: Sequence[PolicyFinding], *, version: str, stack: str = "", artifact: str = "terradask.toml") -> str:
-    """Return the findings as SARIF.
-
-    Parameters
-    ----------
-    findings
-        What `evaluate` returned.
-    version
-        terradask's version.
-    stack
-        The stack; results of several stacks are told apart by it.
-    artifact
-        The file that results are shown at, relative to the repository: a plan has no lines of its own there.
-    """
+    """Return the findings as SARIF."""
     ids = sorted({*_TITLES, *(finding.check for finding in findings)})
     run: dict[str, Any] = {
         "tool": {

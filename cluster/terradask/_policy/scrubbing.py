@@ -20,13 +20,7 @@ _SHORT, _LONG = 4, 12
 
 
 class Scrubber:
-    """Masks what a plan holds as secrets, and what looks like one.
-
-    Parameters
-    ----------
-    document
-        The plan's JSON, or a synthesised stack.
-    """
+    """Masks what a plan holds as secrets, and what looks like one."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         forms = {form for secret in set(_secrets(document)) for form in _forms(secret)}

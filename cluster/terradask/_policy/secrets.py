@@ -48,15 +48,7 @@ def secret_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
 
 
 def secrets_in_state(state: str | bytes, secrets: Iterable[bytes]) -> tuple[PolicyFinding, ...]:
-    """Return a finding for each secret whose bytes a state holds, as they are or encoded.
-
-    Parameters
-    ----------
-    state
-        The state's text, as ``terraform state pull`` prints it.
-    secrets
-        What must not be there, such as the bytes of a CA's private key. Never repeated in a finding.
-    """
+    """Return a finding for each secret whose bytes a state holds, as they are or encoded."""
     held = state.encode() if isinstance(state, str) else state
     found = []
     for number, secret in enumerate(secrets, start=1):

@@ -27,19 +27,7 @@ class _Covering:
 
 
 def waive(findings: Sequence[PolicyFinding], waivers: Sequence[Waiver], *, stack: str, today: date) -> list[PolicyFinding]:
-    """Return the findings, those that are covered by a waiver marked, with what is to say about the waivers.
-
-    Parameters
-    ----------
-    findings
-        What the checks found.
-    waivers
-        The team's waivers.
-    stack
-        The stack that was checked: waivers of other stacks are left out.
-    today
-        The day on which they must hold.
-    """
+    """Return the findings, those that are covered by a waiver marked, with what is to say about the waivers."""
     covering = [_Covering(waiver, expired=today > waiver.expires) for waiver in waivers if _fits(waiver.stack, stack)]
     marked = []
     for finding in findings:

@@ -23,25 +23,7 @@ def estimate(
     region: str | None = None,
     hosts: Mapping[TemplateVersion, HostLaunch] | None = None,
 ) -> CostEstimate:
-    """Estimate what a stack costs once its plan is applied: a cluster's stack when it is started.
-
-    Parameters
-    ----------
-    document
-        What ``terraform show -json PLAN`` prints.
-    prices
-        The prices, such as `terradask._pricing.price_list.AwsPriceList`.
-    region
-        AWS region, where the plan doesn't name it.
-    hosts
-        What the launch templates give to an instance, as `terradask._pricing.launches.read_launches` reads it. Without, volumes and
-        public addresses of instances have no price.
-
-    Returns
-    -------
-    CostEstimate
-        With every price that there is. What has none is listed as such, with the reason; nothing is guessed.
-    """
+    """Estimate what a stack costs once its plan is applied: a cluster's stack when it is started."""
     stack = PlannedStack.of(document)
     where = stack.region or region
     if where is None:

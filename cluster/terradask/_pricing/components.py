@@ -38,17 +38,7 @@ _Maker = Callable[[PlannedResource, str], Iterator[Component]]
 
 
 def components(stack: PlannedStack, region: str, hosts: Mapping[TemplateVersion, HostLaunch] | None = None) -> list[Component]:
-    """Return everything in a stack that costs, or whose price isn't known.
-
-    Parameters
-    ----------
-    stack
-        The stack after the apply.
-    region
-        AWS region.
-    hosts
-        What launch templates of other stacks give to an instance of its groups.
-    """
+    """Return everything in a stack that costs, or whose price isn't known."""
     found: list[Component] = []
     for resource in sorted(stack.resources, key=lambda resource: resource.address):
         if resource.type == "aws_autoscaling_group":

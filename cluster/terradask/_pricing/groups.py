@@ -67,19 +67,7 @@ def template_of(group: PlannedResource) -> TemplateVersion | None:
 
 
 def group_components(group: PlannedResource, stack: PlannedStack, region: str, launch: HostLaunch | None) -> Iterator[Component]:
-    """Yield what a group costs at its sizes.
-
-    Parameters
-    ----------
-    group
-        The planned group.
-    stack
-        Its stack.
-    region
-        AWS region.
-    launch
-        What its launch template gives; None where that isn't known.
-    """
+    """Yield what a group costs at its sizes."""
     launch = launch or HostLaunch()
     sizes = _sizes(group, stack)
     yield from _instances(group, sizes, _types(group, launch), region, _zones(group, stack))

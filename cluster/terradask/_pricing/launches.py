@@ -18,18 +18,6 @@ _GP3_IOPS, _GP3_MIBPS = 3000, 125
 def read_launches(aws: Aws, document: Mapping[str, Any]) -> dict[TemplateVersion, HostLaunch]:
     """Read the launch templates that the groups of a plan use.
 
-    Parameters
-    ----------
-    aws
-        Session for the workspace's region.
-    document
-        What ``terraform show -json PLAN`` prints.
-
-    Returns
-    -------
-    dict
-        What each gives; one that AWS doesn't show is left out, and what it would cost has no price then.
-
     Notes
     -----
     Permission needed: ``ec2:DescribeLaunchTemplateVersions``.
@@ -57,13 +45,7 @@ def read_launches(aws: Aws, document: Mapping[str, Any]) -> dict[TemplateVersion
 
 
 def launch_of(data: Mapping[str, Any]) -> HostLaunch:
-    """Return what one version of a launch template gives.
-
-    Parameters
-    ----------
-    data
-        EC2's ``LaunchTemplateData``.
-    """
+    """Return what one version of a launch template gives."""
     interfaces = data.get("NetworkInterfaces") or [{}]
     public = interfaces[0].get("AssociatePublicIpAddress")
     return HostLaunch(

@@ -70,13 +70,7 @@ class PlannedStack:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> PlannedStack:
-        """Read a plan's JSON.
-
-        Parameters
-        ----------
-        document
-            What ``terraform show -json PLAN`` prints.
-        """
+        """Read a plan's JSON."""
         configuration = document.get("configuration") or {}
         provider = (configuration.get("provider_config") or {}).get("aws") or {}
         expressions = dict(_expressions(configuration.get("root_module") or {}))

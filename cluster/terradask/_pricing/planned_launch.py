@@ -12,15 +12,7 @@ from terradask._pricing.plan_resources import PlannedResource, PlannedStack
 
 
 def planned_launch(group: PlannedResource, stack: PlannedStack) -> HostLaunch | None:
-    """Return what a group's launch template gives, where the same stack makes it; None where it doesn't.
-
-    Parameters
-    ----------
-    group
-        The planned group; its configuration names the template, whose id may not be known before the apply.
-    stack
-        Its stack.
-    """
+    """Return what a group's launch template gives, where the same stack makes it; None where it doesn't."""
     named = json.dumps([group.expressions.get("mixed_instances_policy"), group.expressions.get("launch_template")])
     for resource in stack.resources:
         # As Terraform lists references: the address itself, beside those of its attributes.

@@ -21,26 +21,13 @@ class PriceCache:
     """Prices that AWS has named, one small file each.
 
     A file that can't be read, or isn't what was written, counts as absent. One that can't be written is left out.
-
-    Parameters
-    ----------
-    folder
-        Where the files lie. Unset: ``prices`` in the user's cache folder for terradask.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._answers = AnswerCache("prices", folder)
 
     def read(self, place: str, key: PriceKey) -> Price | None:
-        """Return a price of any age.
-
-        Parameters
-        ----------
-        place
-            Whose price it is: prices of different endpoints never mix.
-        key
-            What it is the price of.
-        """
+        """Return a price of any age."""
         try:
             entry = self._answers.read(place, str(key))
             price = Price(Decimal(entry["usd"]), entry["per"], entry["as_of"])

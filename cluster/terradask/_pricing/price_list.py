@@ -21,17 +21,6 @@ class AwsPriceList:
     A price from the cache is used for a week, a spot price for an hour. Where AWS doesn't answer, older ones are used, and said to be.
     Prices of an endpoint on this machine, such as the embedded AWS, are never kept.
 
-    Parameters
-    ----------
-    aws
-        Session for the workspace's region: spot prices.
-    pricing
-        Session for a region of the Price List API. Unset: one for the nearest, with the caller's credentials.
-    cache
-        Where prices are kept. Unset: in the user's cache folder.
-    now
-        The clock. Unset: the computer's.
-
     Notes
     -----
     Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``.

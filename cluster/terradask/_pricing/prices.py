@@ -70,13 +70,7 @@ class Price:
         return datetime.fromisoformat(self.as_of)
 
     def hourly_usd(self, amount: Decimal = Decimal(1)) -> Decimal:
-        """Return the price by the hour, to ten digits behind the point; a month has 730 hours.
-
-        Parameters
-        ----------
-        amount
-            How much of it: GB of a volume, otherwise one.
-        """
+        """Return the price by the hour, to ten digits behind the point; a month has 730 hours."""
         usd = self.usd * amount
         return (usd if self.per == "hour" else usd / HOURS_PER_MONTH).quantize(SMALLEST_USD)
 

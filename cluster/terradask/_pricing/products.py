@@ -98,21 +98,7 @@ def fields_of(query: ProductQuery) -> dict[str, Any]:
 
 
 def read_price(query: ProductQuery, entries: Iterable[str]) -> Reading:
-    """Read the price on demand out of the answer's entries.
-
-    Parameters
-    ----------
-    query
-        What was asked.
-    entries
-        The answer's ``PriceList``: each a product as JSON.
-
-    Returns
-    -------
-    Reading
-        The price. No price where the list has none, has several that differ (one for each step of usage, say), or has one in another
-        currency or unit: none of them is chosen.
-    """
+    """Read the price on demand out of the answer's entries."""
     try:
         return _reading(query, {offer for entry in entries for offer in _offers(query, json.loads(entry))})
     except _MALFORMED as error:

@@ -26,17 +26,6 @@ class RegionPrices:
     Prices from the cache are used for a week, spot prices for an hour. Where AWS doesn't answer, older ones are used, and said to be.
     Prices of an endpoint on this machine, such as the embedded AWS, are never kept.
 
-    Parameters
-    ----------
-    aws
-        Session for the region.
-    pricing
-        Session for a region of the Price List API. Unset: one for the nearest, with the caller's credentials.
-    cache
-        Where prices are kept. Unset: in the user's cache folder.
-    now
-        The clock. Unset: the computer's.
-
     Notes
     -----
     Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``.
@@ -56,15 +45,7 @@ class RegionPrices:
         self._now = now or (lambda: datetime.datetime.now(datetime.UTC))
 
     def look_up(self, market: Market, *, refresh: bool = False) -> PriceSheet:
-        """Return the prices of a market. Never raises for want of a price.
-
-        Parameters
-        ----------
-        market
-            ``on-demand`` or ``spot``.
-        refresh
-            Ask AWS even where there are young prices.
-        """
+        """Return the prices of a market. Never raises for want of a price."""
         spot = market == "spot"
         endpoint = endpoint_of(*((self._aws, "ec2") if spot else (self._pricing, "pricing")))
         source = describe_source(endpoint, "EC2" if spot else "AWS Price List API")

@@ -70,15 +70,7 @@ def price_keys(parts: Iterable[Parts]) -> list[PriceKey]:
 
 
 def hourly_usd(parts: Iterable[Parts], quotes: Quotes) -> Decimal | None:
-    """Return what things cost by the hour, in US dollars; None where a part or a price isn't known, as nothing is guessed.
-
-    Parameters
-    ----------
-    parts
-        Of each thing, what it is made of. No thing at all costs nothing.
-    quotes
-        The prices of `price_keys`, or more.
-    """
+    """Return what things cost by the hour, in US dollars; None where a part or a price isn't known, as nothing is guessed."""
     total = Decimal(0)
     for each in parts:
         if each is None or any(key not in quotes.prices for key, _ in each):

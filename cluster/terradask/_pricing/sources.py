@@ -52,15 +52,7 @@ def endpoint_of(aws: Aws, service: str) -> str | None:
 
 
 def describe_source(endpoint: str | None, name: str) -> str:
-    """Return who told a price, for people.
-
-    Parameters
-    ----------
-    endpoint
-        The URL that answered; None for AWS's own.
-    name
-        What that is where it is AWS's.
-    """
+    """Return who told a price, for people."""
     if endpoint is None or is_aws(endpoint):
         return name
     if is_loopback_endpoint({ENDPOINT_VARIABLE: endpoint}):

@@ -19,17 +19,6 @@ LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 def fetch_spot_prices(aws: Aws, zone: str, instance_types: Iterable[str], now: datetime.datetime) -> dict[str, Reading]:
     """Ask for what instances cost on spot now.
 
-    Parameters
-    ----------
-    aws
-        Session for the zone's region.
-    zone
-        Availability zone.
-    instance_types
-        The types.
-    now
-        The time that it is: EC2 then answers with the price in effect, not with its history.
-
     Notes
     -----
     Permission needed: ``ec2:DescribeSpotPriceHistory``.
@@ -46,15 +35,6 @@ def fetch_region_spot_prices(
     aws: Aws, now: datetime.datetime, instance_types: Iterable[str] | None = None
 ) -> dict[str, dict[str, Reading]]:
     """Ask for what instance types cost on spot now, and return that by zone and type.
-
-    Parameters
-    ----------
-    aws
-        Session for the region.
-    now
-        The time that it is.
-    instance_types
-        The types. By default all.
 
     Notes
     -----

@@ -22,15 +22,6 @@ _PATIENCE_SECONDS = 5.0
 class LaunchCheck:
     """Looks up what an account may launch, in a thread of its own, from its making on.
 
-    Parameters
-    ----------
-    aws
-        Session for the account and region.
-    launch
-        What is to be started.
-    workspace
-        Name of the cluster's workspace.
-
     Notes
     -----
     Permissions needed: ``servicequotas:GetServiceQuota``, ``GetAWSDefaultServiceQuota``, ``ec2:DescribeInstances``,
@@ -53,11 +44,6 @@ class LaunchCheck:
     def before_plan(self, tell: Callable[[str], None]) -> None:
         """Refuse a cluster that could never start, whatever else runs; tell of one that couldn't now.
 
-        Parameters
-        ----------
-        tell
-            Gets what is no reason to refuse.
-
         Raises
         ------
         QuotaExceeded
@@ -73,11 +59,6 @@ class LaunchCheck:
 
     def before_launch(self, tell: Callable[[str], None]) -> None:
         """Refuse a cluster that can't start now.
-
-        Parameters
-        ----------
-        tell
-            Gets what is no reason to refuse.
 
         Raises
         ------
@@ -121,15 +102,6 @@ def not_looked_at(error: Exception) -> str:
 
 def look_up_allowance(aws: Aws, hosts: Iterable[Hosts], *, workspace: str, cluster: str) -> Allowance:
     """Ask AWS what an account may have of the vCPUs that hosts take, and what runs beside a cluster.
-
-    Parameters
-    ----------
-    aws
-        Session for the account and region.
-    hosts
-        What may be launched.
-    workspace, cluster
-        Whose instances don't count as others'.
 
     Notes
     -----

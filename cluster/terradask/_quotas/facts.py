@@ -44,15 +44,7 @@ def running_beside(ec2: Any, own: Mapping[str, str]) -> Counter[tuple[str, str]]
 
 
 def vcpus_in_use(running: Mapping[tuple[str, str], int], vcpus: Mapping[str, int]) -> Counter[Quota]:
-    """Return what running instances take of each quota.
-
-    Parameters
-    ----------
-    running
-        How many, by type and market.
-    vcpus
-        Instance type -> its vCPUs.
-    """
+    """Return what running instances take of each quota."""
     used: Counter[Quota] = Counter()
     for (instance_type, market), count in running.items():
         quota = vcpu_quota(instance_type, market)

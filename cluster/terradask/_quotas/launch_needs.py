@@ -133,15 +133,7 @@ def quotas_of(hosts: Iterable[Hosts]) -> set[Quota]:
 
 
 def shortages(hosts: Collection[Hosts], allowance: Allowance) -> list[Shortage]:
-    """Return the hosts for which an account's quotas have no room; nothing where that isn't certain.
-
-    Parameters
-    ----------
-    hosts
-        What is to run together.
-    allowance
-        What the account may have.
-    """
+    """Return the hosts for which an account's quotas have no room; nothing where that isn't certain."""
     taken: Counter[Quota] = Counter()
     wanted: Counter[Quota] = Counter()
     counted = [(each, smallest) for each in hosts if (smallest := _smallest(each, allowance)) is not None]
@@ -176,17 +168,7 @@ def _smallest(hosts: Hosts, allowance: Allowance) -> dict[Quota, tuple[str, int]
 
 
 def refusal(cluster: str, short: Collection[Shortage], allowance: Allowance) -> QuotaExceeded:
-    """Return the error for a cluster whose hosts can't run together.
-
-    Parameters
-    ----------
-    cluster
-        Its name.
-    short
-        What there is no room for.
-    allowance
-        What the account may have.
-    """
+    """Return the error for a cluster whose hosts can't run together."""
     quotas = {
         quota: {
             "service": quota.service,

@@ -124,15 +124,6 @@ def named_or_default(cluster: ClusterSettings) -> dict[str, list[str]]:
 def cluster_needs(clusters: Mapping[str, ClusterSettings], types: GroupTypes, vcpus: Mapping[str, int]) -> list[Need]:
     """Return what clusters need when all of them run with ``max_workers``.
 
-    Parameters
-    ----------
-    clusters
-        Settings by name.
-    types
-        The types of each one's groups.
-    vcpus
-        Instance type -> its vCPUs.
-
     Notes
     -----
     A group may launch any of its types: counted is the largest that a quota knows, for every one of its instances. With a fallback either
@@ -166,15 +157,7 @@ def own_needs(clusters: Iterable[str]) -> list[Need]:
 
 
 def network_needs(network: NetworkSettings, zones: Sequence[str]) -> list[Need]:
-    """Return what the network needs.
-
-    Parameters
-    ----------
-    network
-        Its settings.
-    zones
-        The zones that it spans.
-    """
+    """Return what the network needs."""
     architectures = network.wanted_architectures
     templates = f"one for schedulers, one for workers{'' if len(architectures) == 1 else ', for each architecture'}"
     found = [Need(LAUNCH_TEMPLATES, 2 * len(architectures), templates)]

@@ -84,22 +84,6 @@ def check_quotas(
 ) -> list[QuotaCheck]:
     """Compare AWS's quotas with what the settings can reach: every declared cluster at ``max_workers``, and the network.
 
-    Parameters
-    ----------
-    aws
-        The account and region.
-    settings
-        The workspace's.
-    zones
-        The zones of the network, where they are locked. Unset: those of the settings, or else of the region.
-    group_types
-        The types of the groups of each of `needs.clusters_of`. Unset: those that are named, or the default.
-
-    Returns
-    -------
-    list of QuotaCheck
-        Those that the settings touch.
-
     Raises
     ------
     UnknownInstanceType
@@ -135,18 +119,6 @@ def check_quotas(
 
 def request_more(aws: Aws, checks: Iterable[QuotaCheck]) -> list[QuotaCheck]:
     """Ask AWS to raise quotas to what is needed. AWS decides in minutes or days; some it grants by itself.
-
-    Parameters
-    ----------
-    aws
-        The account and region.
-    checks
-        The quotas to raise. Those with an open request are left out: AWS takes one at a time.
-
-    Returns
-    -------
-    list of QuotaCheck
-        Those that were asked for, with what was.
 
     Notes
     -----

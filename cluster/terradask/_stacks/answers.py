@@ -48,11 +48,6 @@ class ClusterAnswers:
 def check_network(loaded: LoadedSettings, aws: Aws) -> list[Finding]:
     """Check what the network's settings name as given, and that they take nothing away from deployed clusters.
 
-    Returns
-    -------
-    list of Finding
-        What is only likely wrong.
-
     Raises
     ------
     SettingsError
@@ -126,17 +121,7 @@ def cluster_answers(
     refresh: bool,
     progress: Progress = silent,
 ) -> ClusterAnswers:
-    """Check a cluster's settings against the deployed network, and answer what the settings leave open.
-
-    Parameters
-    ----------
-    deployed
-        The lock in the cluster's descriptor, where it is deployed: it stays where it is.
-    refresh
-        Ask AWS again instead.
-    progress
-        Told what was chosen.
-    """
+    """Check a cluster's settings against the deployed network, and answer what the settings leave open."""
     settings = loaded.settings.for_cluster(name)
     network = _as_deployed(settings.network, baseline, settings.cluster.zone_name)
     check_egress(network)
@@ -151,15 +136,7 @@ def cluster_answers(
 
 
 def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: NetworkLock, progress: Progress = silent) -> ClusterAnswers:
-    """Answer what a declared cluster's settings leave open for the network that is declared beside it, deployed or not.
-
-    Parameters
-    ----------
-    network
-        The network's locked answers.
-    progress
-        Told what was chosen.
-    """
+    """Answer what a declared cluster's settings leave open for the network that is declared beside it, deployed or not."""
     settings = loaded.settings.for_cluster(name)
     check_egress(settings.network)
     check_reachable(settings.network, settings.cluster)
@@ -182,13 +159,7 @@ def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: Ne
 
 
 def answers_to_destroy(loaded: LoadedSettings, baseline: Baseline, aws: Aws, descriptor: Mapping[str, Any] | None) -> ClusterAnswers:
-    """Return answers that are good enough to destroy a cluster: Terraform destroys what the state says.
-
-    Parameters
-    ----------
-    descriptor
-        ``cluster.json``, where the deployment got that far.
-    """
+    """Return answers that are good enough to destroy a cluster: Terraform destroys what the state says."""
     try:
         document = descriptor or {}
         # Ports of its own take an isolating workspace, which today's settings needn't say.
@@ -286,15 +257,7 @@ def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None)
 
 
 def group_types(loaded: LoadedSettings, aws: Aws, clusters: Mapping[str, ClusterSettings], zones: Sequence[str]) -> GroupTypes:
-    """Return the types that clusters' groups have, locked or not: cluster -> group -> types.
-
-    Parameters
-    ----------
-    clusters
-        Settings by name.
-    zones
-        The network's. Empty: all of the region.
-    """
+    """Return the types that clusters' groups have, locked or not: cluster -> group -> types."""
     locked = read_lock(loaded.lock_path).clusters
     found: dict[str, Mapping[str, Sequence[str]]] = {}
     for name, cluster in clusters.items():

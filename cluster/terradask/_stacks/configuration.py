@@ -34,21 +34,7 @@ _NAMED = 4
 
 
 class Configuration:
-    """Writes the configurations of a workspace's stacks.
-
-    Parameters
-    ----------
-    loaded
-        The settings.
-    aws
-        Session for the workspace's account and region.
-    progress
-        Gets every event.
-    baseline
-        Returns the deployed network.
-    deployment
-        Returns a cluster, deployed or not.
-    """
+    """Writes the configurations of a workspace's stacks."""
 
     def __init__(
         self,
@@ -66,15 +52,7 @@ class Configuration:
         self._deployment = deployment
 
     def network(self, *, refresh: bool = False, check: bool = False) -> Path:
-        """Write the network's; new answers are locked first.
-
-        Parameters
-        ----------
-        refresh
-            Ask AWS again instead of using locked answers.
-        check
-            Check first what is given, and that deployed clusters keep what they stand on.
-        """
+        """Write the network's; new answers are locked first."""
         if check:
             with phase(self._progress, "check", NETWORK_STACK):
                 for finding in check_network(self._loaded, self._aws):
@@ -84,17 +62,7 @@ class Configuration:
             return synthesise(self._loaded, network=lock)[NETWORK_STACK]
 
     def cluster(self, name: str, *, refresh: bool = False, on_answers: Callable[[ClusterAnswers], None] | None = None) -> Path:
-        """Write a cluster's, checked against the deployed network.
-
-        Parameters
-        ----------
-        name
-            The cluster's name.
-        refresh
-            Ask AWS again instead of using locked or deployed answers.
-        on_answers
-            Called with what will be written, before that is.
-        """
+        """Write a cluster's, checked against the deployed network."""
         loaded = self._on_deployed_network()
         answers = self._deployed_answers(loaded, name, refresh=refresh)
         if on_answers is not None:
@@ -114,20 +82,7 @@ class Configuration:
         return self.cluster_to_destroy(name) if destroy else self.cluster(name)
 
     def every(self, names: Iterable[str], *, out: Path | None = None) -> dict[str, Path]:
-        """Write several at once. Declared clusters fit the network that is declared beside them, deployed or not.
-
-        Parameters
-        ----------
-        names
-            ``network`` and names of clusters.
-        out
-            Where to write them, instead of the workspace's folder.
-
-        Returns
-        -------
-        dict
-            Stack -> its folder.
-        """
+        """Write several at once. Declared clusters fit the network that is declared beside them, deployed or not."""
         names = list(names)
         declared = self._loaded.settings.clusters.keys() & set(names)
         network = self._network_lock(refresh=False) if declared or NETWORK_STACK in names else None

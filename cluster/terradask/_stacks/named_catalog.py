@@ -19,17 +19,6 @@ if TYPE_CHECKING:
 def named_catalog(aws: Aws, named: Iterable[str], default: Iterable[str], zones: Sequence[str]) -> Catalog:
     """Return a catalog of some types.
 
-    Parameters
-    ----------
-    aws
-        Session for the region.
-    named
-        Types that there have to be.
-    default
-        Types that may be missing.
-    zones
-        The zones that come into question. Empty: all of the region.
-
     Raises
     ------
     UnknownInstanceType

@@ -63,21 +63,6 @@ def resolve_cluster(
 ) -> ClusterLock:
     """Find what a cluster's stack needs to know, beside its settings.
 
-    Parameters
-    ----------
-    cluster
-        The cluster's settings. With ``zone_name`` it lies there; else in the best of the network's zones, or the first.
-    place
-        The network, deployed or declared.
-    aws
-        Session for the workspace's region.
-    existing_lock
-        Earlier answers; reused as long as the settings ask for the same. Where they ask for something else, the zone stays if it has it.
-    refresh
-        Choose again.
-    progress
-        Told what was chosen, and why.
-
     Raises
     ------
     UnknownZone

@@ -107,23 +107,6 @@ def find_hardware(
 
     Types that are named, or the default, are looked up by their names: two calls. Anything else takes the region's catalog and its prices.
 
-    Parameters
-    ----------
-    cluster
-        The settings, with what is asked.
-    zones
-        The network's zones, in order of preference where they are alike. Empty: all of the region.
-    aws
-        Session for the region.
-    progress
-        Told when the catalog is looked up, and what of zones couldn't be.
-    preferred
-        The zone to stay in, as long as it has the types.
-    workspace
-        Whose groups' failed launches count. Unset: AWS is not asked what speaks for and against zones beside what they offer.
-    with_catalog
-        Look at the catalog and prices in any case.
-
     Raises
     ------
     ArgumentCombination

@@ -30,17 +30,6 @@ _LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
 def resolve_network(settings: Settings, aws: Aws, existing_lock: NetworkLock | None = None, *, refresh: bool = False) -> NetworkLock:
     """Find what the network's stack needs to know, beside its settings.
 
-    Parameters
-    ----------
-    settings
-        The settings. ``network.zones`` and given images are taken as given, after a look whether they exist.
-    aws
-        Session for the workspace's region.
-    existing_lock
-        Earlier answers: they stay as they are, as far as the settings still ask for them.
-    refresh
-        Look for newer images, for new zones and for ARM; a zone keeps its slot.
-
     Raises
     ------
     UnknownZone

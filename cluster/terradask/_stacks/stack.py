@@ -38,25 +38,7 @@ _IMPORTS = "imports.tf.json"
 
 
 class Stack:
-    """A stack where it was synthesised.
-
-    Parameters
-    ----------
-    name
-        ``network``, or the cluster's name.
-    folder
-        Its folder.
-    plans
-        The folder in which its plans are saved.
-    progress
-        Gets every event.
-    state_lock_seconds
-        How long to wait for a state's lock that somebody else holds.
-    on_unlock
-        Called before the lock of a Terraform that has ended in the folder is removed.
-    remove_lock
-        Removes it, given its id. Unset: Terraform does.
-    """
+    """A stack where it was synthesised."""
 
     def __init__(
         self,
@@ -100,19 +82,7 @@ class Stack:
         out: str | os.PathLike[str] | None = None,
         imports: Mapping[str, str] = MappingProxyType({}),
     ) -> Plan:
-        """Plan, and keep the plan's file until it is applied, or for a day.
-
-        Parameters
-        ----------
-        place
-            What the plan is for.
-        destroy
-            Plan to destroy everything.
-        out
-            Where to save a copy for other processes.
-        imports
-            Address -> id of what exists and the state doesn't know: to import it is part of the plan.
-        """
+        """Plan, and keep the plan's file until it is applied, or for a day."""
         self._forget_old_plans()
         with phase(self._progress, "plan", self.name), self._importing(imports), _without_secrets():
             plan_file = self.terraform.plan(self._new_file(), destroy=destroy)

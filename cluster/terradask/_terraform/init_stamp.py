@@ -53,19 +53,7 @@ class InitStamp:
 
 
 def init_key(configuration: Mapping[str, Any], *, lock_file: Path, cli_config: Path | None, terraform_version: str) -> str:
-    """Return a checksum over everything that ``init`` depends on.
-
-    Parameters
-    ----------
-    configuration
-        The synthesised configuration.
-    lock_file
-        The provider's lock file; it may be missing.
-    cli_config
-        Terraform's own configuration, where there is one.
-    terraform_version
-        The version of the Terraform that runs.
-    """
+    """Return a checksum over everything that ``init`` depends on."""
     parts = {
         "terraform": configuration.get("terraform"),
         "module": configuration.get("module"),

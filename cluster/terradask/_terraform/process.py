@@ -78,31 +78,6 @@ def follow(
 ) -> Completed:
     """Run a command that changes something, and hand over its lines as they come.
 
-    Parameters
-    ----------
-    command
-        Program and arguments.
-    cwd, environ
-        Where it runs, and with what environment.
-    on_line
-        Called in this thread with every line of its output, without the line's end.
-    cancelled
-        When set, the command is asked to stop, as by a first Ctrl-C.
-    on_stopping
-        Called once when the command is going to be asked to stop.
-    pass_fds
-        File descriptors that the command shall inherit.
-    on_started
-        Called with the process id.
-    on_ended
-        Called with the exit code when the command has ended, also when this process was interrupted.
-    may_stop
-        Whether now is a good moment for the command to be asked.
-    patience_seconds
-        How long to wait for a good moment.
-    grace_seconds
-        How long the command may go on after an interrupt that follows its being asked, before it is killed.
-
     Raises
     ------
     KeyboardInterrupt

@@ -12,15 +12,7 @@ _STEPS = {"create": 1, "update": 1, "delete": 1, "replace": 2}
 
 
 class ResourceProgress:
-    """Counts resources while Terraform works on them.
-
-    Parameters
-    ----------
-    progress
-        Gets the events.
-    subject
-        The stack.
-    """
+    """Counts resources while Terraform works on them."""
 
     def __init__(self, progress: Progress, subject: str) -> None:
         self._progress = progress

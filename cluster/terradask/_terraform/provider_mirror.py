@@ -84,24 +84,7 @@ def find_mirror(
     limit_seconds: float = _SEARCH_SECONDS,
     depth: int = _SEARCH_DEPTH,
 ) -> Path | None:
-    """Find an unpacked filesystem mirror of the AWS provider on this machine.
-
-    Parameters
-    ----------
-    roots
-        Where to look. Unset: Terraform's own folders first, then this file system from ``/``.
-    version
-        The provider's version.
-    limit_seconds
-        Longest time to look.
-    depth
-        How many folders deep to look.
-
-    Returns
-    -------
-    Path or None
-        The folder that holds ``registry.terraform.io``, or None.
-    """
+    """Find an unpacked filesystem mirror of the AWS provider on this machine."""
     if roots is None:
         for folder in implied_mirrors(os.environ):
             if holds_provider(folder, version):
@@ -163,15 +146,7 @@ def own_cli_config() -> Path:
 
 
 def write_cli_config(mirror: Path, path: Path | None = None) -> Path:
-    """Write a configuration for Terraform that takes every provider from a mirror.
-
-    Parameters
-    ----------
-    mirror
-        The folder that holds ``registry.terraform.io``.
-    path
-        Where to write it. Unset: in the user's cache folder of terradask, from where it is used from now on.
-    """
+    """Write a configuration for Terraform that takes every provider from a mirror."""
     path = path or own_cli_config()
     path.parent.mkdir(parents=True, exist_ok=True)
     quoted = str(mirror).replace("\\", "\\\\").replace('"', '\\"').replace("${", "$${").replace("%{", "%%{")
@@ -196,14 +171,7 @@ def write_cli_config(mirror: Path, path: Path | None = None) -> Path:
 
 
 def cli_config_in_use(environ: Mapping[str, str]) -> ProviderSource:
-    """Tell where Terraform will get the provider from.
-
-    Parameters
-    ----------
-    environ
-        ``TF_CLI_CONFIG_FILE`` that names a file is the user's own, as is ``~/.terraformrc``; both are always honoured. Where the variable
-        is unset or names a missing file, the configuration that `write_cli_config` wrote is used, if its mirror is still there.
-    """
+    """Tell where Terraform will get the provider from."""
     named = environ.get(CLI_CONFIG_VARIABLE)
     if named and Path(named).is_file():
         own = own_cli_config()

@@ -27,25 +27,6 @@ REQUEST_SECONDS = 1.5
 class Terraform(TerraformCommands):
     """Terraform in one stack's folder.
 
-    Parameters
-    ----------
-    folder
-        The folder that holds the synthesised configuration and the lock file.
-    environ
-        The environment that Terraform gets, after a few changes. Unset: this process's.
-    on_event
-        Called with every event of every command, in the thread that runs it.
-    on_wait
-        Called once with a text when there is something to wait for: another process, or an interrupted Terraform.
-    on_unlock
-        Called before the lock of a Terraform that has ended here is removed, with the lock and why its owner is gone.
-    remove_lock
-        Removes it, given its id. Unset: `force_unlock`.
-    folder_limit_seconds
-        How long to wait for another process in the same folder.
-    state_lock_seconds
-        How long to wait for a state's lock that somebody else holds; `on_wait` is told who.
-
     Notes
     -----
     A first Ctrl-C (or `cancel`) sends Terraform one SIGINT and waits for its orderly stop; after a second one it is killed a few seconds
@@ -84,16 +65,6 @@ class Terraform(TerraformCommands):
     def init(self, *, again: bool = False) -> bool:
         """Initialise the folder: the provider by the lock file, and the backend.
 
-        Parameters
-        ----------
-        again
-            Initialise even where nothing that matters has changed.
-
-        Returns
-        -------
-        bool
-            Whether Terraform ran; False: the folder was initialised for the same configuration already.
-
         Raises
         ------
         RegistryUnreachable, ProviderChecksumMismatch, BackendMissing, TerraformError
@@ -122,17 +93,6 @@ class Terraform(TerraformCommands):
 
     def plan(self, out: Path, *, destroy: bool = False, refresh: bool = True, refresh_only: bool = False) -> PlanFile:
         """Plan, and save the plan.
-
-        Parameters
-        ----------
-        out
-            Where the plan is saved. It gets readable by its owner alone.
-        destroy
-            Plan to destroy everything in the stack.
-        refresh
-            Look at what is deployed first.
-        refresh_only
-            Plan only to note in the state what was changed beside Terraform.
 
         Raises
         ------
@@ -163,11 +123,6 @@ class Terraform(TerraformCommands):
     def apply(self, plan: PlanFile | Path) -> Mapping[str, Any]:
         """Apply exactly a saved plan.
 
-        Returns
-        -------
-        Mapping
-            Terraform's counts: ``add``, ``change``, ``remove``.
-
         Raises
         ------
         StalePlan
@@ -179,18 +134,7 @@ class Terraform(TerraformCommands):
             return self._lock_state("apply", _path_of(plan)).counts
 
     def destroy(self, *, refresh: bool = True) -> Mapping[str, Any]:
-        """Destroy everything in the stack, without a plan that was looked at.
-
-        Parameters
-        ----------
-        refresh
-            Look at what is deployed first. Without, only the state is asked, and data sources are not read.
-
-        Returns
-        -------
-        Mapping
-            Terraform's counts.
-        """
+        """Destroy everything in the stack, without a plan that was looked at."""
         options: dict[str, Any] = {"destroy": FLAG, "auto_approve": FLAG}
         if not refresh:
             options["refresh"] = False
@@ -216,13 +160,7 @@ class Terraform(TerraformCommands):
     # ---- the state's lock --------------------------------------------------------------------------------------------
 
     def force_unlock(self, lock_id: str) -> None:
-        """Remove a lock from the state that a killed command left behind.
-
-        Parameters
-        ----------
-        lock_id
-            The lock's id, as `StateLocked` carries it. Another lock is left alone.
-        """
+        """Remove a lock from the state that a killed command left behind."""
         self._capture("force-unlock", lock_id, force=FLAG)
 
     def _lock_state_or_init(self, verb: str, **options: Any) -> CommandOutput:

@@ -21,15 +21,6 @@ _ACCOUNT = re.compile(r"[0-9]{12}")
 def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) -> CallerScope:
     """Return where the rights of a workspace's callers end.
 
-    Parameters
-    ----------
-    settings
-        The workspace's.
-    aws
-        Asked for the account, and for the roles in instance profiles that are given.
-    account
-        The AWS account's number: nobody is asked for it then.
-
     Raises
     ------
     InvalidInput

@@ -15,13 +15,7 @@ from terradask.cli._invocation import FOLDER, Invocation, of
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command's module when the command is asked for.
-
-    Parameters
-    ----------
-    lazy
-        Names of commands in the order of the help, each with ``module:attribute``.
-    """
+    """A group that imports a command's module when the command is asked for."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

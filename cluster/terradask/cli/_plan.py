@@ -81,19 +81,7 @@ def plan(
 
 
 def show(report: PlanReport | WorkspaceReport, *, form: str = "terminal", details: bool = False, err: bool = False) -> None:
-    """Show a report.
-
-    Parameters
-    ----------
-    report
-        Of one stack, or of a workspace.
-    form
-        ``terminal``, ``markdown`` or ``json``.
-    details
-        Show the values of what is created, too.
-    err
-        Write to standard error.
-    """
+    """Show a report."""
     if form == "json":
         result_json(report.as_dict())
     elif form == "markdown":

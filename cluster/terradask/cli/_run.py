@@ -77,18 +77,7 @@ def _wrong_usage(invocation: Invocation, error: click.ClickException) -> int:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line.
-
-    Parameters
-    ----------
-    arguments
-        What stands behind ``terradask``.
-
-    Returns
-    -------
-    int
-        The exit code; ``docs/cli.md`` lists them.
-    """
+    """Run the command line."""
     arguments = list(arguments)
     own = arguments[: arguments.index("--")] if "--" in arguments else arguments
     # Read here, and not by click: wrong usage has to be reported as JSON, too.

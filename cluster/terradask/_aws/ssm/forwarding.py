@@ -34,17 +34,6 @@ _END_SECONDS = 5.0
 class PortForwarding:
     """A port of an instance, forwarded by a plugin process until it is closed.
 
-    Parameters
-    ----------
-    aws
-        AWS, with the caller's credentials.
-    plugin
-        What forwards.
-    instance_id
-        Whose port.
-    port
-        Which, on the instance's loopback.
-
     Notes
     -----
     Permissions needed: ``ssm:StartSession`` on the instance and on the document ``AWS-StartPortForwardingSession``;

@@ -58,11 +58,6 @@ class Plugin:
 def find_plugin(environ: Mapping[str, str] | None = None) -> Plugin:
     """Return the plugin of this machine.
 
-    Parameters
-    ----------
-    environ
-        Where ``PATH`` is; ``os.environ`` by default.
-
     Raises
     ------
     SessionManagerPluginMissing

@@ -20,15 +20,7 @@ _SENTENCE = re.compile(r"(?:^|\s)At \d{4}-\d\d-\d\dT[\d:]+Z ")
 
 
 def sights_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[Observation]:
-    """Yield what activities of a group tell of its hosts.
-
-    Parameters
-    ----------
-    group
-        The cluster's own name of the group.
-    activities
-        As ``DescribeScalingActivities`` returns them.
-    """
+    """Yield what activities of a group tell of its hosts."""
     for activity in activities:
         done = activity.get("EndTime") if activity["StatusCode"] == "Successful" else None
         cause = cause_of(activity)

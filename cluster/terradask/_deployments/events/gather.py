@@ -44,17 +44,7 @@ def events_of_run(deployment: Deployment, run: Run) -> list[Event]:
 
 
 def write_journal(deployment: Deployment, run: Run, *, by: str) -> None:
-    """Keep the events of a run that is being stopped, and those of the newest others; what goes wrong is only logged.
-
-    Parameters
-    ----------
-    deployment
-        The cluster.
-    run
-        Its run.
-    by
-        Who stops it.
-    """
+    """Keep the events of a run that is being stopped, and those of the newest others; what goes wrong is only logged."""
     objects = deployment.objects
     try:
         stopped = Event(datetime.datetime.now(datetime.UTC), "cluster", None, "stopped", reason=f"stopped by {by}")

@@ -67,13 +67,6 @@ def tell(sights: Iterable[Observation], others: Iterable[Event] = ()) -> list[Ev
 
     Hosts tell whole seconds: within one, states come in their order. Even so, two who look at one host don't agree: a state that can't
     follow the host's present one was seen late and is left out.
-
-    Parameters
-    ----------
-    sights
-        Of hosts, in any order.
-    others
-        Events of the cluster and its groups.
     """
     present: dict[str, tuple[HostState, str | None]] = {}
     events = list(others)

@@ -94,15 +94,6 @@ class StateBackend(Protocol):
 def until_free(take: Callable[[], bool], holder: Callable[[], LockInfo | None], waiting: Waiting) -> None:
     """Take a lock, waiting for whoever holds it.
 
-    Parameters
-    ----------
-    take
-        Takes it, and tells whether that was possible.
-    holder
-        Returns who holds it; None where nobody does any more.
-    waiting
-        For how long, and who is told.
-
     Raises
     ------
     StateLocked

@@ -31,26 +31,6 @@ def make_state_bucket(
     Interrupted, the next call goes on. A bucket that exists under a name from the settings, and that terradask didn't make, keeps its own
     settings: it is only looked at.
 
-    Parameters
-    ----------
-    aws
-        Session for the bucket's account and region.
-    bucket
-        Its name.
-    tags
-        Tags beside terradask's own.
-    kms_key_arn
-        The key that encrypts what is put there. Unset: S3's own keys.
-    own_name
-        Whether the name is terradask's choice.
-    warn
-        Told what is wrong with a bucket of somebody else's making.
-
-    Returns
-    -------
-    bool
-        Whether it was made just now.
-
     Raises
     ------
     BucketTaken
@@ -103,17 +83,6 @@ def make_state_bucket(
 
 def check_state_bucket(aws: Aws, bucket: str, *, own_name: bool, warn: Callable[[str], None]) -> None:
     """See that the bucket is there, ours, in the workspace's region, and versioned.
-
-    Parameters
-    ----------
-    aws
-        Session for the workspace's account and region.
-    bucket
-        Its name.
-    own_name
-        Whether the name is terradask's choice: such a bucket of another account was put there to be fallen for.
-    warn
-        Told when old versions aren't kept.
 
     Raises
     ------

@@ -18,11 +18,6 @@ from terradask._terraform.state.model import StateInfo, read_state_file, state_o
 class LocalPlace:
     """A state in a file of this machine.
 
-    Parameters
-    ----------
-    path
-        The file.
-
     Notes
     -----
     The kernel keeps the lock on it, and takes it away with the process that holds it: it never outlives its owner.

@@ -91,15 +91,7 @@ class LockInfo:
 
 
 def locked_error(lock: LockInfo | str, common: Mapping[str, Any]) -> StateLocked:
-    """Return the error that names a lock's holder.
-
-    Parameters
-    ----------
-    lock
-        The lock, or the text in which Terraform describes it.
-    common
-        What every `TerraformError` carries; ``folder`` is the stack's.
-    """
+    """Return the error that names a lock's holder."""
     if isinstance(lock, str):
         lock = LockInfo.from_text(lock)
     whom = "that is this machine" if is_here(lock.holder) else "ask them"
@@ -127,23 +119,6 @@ def past_lock(
     """Run a command that locks the state; where a lock stands in its way, once more, after saying whose it is.
 
     A lock that the command took itself without hearing so is removed, and the command runs again.
-
-    Parameters
-    ----------
-    run
-        Runs the command, given how many seconds it shall wait for the lock.
-    limit_seconds
-        How long to wait for somebody else's lock.
-    folder_lock
-        Knows the command that was killed here; forgets it when the state can be locked again. Knows the one that has just ended.
-    in_s3
-        Whether the state lies in S3, where a lock outlives its process.
-    remove_lock
-        Removes a lock by its id: only that of a command that has ended here.
-    on_unlock
-        Told before that.
-    on_wait
-        Told before a lock is waited for or removed.
 
     Raises
     ------
@@ -189,15 +164,7 @@ def past_lock(
 
 
 def left_by_killed(error: StateLocked, killed: Mapping[str, Any] | None) -> str | None:
-    """Return why a state's lock is that of a command that was killed in this folder, and so holds nothing any more; else None.
-
-    Parameters
-    ----------
-    error
-        What the next command was told.
-    killed
-        The killed command, as `FolderLock.killed` knows it.
-    """
+    """Return why a state's lock is that of a command that was killed in this folder, and so holds nothing any more; else None."""
     return proof_of_end(_lock_of(error), killed)
 
 

@@ -29,13 +29,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @functools.cache
 def here() -> Mapping[str, str | None]:
-    """Return what tells this user on this machine, since it was started, from others; None where the system doesn't say.
-
-    Returns
-    -------
-    Mapping
-        ``user``, ``host``, ``machine_id`` and ``boot_id``.
-    """
+    """Return what tells this user on this machine, since it was started, from others; None where the system doesn't say."""
     try:
         user = getuser()
     except (OSError, KeyError):
@@ -49,13 +43,7 @@ def is_here(holder: str | None) -> bool:
 
 
 def process_started(pid: int) -> str | None:
-    """Return when a process was started, as the kernel counts: another process of the same number has another one.
-
-    Returns
-    -------
-    str or None
-        None where there is no such process, it has ended and nobody took notice, or the system doesn't say.
-    """
+    """Return when a process was started, as the kernel counts: another process of the same number has another one."""
     text = _line(Path(f"/proc/{pid}/stat"))
     # The program's name, in parentheses, may hold anything.
     fields = text.rpartition(")")[2].split() if text else []
@@ -74,18 +62,7 @@ def is_alive(pid: int) -> bool:
 
 
 def end_group_of_dead(note: Mapping[str, Any]) -> bool:
-    """End what a killed Terraform has left: its providers wait for it for ever, and hold the folder's lock, which they inherited.
-
-    Parameters
-    ----------
-    note
-        The command that was last noted in the folder, as `FolderLock` writes it.
-
-    Returns
-    -------
-    bool
-        Whether there was something to end.
-    """
+    """End what a killed Terraform has left: its providers wait for it for ever, and hold the folder's lock, which they inherited."""
     leader = note.get("child")
     # The number of a group isn't given to a process as long as one is in the group: where there is such a process, the group is gone.
     if not leader or is_alive(leader) or any(note.get(key) != here()[key] for key in ("host", "machine_id", "boot_id")):
@@ -98,20 +75,7 @@ def end_group_of_dead(note: Mapping[str, Any]) -> bool:
 
 
 def may_hold(path: str | None, *, earliest: float, latest: float) -> list[int]:
-    """Return this user's running Terraforms that may hold the lock on a state.
-
-    Parameters
-    ----------
-    path
-        The state, as ``bucket/key``. Unset: any.
-    earliest, latest
-        Between which moments, in seconds since the epoch, the holder was started.
-
-    Returns
-    -------
-    list of int
-        Their process ids. Where the system doesn't say what a process works on, all Terraforms that run.
-    """
+    """Return this user's running Terraforms that may hold the lock on a state."""
     if not Path("/proc/self/stat").exists():
         listed = subprocess.run(["pgrep", "-U", str(os.getuid()), "-x", "terraform"], capture_output=True, text=True, check=False)
         return [int(pid) for pid in listed.stdout.split()]
@@ -146,16 +110,7 @@ def _works_on(process: Path, path: str | None) -> bool:
 
 
 def proof_of_end(lock: LockInfo, note: Mapping[str, Any] | None) -> str | None:
-    """Return why nothing holds a lock any more; None where that can't be proven.
-
-    Parameters
-    ----------
-    lock
-        The lock on the state.
-    note
-        The last command in the stack's folder of which nobody saw an orderly end, as `FolderLock.killed` knows it: whoever has the
-        folder's lock, which that command inherited, knows of it.
-    """
+    """Return why nothing holds a lock any more; None where that can't be proven."""
     locked_at = lock.seconds
     if note is None or locked_at is None or not _took(lock, note, locked_at):
         return None
@@ -175,13 +130,6 @@ def proof_of_loss(lock: LockInfo, ended: Mapping[str, Any] | None) -> str | None
 
     S3 makes a lock once. Where its answer is lost, the SDK in Terraform asks again, and is refused because of its own first attempt:
     Terraform then says that its own lock is somebody else's, and ends.
-
-    Parameters
-    ----------
-    lock
-        The lock on a state in S3 that the command was told of.
-    ended
-        That command, as `FolderLock.ended` knows it.
     """
     locked_at = lock.seconds
     if ended is None or locked_at is None or not lock.id or not is_here(lock.holder):

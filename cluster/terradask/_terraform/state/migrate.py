@@ -33,15 +33,6 @@ Step = Literal["nothing", "copy", "set aside"]
 class NetworkState:
     """The state of a workspace's network: the place that the settings name, and those where it lay before.
 
-    Parameters
-    ----------
-    loaded
-        The settings.
-    aws
-        Session for the workspace's account and region.
-    tell
-        Told what is done, in words.
-
     Notes
     -----
     A machine remembers an S3 place in ``state/network.place.json`` of its state folder; without that, nothing tells where a state lay
@@ -57,13 +48,7 @@ class NetworkState:
         self._note = loaded.state_dir / "state" / "network.place.json"
 
     def place(self, account: str | None = None) -> StateBackend:
-        """Return the place that the settings name.
-
-        Parameters
-        ----------
-        account
-            The account's number. Unset: AWS is asked for the caller's, where the bucket's name has it.
-        """
+        """Return the place that the settings name."""
         state, workspace = self._settings.state, self._settings.workspace
         if state.backend == "local":
             return self._local
@@ -72,13 +57,6 @@ class NetworkState:
 
     def settle(self, folder_lock: FolderLock, *, folder: Path) -> None:
         """Move the state to where the settings say, where it lies elsewhere; interrupted at any point, the next call goes on.
-
-        Parameters
-        ----------
-        folder_lock
-            The lock of the network's folder, held.
-        folder
-            The network's folder.
 
         Raises
         ------
@@ -219,13 +197,6 @@ def _local_place(loaded: LoadedSettings) -> LocalPlace:
 
 def next_step(found: FoundState | None, present: FoundState | None, *, source: str, target: str) -> Step:
     """Return what is to be done with a state that lies elsewhere.
-
-    Parameters
-    ----------
-    found, present
-        The state at the old and at the new place.
-    source, target
-        Their names.
 
     Raises
     ------

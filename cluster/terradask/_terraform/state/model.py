@@ -57,15 +57,7 @@ class StateInfo:
 
 
 def state_file(folder: Path, configuration: Mapping[str, Any]) -> Path | None:
-    """Return the state's file, where the stack's backend is a local one: reading it takes no process.
-
-    Parameters
-    ----------
-    folder
-        The stack's folder.
-    configuration
-        Its synthesised configuration.
-    """
+    """Return the state's file, where the stack's backend is a local one: reading it takes no process."""
     backend = configuration.get("terraform", {}).get("backend", {}).get("local")
     return None if backend is None else folder / backend["path"]
 
@@ -86,13 +78,6 @@ def read_state_file(path: Path) -> Any:
 
 def state_of(content: bytes, name: str) -> Any:
     """Return a state's bytes as Terraform's JSON; None where they hold nothing.
-
-    Parameters
-    ----------
-    content
-        The bytes.
-    name
-        Where they lie, for the error.
 
     Raises
     ------

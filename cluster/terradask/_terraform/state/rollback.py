@@ -9,19 +9,6 @@ from terradask.errors import StateRolledBack
 def refuse_older(stack: str, found: StateVersion | None, noted: StateVersion | None, *, place: str, folder: str) -> None:
     """Refuse a state that is older than the one that the last apply left.
 
-    Parameters
-    ----------
-    stack
-        ``network``, or the cluster's name.
-    found
-        The state as it lies there; None where there is none: that is another matter, which imports and searches by tag settle.
-    noted
-        What the last apply left; None where nobody noted it.
-    place
-        Where the state lies.
-    folder
-        The stack's folder.
-
     Raises
     ------
     StateRolledBack

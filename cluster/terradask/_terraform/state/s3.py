@@ -30,17 +30,6 @@ _LOST_RACE = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412
 class S3Place:
     """A state in an object of S3, locked by an object beside it as Terraform's ``use_lockfile`` does.
 
-    Parameters
-    ----------
-    aws
-        Session for the bucket's account and region.
-    bucket, key
-        The object.
-    kms_key_arn
-        The key that encrypts it. Unset: S3's own.
-    made_by
-        The command that makes the bucket, for the error where there is none.
-
     Notes
     -----
     Permissions needed: ``s3:GetObject``, ``s3:PutObject`` and ``s3:DeleteObject`` on the object, the one with ``.tflock`` and the one

@@ -17,11 +17,6 @@ _BACKEND = re.compile(r"""^[ \t]*#?[ \t]*backend[ \t]*=[ \t]*(["'])local\1""", r
 def with_s3_state(path: Path) -> str | None:
     """Return the file's text with the setting in it; None where it says so already.
 
-    Parameters
-    ----------
-    path
-        The file.
-
     Raises
     ------
     InvalidInput

@@ -65,24 +65,6 @@ class BrokenLock:
 def unlock(place: StateBackend, *, folder: Path, state_dir: Path, caller: Aws, force: str | None = None) -> BrokenLock | None:
     """Break a lock whose owner is provably gone, or which is named.
 
-    Parameters
-    ----------
-    place
-        Where the state lies.
-    folder
-        The stack's folder: commands that work there leave word of themselves beside it.
-    state_dir
-        The folder for ``unlocks.jsonl``.
-    caller
-        The session, for the caller's ARN.
-    force
-        The id of the lock, to break it without proof.
-
-    Returns
-    -------
-    BrokenLock or None
-        None: there is no lock.
-
     Raises
     ------
     StateLocked
@@ -128,23 +110,6 @@ def write_down(
     unless_denied: Callable[[str], None] | None = None,
 ) -> BrokenLock:
     """Write down that a lock is being broken: in ``unlocks.jsonl`` of the state folder, and in the state's bucket.
-
-    Parameters
-    ----------
-    place
-        Where the state lies.
-    lock
-        Its lock.
-    stack
-        ``network``, or the cluster's name.
-    proof
-        Why its owner is gone; None where that is forced.
-    state_dir
-        The folder for ``unlocks.jsonl``.
-    caller
-        The session, for the caller's ARN.
-    unless_denied
-        Told where the caller may not write into the bucket. Unset: that is an error.
 
     Raises
     ------
