@@ -51,6 +51,18 @@ def _python(old: str) -> str:
     return _between(old, "python", python_markdown())
 
 
+def _architecture(old: str) -> str:
+    sys.path.insert(0, str(DOCS.parent))
+    from tests.unit.source_tree import repository
+    from tests.unit.structure_rules import packages
+
+    tree = repository()
+    shown = [name for name in packages(tree) if not name.startswith("__")]
+    summaries = {name: tree.modules[f"terradask.{name}"].summary.replace("``", "`").replace("|", "&#124;") for name in shown}
+    rows = [f"| `{name}` | {summary} |" for name, summary in summaries.items()]
+    return _between(old, "packages", "\n".join(["| package | what |", "| --- | --- |", *rows]))
+
+
 def _dark_picture(_old: str) -> str:
     picture = (DOCS / "images/overview.svg").read_text(encoding="utf-8")
     for light, dark in _DARK.items():
@@ -59,6 +71,7 @@ def _dark_picture(_old: str) -> str:
 
 
 PAGES: dict[str, Callable[[str], str]] = {
+    "architecture.md": _architecture,
     "settings.md": _settings,
     "cli.md": _cli,
     "python.md": _python,

@@ -1,0 +1,249 @@
+"""The repository's structure keeps its rules, and each rule finds what breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from . import structure_rules as rules
+from .source_tree import ROOTS, Import, Tree, repository
+from .structure_figures import Size, deepest, patched_private_names, report, size
+
+Files = dict[str, str]
+ERRORS = "class TerradaskError(Exception): ...\nclass AwsError(TerradaskError): ...\n"
+HELD_BACK = "from __future__ import annotations\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from {} import x\n"
+
+
+def planted(top: Path, files: Files) -> Tree:
+    for where, source in files.items():
+        path = top / where
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    return Tree(top)
+
+
+# ---- the repository ----------------------------------------------------------------------------------------------------
+
+
+def test_the_reader_sees_the_whole_repository() -> None:
+    tree = repository()
+    assert {name.partition(".")[0] for name in tree.modules} == set(ROOTS)
+    assert len(tree.modules) > 400
+    assert len(tree.beside("tests")) > 150
+    assert sum(tree.target(one) is not None for module in tree.modules.values() for one in module.imports) > 2000
+    assert len(rules.own_classes(tree)) > 500
+
+
+def test_imports_of_roots_point_one_way() -> None:
+    assert rules.roots(repository()) == []
+
+
+def test_the_framework_is_imported_through_one_door() -> None:
+    assert rules.framework(repository()) == []
+
+
+def test_the_host_program_needs_the_standard_library_and_boto3_alone() -> None:
+    assert rules.host_alone(repository()) == []
+
+
+# ---- the reader --------------------------------------------------------------------------------------------------------
+
+
+def test_imports_are_read_wherever_they_stand(tmp_path: Path) -> None:
+    source = "import a.b\nfrom . import c\nfrom ..d import e as f\ndef g():\n    from h import i\n"
+    module = planted(tmp_path, {"cluster/terradask/cli/x.py": source}).modules["terradask.cli.x"]
+    assert module.imports == (
+        Import(1, "a.b", None, "a", in_function=False),
+        Import(2, "terradask.cli", "c", "c", in_function=False),
+        Import(3, "terradask.d", "e", "f", in_function=False),
+        Import(5, "h", "i", "i", in_function=True),
+    )
+
+
+def test_a_package_is_named_as_it_is_imported(tmp_path: Path) -> None:
+    tree = planted(tmp_path, {"cluster/terradask/cli/__init__.py": '"""One.\n\nTwo."""\nfrom .x import y\n'})
+    module = tree.modules["terradask.cli"]
+    assert (module.imports[0].dotted, module.summary) == ("terradask.cli.x.y", "One.")
+
+
+def test_an_import_of_a_name_may_be_of_a_module(tmp_path: Path) -> None:
+    files = {"cluster/terradask/cli/__init__.py": "z = 1", "cluster/terradask/cli/x.py": "", "cluster/terradask/app.py": ""}
+    tree = planted(tmp_path, {**files, "cluster/terradask/y.py": "from terradask.cli import x, z\nimport terradask.app\nimport os\n"})
+    found = [tree.target(one) for one in tree.modules["terradask.y"].imports]
+    assert found == ["terradask.cli.x", "terradask.cli", "terradask.app", None]
+
+
+# ---- each rule, broken and kept ----------------------------------------------------------------------------------------
+
+AWS = "simulator/terradask_simulator/aws"
+BROKEN: list[tuple[Callable[[Tree], list[str]], Files, list[str]]] = [
+    (
+        rules.roots,
+        {"modules/terradask_modules/x.py": "def f():\n    from terradask.errors import E\n"},
+        ["modules/terradask_modules/x.py:2 imports terradask.errors.E"],
+    ),
+    (
+        rules.roots,
+        {"cluster/terradask/_plans/x.py": "import terradask_simulator"},
+        ["cluster/terradask/_plans/x.py:1 imports terradask_simulator"],
+    ),
+    (
+        rules.roots,
+        {"cluster/terradask/x.py": "from terradask_host.machine import y"},
+        ["cluster/terradask/x.py:1 imports terradask_host.machine.y"],
+    ),
+    (
+        rules.roots,
+        {"simulator/terradask_simulator/x.py": "from terradask_modules.errors import A"},
+        ["simulator/terradask_simulator/x.py:1 imports terradask_modules.errors.A"],
+    ),
+    (rules.framework, {"stacks/terradask_stacks/x.py": "from cdktf import App"}, ["stacks/terradask_stacks/x.py:1 imports cdktf.App"]),
+    (rules.host_alone, {"host/terradask_host/x.py": "import distributed"}, ["host/terradask_host/x.py:1 imports distributed"]),
+    (
+        rules.aws_half,
+        {f"{AWS}/x.py": "from ..hosts import y\nfrom terradask_host.door import z\n"},
+        [f"{AWS}/x.py:1 imports terradask_simulator.hosts.y", f"{AWS}/x.py:2 imports terradask_host.door.z"],
+    ),
+    (rules.aws_half, {"simulator/terradask_simulator/x.py": ""}, ["there is no terradask_simulator.aws"]),
+    (
+        rules.order,
+        {"cluster/terradask/_aws/x.py": "def f():\n    from .._plans.y import z\n", "cluster/terradask/_plans/y.py": ""},
+        ["cluster/terradask/_aws/x.py:2 imports terradask._plans.y.z: _plans comes after _aws"],
+    ),
+    (
+        rules.order,
+        {"cluster/terradask/_aws/x.py": HELD_BACK.format("terradask.cli"), "cluster/terradask/cli/__init__.py": ""},
+        ["cluster/terradask/_aws/x.py:4 imports terradask.cli.x: cli comes after _aws"],
+    ),
+    (
+        rules.order,
+        {"cluster/terradask/__init__.py": "", "cluster/terradask/cli/x.py": "from terradask import Cluster"},
+        ["cluster/terradask/cli/x.py:1 imports terradask.Cluster: __init__ comes after cli"],
+    ),
+    (
+        rules.order,
+        {"cluster/terradask/_new/__init__.py": ""},
+        ["terradask._new has no place: add it to ORDER in tests/unit/structure_rules.py, below all that it imports"],
+    ),
+    (
+        rules.circles,
+        {
+            "host/terradask_host/a.py": "from . import b",
+            "host/terradask_host/b.py": "def f():\n    import terradask_host.c",
+            "host/terradask_host/c.py": HELD_BACK.format("terradask_host.a"),
+            "host/terradask_host/outside.py": "from terradask_host import a",
+        },
+        ["terradask_host.a -> terradask_host.b -> terradask_host.c -> terradask_host.a (3 files import each other)"],
+    ),
+    (
+        rules.circles,
+        {"cluster/terradask/cli/__init__.py": "from .a import b", "cluster/terradask/cli/a.py": "from terradask.cli import VERSION"},
+        ["terradask.cli -> terradask.cli.a -> terradask.cli (2 files import each other)"],
+    ),
+    (
+        rules.depth,
+        {
+            "modules/terradask_modules/a.py": "from typing import Generic\nclass A(Generic[T]): ...",
+            "stacks/terradask_stacks/__init__.py": "from terradask_modules.a import A as First",
+            "stacks/terradask_stacks/b.py": "import terradask_stacks as s\nclass B(s.First[int]): ...\nAlias = B\n",
+            "cluster/terradask/c.py": "def f():\n    from terradask_stacks.b import Alias\n    class C(Alias): ...\n",
+        },
+        ["terradask.c.f.C: terradask.c.f.C -> terradask_stacks.b.B -> terradask_modules.a.A"],
+    ),
+    (
+        rules.length,
+        {"benchmarks/x.py": "x = 1\n" * 401, "tests/unit/y.py": "x = 1\n" * 402, "host/terradask_host/z.py": "\n" * 403},
+        ["host/terradask_host/z.py: 403 lines", "tests/unit/y.py: 402 lines", "benchmarks/x.py: 401 lines"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "files", "found"), BROKEN, ids=[f"{rule.__name__}-{i}" for i, (rule, _, _) in enumerate(BROKEN)])
+def test_a_rule_finds_what_breaks_it(tmp_path: Path, rule: Callable[[Tree], list[str]], files: Files, found: list[str]) -> None:
+    assert rule(planted(tmp_path, files)) == found
+
+
+CLEAN: list[tuple[Callable[[Tree], list[str]], Files]] = [
+    (
+        rules.roots,
+        {
+            "cluster/terradask/_demo/x.py": "import terradask_simulator",
+            "cluster/terradask/x.py": "from terradask_host.door.y import z\nfrom terradask_stacks import settings\n",
+            "simulator/terradask_simulator/x.py": "from terradask_modules.errors import TerradaskError\nimport terradask_host\n",
+        },
+    ),
+    (rules.framework, {"modules/terradask_modules/aws.py": "import cdktf"}),
+    (rules.host_alone, {"host/terradask_host/x.py": "import json, boto3\nfrom . import y\n"}),
+    (rules.host_alone, {"host/terradask_host/preload/x.py": "import distributed"}),
+    (rules.aws_half, {f"{AWS}/iam/x.py": "import moto\nfrom ..y import z\nfrom terradask_simulator.aws import w\n"}),
+    (
+        rules.order,
+        {
+            "cluster/terradask/errors/__init__.py": "",
+            "cluster/terradask/_aws/x.py": "from ..errors import E\nfrom . import y\nimport terradask_stacks\n",
+            "cluster/terradask/_plans/x.py": "from terradask import _aws, errors\nfrom terradask._aws.x import y\n",
+            "cluster/terradask/__main__.py": "from terradask import Cluster",
+            "cluster/terradask/__init__.py": "from ._plans.x import y",
+            "cluster/terradask/_aws/__init__.py": "",
+        },
+    ),
+    (
+        rules.circles,
+        {
+            "cluster/terradask/__init__.py": "from .cli import main",
+            "cluster/terradask/cli/__init__.py": "from .a import b",
+            "cluster/terradask/cli/a.py": "from . import c\nfrom terradask.cli import c as d\n",
+            "cluster/terradask/cli/c.py": "import os",
+        },
+    ),
+    (
+        rules.depth,
+        {
+            "cluster/terradask/errors/__init__.py": ERRORS,
+            "cluster/terradask/a.py": "from .errors import AwsError\nclass A(AwsError): ...\nclass B(A, ValueError): ...\n",
+            "stacks/terradask_stacks/s.py": "from pydantic import BaseModel as M\nclass A(M): ...\nclass B(A): ...\nclass C(B): ...\n",
+            "stacks/terradask_stacks/t.py": "import lib\nclass A(lib.B): ...\nclass C(A): ...\nclass D(lib.C): ...\n",
+        },
+    ),
+    (rules.length, {"host/terradask_host/x.py": "x = 1\n" * 400, "docs/x.py": "x = 1\n" * 401}),
+]
+
+
+@pytest.mark.parametrize(("rule", "files"), CLEAN, ids=[f"{rule.__name__}-{i}" for i, (rule, _) in enumerate(CLEAN)])
+def test_a_rule_lets_pass_what_keeps_it(tmp_path: Path, rule: Callable[[Tree], list[str]], files: Files) -> None:
+    assert rule(planted(tmp_path, files)) == []
+
+
+# ---- figures -----------------------------------------------------------------------------------------------------------
+
+
+def test_code_is_neither_blank_nor_comment_nor_docstring(tmp_path: Path) -> None:
+    source = '"""Say.\n\nMore."""\n\nx = """a\nb"""  # c\n# d\ndef f():\n    """One."""\n    import os, sys\n    import re\n'
+    module = planted(tmp_path, {"cluster/terradask/x.py": source}).modules["terradask.x"]
+    assert size(module) == Size(files=1, lines=11, code=5, docstrings=3, imports_in_functions=2)
+
+
+def test_private_names_that_tests_set_are_found(tmp_path: Path) -> None:
+    source = 'm.setattr(a.b, "_x", 1)\nm.setattr("a._b.c", 1)\nm.setattr("a.b._c", 1)\nm.setattr(a, "x", 1)\nsetattr(a, "_x", 1)\n'
+    tree = planted(tmp_path, {"tests/unit/test_x.py": source})
+    assert patched_private_names(tree.beside("tests")) == ["tests/unit/test_x.py:1: a.b._x", "tests/unit/test_x.py:3: a.b._c"]
+
+
+def test_the_report_counts(tmp_path: Path) -> None:
+    files = {
+        "cluster/terradask/a.py": "from .b import B\nclass A(B): ...\n",
+        "cluster/terradask/b.py": "from . import a\nclass B: ...\n",
+    }
+    tree = planted(tmp_path, files)
+    lines = list(report(tree))
+    assert deepest(tree) == 2
+    assert lines[-6:] == [
+        "packages of terradask without a place: 2",
+        "imports against the order: 0",
+        "circles of files: 1",
+        "depth of own classes: 2",
+        "files over 400 lines: 0",
+        "private names that tests set: 0",
+    ]
