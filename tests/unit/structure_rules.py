@@ -99,8 +99,9 @@ def order(tree: Tree) -> list[str]:
     for module, one, target in _imports_within_terradask(tree):
         ours, theirs = _package(module.name), _package(target)
         if ours in place and theirs in place and place[theirs] > place[ours]:
-            found.append(f"{_describe(module, one)}: {theirs} comes after {ours}")
-    return found
+            found.append(f"{module.where}:{one.line} imports {target}: {theirs} comes after {ours}")
+    # A statement may bring several names of one module.
+    return list(dict.fromkeys(found))
 
 
 def circles(tree: Tree) -> list[str]:
