@@ -19,18 +19,18 @@ ORDER = (
     "_pricing",  # prices, estimates
     "_instance_types",  # instance types, and the choice among them
     "_policy",  # rules for plans, callers' policies
-    "_plans",  # plans read, judged, shown, kept
     "_network",  # what the network tells its clusters, what is given
+    "_plans",  # plans read, judged, shown, kept
     "_deployments",  # deployed clusters: documents, start, stop, attach, status
     "_stacks",  # settings to a stack's folder: locked answers, synthesis
     "_cleanup",  # what an interruption leaves: found, adopted, deleted
     "_workspace",  # `Workspace` and the parts it is composed of
     "_dask",  # `Cluster` and the parts it is composed of
+    "__init__",  # what `import terradask` offers
     "_doctor",  # what is missing on this machine or in the account
     "_demo",  # `terradask demo`
     "cli",  # the command line
     "app",  # the app of the `cdktf` command
-    "__init__",  # what `import terradask` offers
     "__main__",  # `python -m terradask`
 )
 ORDER_IS_IN = "ORDER in tests/unit/structure_rules.py"
