@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._plans.applied import AppliedNotes
-from terradask._plans.basis import StateVersion
+from terradask._terraform.state.model import StateVersion
 from terradask._terraform.state.version import state_version
 from terradask.errors import AccessDenied
 

@@ -16,7 +16,6 @@ from terradask._plans.basis import (
     PlanArchive,
     PlanBasis,
     PlanPlace,
-    StateVersion,
     configuration_sha256,
     provider_version,
     terradask_version,
@@ -25,6 +24,7 @@ from terradask._plans.folder import PlanFolder
 from terradask._plans.report import PlanReport, WorkspaceReport
 from terradask._plans.saved import Plan, open_plan
 from terradask._terraform.plan_file import PlanFile, sha256_of
+from terradask._terraform.state.model import StateVersion
 from terradask.errors import InvalidInput, PlanChanged
 
 from .report_data import CONTEXT, of_changes

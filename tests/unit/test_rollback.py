@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from terradask._plans.basis import StateVersion
+from terradask._terraform.state.model import StateVersion
 from terradask._terraform.state.rollback import refuse_older
 from terradask.errors import StateRolledBack
 

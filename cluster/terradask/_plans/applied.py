@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from terradask._network.baseline import BASELINE_KEY
-from terradask._plans.basis import StateVersion, configuration_sha256
+from terradask._plans.basis import configuration_sha256
+from terradask._terraform.state.model import StateVersion
 from terradask._terraform.state.version import state_version
 from terradask.errors import AccessDenied
 from terradask_modules.names import NETWORK_STACK

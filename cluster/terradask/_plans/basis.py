@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from terradask._terraform.plan_file import sha256_of
+from terradask._terraform.state.model import StateVersion
 from terradask._terraform.terraform import CONFIGURATION, LOCK_FILE
 from terradask.errors import PlanChanged
 
@@ -19,20 +20,6 @@ from terradask.errors import PlanChanged
 PLAN_LIFETIME = datetime.timedelta(hours=24)
 
 _PROVIDER = re.compile(r'provider "[^"]*/hashicorp/aws" \{\s*version\s*=\s*"([^"]+)"')
-
-
-@dataclass(frozen=True)
-class StateVersion:
-    """Which state it is, and how often it was written; zero and empty where there is none.
-
-    Parameters
-    ----------
-    serial, lineage
-        Terraform's own.
-    """
-
-    serial: int = 0
-    lineage: str = ""
 
 
 @dataclass(frozen=True)

@@ -168,13 +168,12 @@ class WorkspaceBase(WorkspaceCore):
 
     def _refuse_older_state(self, stack: str) -> None:
         """Refuse to work from a state that is older than the one that the last apply left."""
-        from terradask._plans.basis import StateVersion
         from terradask._terraform.state.rollback import refuse_older
 
         noted = self._applied().version(stack)
         place = self._state_place(stack)
         found = None if noted is None else place.read()
-        version = None if found is None else StateVersion(found.info.serial, found.info.lineage)
+        version = None if found is None else found.info.version
         refuse_older(stack, version, noted, place=place.name, folder=str(self._folder(stack)))
 
     def _note_unlock(self, stack: str, lock: LockInfo, proof: str) -> None:

@@ -12,6 +12,14 @@ from terradask.errors import TerraformError
 
 
 @dataclass(frozen=True)
+class StateVersion:
+    """Which state it is, and how often it was written, in Terraform's own terms; zero and empty where there is none."""
+
+    serial: int = 0
+    lineage: str = ""
+
+
+@dataclass(frozen=True)
 class StateInfo:
     """What is known of a state.
 
@@ -26,6 +34,11 @@ class StateInfo:
     serial: int
     lineage: str
     ids: Mapping[str, str]
+
+    @property
+    def version(self) -> StateVersion:
+        """Which state it is, and how often it was written."""
+        return StateVersion(self.serial, self.lineage)
 
     @property
     def addresses(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from terradask._plans.basis import StateVersion
+from terradask._terraform.state.model import StateVersion
 from terradask.errors import StateRolledBack
 
 

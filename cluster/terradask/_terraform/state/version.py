@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from terradask._plans.basis import StateVersion
-from terradask._terraform.state.model import read_state_file, state_file
+from terradask._terraform.state.model import StateVersion, read_state_file, state_file
 from terradask._terraform.terraform import CONFIGURATION
 
 if TYPE_CHECKING:
