@@ -119,8 +119,8 @@ BROKEN: list[tuple[Callable[[Tree], list[str]], Files, list[str]]] = [
     ),
     (
         rules.order,
-        {"cluster/terradask/__init__.py": "", "cluster/terradask/cli/x.py": "from terradask import Cluster"},
-        ["cluster/terradask/cli/x.py:1 imports terradask: __init__ comes after cli"],
+        {"cluster/terradask/__init__.py": "", "cluster/terradask/_dask/x.py": "from terradask import Cluster"},
+        ["cluster/terradask/_dask/x.py:1 imports terradask: __init__ comes after _dask"],
     ),
     (
         rules.order,
