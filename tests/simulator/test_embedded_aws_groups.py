@@ -10,7 +10,7 @@ import botocore.exceptions
 import pytest
 
 from terradask._aws.autoscaling import Groups
-from terradask._dask.scaling import ProtectAndLower, TerminateEach
+from terradask._aws.groups import ProtectAndLower, TerminateEach
 
 pytestmark = pytest.mark.simulator
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 from botocore.exceptions import ClientError
 
+from terradask._aws.groups import Group, Member
 from terradask._aws.launch_problem import read_problem
 from terradask._aws.rate_limit import RateLimiter
-from terradask._dask.scaling import Group, Member
 from terradask._deployments import attach as attachment
 from terradask._deployments.attach import attach
 from terradask._deployments.documents import Descriptor, GroupEntry, Run

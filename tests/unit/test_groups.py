@@ -7,8 +7,8 @@ import pytest
 from moto import mock_aws
 
 from terradask._aws.autoscaling import Groups
+from terradask._aws.groups import ProtectAndLower, TerminateEach, removal
 from terradask._cleanup import leftovers
-from terradask._dask.scaling import ProtectAndLower, TerminateEach, removal
 
 
 class OneRegion:

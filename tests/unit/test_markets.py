@@ -10,9 +10,9 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from terradask._aws.groups import Group, Member, ProtectAndLower
 from terradask._aws.launch_problem import LaunchProblem
 from terradask._aws.rate_limit import RateLimiter
-from terradask._dask.scaling import Group, Member, ProtectAndLower
 from terradask._dask.workers import Workers
 from terradask._deployments import pending_launches as delivery_module
 from terradask._deployments.markets import PendingGroups, dearest_first, grown, lacking, moved_on, without_missing

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
+from terradask._aws.groups import Group, Member, ProtectAndLower
 from terradask._aws.rate_limit import RateLimiter
-from terradask._dask.scaling import Group, Member, ProtectAndLower
 from terradask._dask.workers import Workers
 
 from ..seeds import drawn

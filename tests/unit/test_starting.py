@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
+from terradask._aws.groups import Group
 from terradask._aws.session import Aws
-from terradask._dask.scaling import Group
 from terradask._deployments import start
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import Run

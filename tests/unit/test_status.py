@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from terradask._dask.scaling import Group, Member
+from terradask._aws.groups import Group, Member
 from terradask._deployments.documents import Ended, HostReport, Run, SchedulerAddress
 from terradask._deployments.overview import ClusterOverview
 from terradask._deployments.status import DeploymentStatus, derive_state, dial_address

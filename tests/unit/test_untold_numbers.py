@@ -13,11 +13,11 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from distributed.comm import CommClosedError
 from distributed.core import Status
 
+from terradask._aws.groups import Group
 from terradask._aws.session import Aws
 from terradask._aws.transient import passes
 from terradask._dask.mirrored_cluster import MirroredCluster
 from terradask._dask.poll_interval import PollInterval
-from terradask._dask.scaling import Group
 from terradask._deployments.pending_launches import PendingLaunches
 from terradask.errors import ClusterError
 

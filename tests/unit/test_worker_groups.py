@@ -16,13 +16,13 @@ from distributed.core import Status
 from distributed.deploy.adaptive import Adaptive
 
 from terradask import Cluster
+from terradask._aws.groups import Group, Member
 from terradask._aws.launch_problem import LaunchProblem
 from terradask._aws.rate_limit import RateLimiter
 from terradask._dask.arguments import check_same_structure, structure_given
 from terradask._dask.group_cluster import GroupCluster
 from terradask._dask.host_workers import counting_hosts
 from terradask._dask.mirrored_cluster import WorkerGroupState
-from terradask._dask.scaling import Group, Member
 from terradask._dask.workers import Workers
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import Descriptor

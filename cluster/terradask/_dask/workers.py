@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from terradask._aws.autoscaling import Groups
+from terradask._aws.groups import Group, ProtectAndLower, one_by_one, removal
 from terradask._aws.rate_limit import SECONDS_A_LOOK, RateLimiter
 from terradask._dask.host_workers import host_of, hosts_to_close, idle_hosts
-from terradask._dask.scaling import Group, ProtectAndLower, Roster, cheapest_victims, one_by_one, removal
+from terradask._dask.scaling import Roster, cheapest_victims
 from terradask._deployments.markets import dearest_first, grown, moved_on, without_missing
 from terradask._deployments.pending_launches import PendingLaunches
 from terradask.errors import ClusterError

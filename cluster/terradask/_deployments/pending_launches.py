@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from terradask._aws.autoscaling import Groups
+from terradask._aws.groups import Group
 from terradask._aws.rate_limit import RateLimiter
 from terradask._aws.transient import passes
-from terradask._dask.scaling import Group
 from terradask._deployments.capacity import CapacityMemory
 from terradask._deployments.documents import Descriptor, Run
 from terradask._deployments.markets import PendingGroups

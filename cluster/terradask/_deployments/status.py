@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from terradask._dask.scaling import Group
+from terradask._aws.groups import Group
 from terradask._deployments.documents import Ended, HostReport, Run, SchedulerAddress
 from terradask._deployments.ended import SILENT
 from terradask_modules.names import SCHEDULER_GROUP

@@ -1,0 +1,106 @@
+"""Auto Scaling groups as AWS reports them, and how to remove exactly chosen instances from one. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+#: Most instance ids that one SetInstanceProtection call takes.
+#: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_SetInstanceProtection.html
+PROTECTION_BATCH = 50
+
+
+@dataclass(frozen=True)
+class Member:
+    """One instance of a group, as AWS reports it."""
+
+    instance_id: str
+    lifecycle_state: str
+    protected: bool = False
+
+    @property
+    def active(self) -> bool:
+        """Whether it counts towards the group's desired capacity."""
+        return self.lifecycle_state in {"Pending", "Pending:Wait", "Pending:Proceed", "InService"}
+
+
+@dataclass(frozen=True)
+class Group:
+    """One group, as AWS reports it."""
+
+    name: str
+    desired: int
+    max_size: int
+    members: tuple[Member, ...] = ()
+
+    @property
+    def active_ids(self) -> tuple[str, ...]:
+        """Instance ids of the members that count, in the group's order."""
+        return tuple(m.instance_id for m in self.members if m.active)
+
+    @property
+    def booting_ids(self) -> frozenset[str]:
+        """Instance ids of the members that count and are not in service yet: AWS refuses to protect them."""
+        return frozenset(m.instance_id for m in self.members if m.active and m.lifecycle_state != "InService")
+
+
+@dataclass(frozen=True)
+class TerminateEach:
+    """Remove instances one call each, lowering desired with each."""
+
+    instance_ids: tuple[str, ...]
+
+    @property
+    def calls(self) -> int:
+        """AWS calls that this takes."""
+        return len(self.instance_ids)
+
+
+@dataclass(frozen=True)
+class ProtectAndLower:
+    """Protect those that stay, lower desired once, and take the protection back.
+
+    Interrupted in between it is harmless: whoever lowers the group next takes leftover protection back first.
+
+    Parameters
+    ----------
+    survivors
+        Instance ids.
+    desired
+        How many stay.
+    unseen
+        Whether AWS may have, and end, instances that it doesn't show yet: that it has chosen can't be seen then.
+    """
+
+    survivors: tuple[str, ...]
+    desired: int
+    unseen: bool = False
+
+    @property
+    def calls(self) -> int:
+        """AWS calls that this takes."""
+        return 2 * math.ceil(len(self.survivors) / PROTECTION_BATCH) + 1
+
+
+Removal = TerminateEach | ProtectAndLower
+
+
+def removal(members: Sequence[str], victims: Iterable[str], *, booting: Collection[str] = (), missing: int = 0) -> Removal:
+    """Choose how to remove exactly `victims` from a group in the fewest AWS calls."""
+    chosen = set(victims)
+    gone = tuple(m for m in members if m in chosen)
+    each = TerminateEach(gone)
+    survivors = tuple(m for m in members if m not in chosen)
+    lower = ProtectAndLower(survivors, desired=len(survivors))
+    if each.calls <= lower.calls or missing > 0 or not set(survivors).isdisjoint(booting):
+        return each
+    return lower
+
+
+def one_by_one(how: Removal) -> Iterator[Removal]:
+    """Yield the parts of a removal between which others can be looked at; protecting and lowering has none."""
+    if isinstance(how, TerminateEach):
+        yield from (TerminateEach((instance_id,)) for instance_id in how.instance_ids)
+    else:
+        yield how
