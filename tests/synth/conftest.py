@@ -15,6 +15,7 @@ from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.synthesis import synthesize
 
 Synth = Callable[..., dict[str, Any]]
+SynthText = Callable[..., str]
 
 ACCOUNT = "123456789012"
 CREATOR = f"arn:aws:iam::{ACCOUNT}:role/data-science"
@@ -47,20 +48,33 @@ def lock_file(
 
 
 @pytest.fixture(scope="session")
-def synth(tmp_path_factory: pytest.TempPathFactory) -> Synth:
-    """Synthesise one stack, ``network`` or ``etl``, from sections of settings; return its JSON."""
+def synth_text(tmp_path_factory: pytest.TempPathFactory) -> SynthText:
+    """Synthesise one stack, ``network`` or ``etl``, from sections of settings; return its text.
 
-    def run(stack: str, *, zones: dict[str, int] | None = None, **sections: Any) -> dict[str, Any]:
+    ``zones`` are the network's with their slots; ``locked`` are answers for the stack that differ from the usual ones.
+    """
+
+    def run(stack: str, *, zones: dict[str, int] | None = None, locked: dict[str, Any] | None = None, **sections: Any) -> str:
         settings = Settings.model_validate(sections)
+        answers = lock_file(zones, settings.cluster, settings.network.architectures or ("x86_64",))
+        assert answers.network is not None
+        if stack == "network":
+            answers = answers.with_network(answers.network.model_copy(update=locked or {}))
+        else:
+            answers = answers.with_cluster(stack, answers.clusters[stack].model_copy(update=locked or {}))
         folder: Path = tmp_path_factory.mktemp("synth")
-        written = synthesize(
-            settings,
-            lock_file(zones, settings.cluster, settings.network.architectures or ("x86_64",)),
-            out_dir=folder,
-            stacks=[stack],
-            clusters={"etl": settings.cluster},
-        )
-        document: dict[str, Any] = json.loads((written[stack] / "cdk.tf.json").read_text())
+        written = synthesize(settings, answers, out_dir=folder, stacks=[stack], clusters={"etl": settings.cluster})
+        return (written[stack] / "cdk.tf.json").read_bytes().decode()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def synth(synth_text: SynthText) -> Synth:
+    """The same, read as JSON."""
+
+    def run(stack: str, **given: Any) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(synth_text(stack, **given))
         return document
 
     return run

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Callable, Iterator
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ..golden import check_golden
 
 Document = dict[str, Any]
 Synth = Callable[..., Document]
@@ -31,12 +32,7 @@ def resource(document: Document, address: str) -> Any:
 
 
 def test_addresses_are_those_in_the_golden_list(network: Document, cluster: Document) -> None:
-    """After a change that is meant: UPDATE_GOLDEN=1 python -m pytest tests/synth -k golden, and read the difference."""
-    shown = "\n".join(["# network", *addresses(network), "# etl", *addresses(cluster), ""])
-    if os.environ.get("UPDATE_GOLDEN"):
-        GOLDEN.write_text(shown)
-
-    assert shown == GOLDEN.read_text()
+    check_golden(GOLDEN, "\n".join(["# network", *addresses(network), "# etl", *addresses(cluster), ""]))
 
 
 def test_adding_a_zone_changes_no_other_zone(synth: Synth, network: Document) -> None:

@@ -1,0 +1,188 @@
+"""Thirty settings whose stacks are kept whole: by name, what ``synth_text`` is called with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .conftest import ACCOUNT
+
+_SERVICES = ["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
+_KEY = f"arn:aws:kms:us-east-1:{ACCOUNT}:key/0123abcd-01ab-23cd-45ef-0123456789ab"
+_BOUNDARY = f"arn:aws:iam::{ACCOUNT}:policy/boundary"
+_ON_CALL = f"arn:aws:iam::{ACCOUNT}:role/team/on-call"
+_ISOLATED = {"isolation": "cluster"}
+_GIVEN_VPC = {
+    "vpc_id": "vpc-0123456789abcdef0",
+    "subnets": {
+        zone: {"scheduler": f"subnet-0123456789abcde{zone[-1]}0", "worker": f"subnet-0123456789abcde{zone[-1]}1"}
+        for zone in ("us-east-1a", "us-east-1b")
+    },
+}
+_GIVEN_HOSTS = {
+    "security_groups": {"scheduler": "sg-0123456789abcdef0", "worker": "sg-0123456789abcdef1"},
+    "instance_profiles": {"scheduler": "dask-scheduler", "worker": "dask-worker"},
+}
+_OFFICE = {"cidr": "203.0.113.7/32", "description": "office"}
+_GPU = {
+    "vm_types": ["g5.2xlarge", "g4dn.xlarge"],
+    "n_workers": 1,
+    "max_workers": 3,
+    "spot_policy": "spot_with_fallback",
+    "resources": {"GPU": 1},
+}
+_BIG = {"vm_types": ["r6i.4xlarge"], "disk_size": 500, "disk_throughput": 800}
+
+NETWORKS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "nat-none": {"network": {"nat": "none", "interface_endpoints": _SERVICES}},
+    "nat-per-zone": {
+        "zones": {"us-east-1a": 1, "us-east-1b": 0, "us-east-1c": 3},
+        "network": {"nat": "per_zone", "interface_endpoints": ["sts"]},
+    },
+    "given-vpc": {"network": {**_GIVEN_VPC, "public_schedulers": False, "ingress": [_OFFICE]}},
+    "given-hosts": {"network": {**_GIVEN_VPC, **_GIVEN_HOSTS, "ingress": [_OFFICE], "data_buckets": ["lake/raw"]}},
+    "public-workers": {"network": {"nat": "none", "public_workers": True}},
+    "session-manager": {
+        "network": {
+            "nat": "none",
+            "public_schedulers": False,
+            "session_manager": True,
+            "interface_endpoints": [*_SERVICES, "ssm", "ssmmessages"],
+        }
+    },
+    "both-architectures": {
+        "network": {
+            "architectures": ["x86_64", "arm64"],
+            "image": "ami-00000001",
+            "arm64_image": "ami-00000002",
+            "default_arm64_instance_type": "m8g.xlarge",
+        }
+    },
+    "company-rules": {
+        "network": {
+            "permissions_boundary": _BOUNDARY,
+            "role_path": "/platform/",
+            "role_name_prefix": "acme-",
+            "kms_key_arn": _KEY,
+        }
+    },
+    "dual-stack": {"network": {"dual_stack": True, "flow_logs": True, "log_retention_days": 90}},
+    "ingress": {
+        "network": {
+            "allow_ingress_from_anywhere": True,
+            "ingress": [
+                {"cidr": "203.0.113.7/32", "ports": [8786, "8787-8788"]},
+                {"cidr": "2001:db8::/56", "description": "${path.module}"},
+                {"cidr": "0.0.0.0/0", "ports": ["8786"]},
+                {"cidr": "::/0", "ports": [8788]},
+            ],
+        }
+    },
+    "state-in-s3": {
+        "workspace": {"name": "blue", "tags": {"team": "research", "cost": "42"}},
+        "state": {"backend": "s3", "bucket": "ours", "kms_key_arn": _KEY},
+        "network": {"data_buckets": ["lake/raw", "results"]},
+    },
+    "small": {
+        "zones": {"cn-north-1a": 0},
+        "locked": {"partition": "aws-cn"},
+        "workspace": {"region": "cn-north-1"},
+        "network": {
+            "cidr": "10.1.0.0/24",
+            "private_subnet_prefix_length": 26,
+            "public_subnet_prefix_length": 28,
+            "worker_disk_size_gib": 30,
+            "scheduler_disk_size_gib": 20,
+            "default_instance_type": "m5.large",
+            "cluster_launch_templates": True,
+        },
+    },
+    "isolation": {
+        "workspace": {**_ISOLATED, "tags": {"team": "research"}},
+        "network": {"ingress": [_OFFICE], "nat": "none", "interface_endpoints": ["sts"], "data_buckets": ["lake/raw"]},
+    },
+    "isolation-company-rules": {
+        "workspace": _ISOLATED,
+        "network": {
+            "permissions_boundary": _BOUNDARY,
+            "role_name_prefix": "acme-",
+            "kms_key_arn": _KEY,
+            "session_manager": True,
+        },
+    },
+}
+
+CLUSTERS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "spot": {"cluster": {"spot_policy": "spot", "max_workers": 30, "worker_vm_types": ["m6i.xlarge", "m5.xlarge"]}},
+    "spot-with-fallback": {"cluster": {"spot_policy": "spot_with_fallback", "spot_fallback_seconds": 90}},
+    "worker-groups": {"cluster": {"worker_groups": {"gpu": _GPU, "plain": {}}, "tags": {"job": "7"}}},
+    "gpu": {
+        "cluster": {"worker_gpu": 1, "worker_gpu_type": "A10G", "scheduler_gpu": 0},
+        "locked": {
+            "worker_instance_types": ["g5.xlarge", "g5.2xlarge"],
+            "asked": {"workers": {"worker_gpu": 1, "worker_gpu_type": "A10G"}},
+            "reasons": {"workers": "one A10G", "zone": "us-east-1a: the only one"},
+        },
+    },
+    "disks": {"cluster": {"worker_disk_size": 200, "worker_disk_throughput": 800, "scheduler_disk_size": 20}},
+    "disks-of-groups": {"cluster": {"worker_groups": {"big": _BIG, "gpu": _GPU}}},
+    "placement-group": {"cluster": {"placement_group": True, "worker_groups": {"gpu": _GPU}, "tags": {"team": "research"}}},
+    "arm": {
+        "cluster": {
+            "worker_vm_types": ["m7g.xlarge"],
+            "scheduler_vm_types": ["m7g.large"],
+            "scheduler_disk_size": 20,
+        }
+    },
+    "private": {"cluster": {"private_to_creator": True, "secret_principals": [_ON_CALL]}},
+    "zones": {
+        "cluster": {"allow_cross_zone": True},
+        "locked": {"zone": "us-east-1b", "worker_zones": {"workers": ["us-east-1a", "us-east-1b"]}},
+    },
+    "dask-options": {
+        "workspace": {"name": "blue", "region": "eu-west-1", "tags": {"team": "research"}},
+        "cluster": {
+            "scheduler_options": {"idle_timeout": "1 hour"},
+            "worker_options": {"nthreads": 4, "resources": {"LICENCE": 2}},
+            "workers_per_host": 2,
+            "extra_worker_on_scheduler": True,
+            "use_dashboard_https": True,
+            "connect": "ssm",
+            "environ": {"OMP_NUM_THREADS": "1", "NAME": "${etl}"},
+            "software": ["pandas==3.0.1"],
+            "idle_timeout_seconds": False,
+            "no_client_timeout_seconds": 300,
+            "max_lifetime_seconds": 3600,
+            "n_workers": [2, 10],
+            "wait_for_workers": True,
+            "tags": {"project": "forecast", "etl": "etl"},
+        },
+    },
+    "isolation": {"workspace": _ISOLATED},
+    "isolation-ingress": {
+        "workspace": _ISOLATED,
+        "cluster": {
+            "allow_ingress_from": ["203.0.113.7/32", "2001:db8::/56"],
+            "allow_ssh": True,
+            "use_dashboard_https": True,
+            "scheduler_port": 8700,
+            "dashboard_port": 8701,
+            "dashboard_https_port": 8702,
+        },
+    },
+    "isolation-everything": {
+        "workspace": {**_ISOLATED, "tags": {"team": "research"}},
+        "cluster": {
+            "arm": True,
+            "spot_policy": "spot_with_fallback",
+            "worker_disk_size": 200,
+            "worker_groups": {"big": {**_BIG, "vm_types": ["r7g.4xlarge"]}, "batch": {"spot_policy": "spot"}},
+            "placement_group": True,
+            "private_to_creator": True,
+            "ingress": [{"ports": [8786, "8787-8788"], "cidr": "203.0.113.0/24"}],
+            "tags": {"job": "7"},
+        },
+        "locked": {"group_instance_types": {"big": ["r7g.4xlarge"], "batch": ["c7g.large"]}},
+    },
+}

@@ -1,0 +1,85 @@
+"""``cdk.tf.json`` of thirty settings, byte for byte.
+
+What follows the host wheel's content is masked: its SHA-256, and user data, which name it. Those are kept as a digest of their text
+with the wheel's masked; the default network's text is kept whole, so that a difference can be read.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from ..golden import check_golden
+from .conftest import SynthText
+from .golden_settings import CLUSTERS, NETWORKS
+
+GOLDEN = Path(__file__).with_name("golden")
+USER_DATA = GOLDEN / "user_data.txt"
+WHEEL = "<SHA-256 of the host wheel>"
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{400,}={0,2}")
+
+
+def user_data_texts(text: str) -> list[str]:
+    """Return the user data in a network's stack, as hosts read them."""
+    return [base64.b64decode(found, validate=True).decode() for found in _BASE64.findall(text)]
+
+
+def masked(text: str, wheel_sha256: str) -> str:
+    """Return a network's stack with nothing in it that the host program's files decide."""
+
+    def digest(found: re.Match[str]) -> str:
+        decoded = base64.b64decode(found[0], validate=True).decode()
+        return f"<user data with SHA-256 {hashlib.sha256(decoded.replace(wheel_sha256, WHEEL).encode()).hexdigest()}>"
+
+    return _BASE64.sub(digest, text).replace(wheel_sha256, WHEEL)
+
+
+def wheel_sha256(text: str) -> str:
+    found: str = json.loads(text)["resource"]["aws_s3_object"]["host-wheel"]["source_hash"]
+    return found
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_networks_stack_is_the_golden_one(synth_text: SynthText, name: str) -> None:
+    text = synth_text("network", **NETWORKS[name])
+    check_golden(GOLDEN / f"network-{name}.tf.json", masked(text, wheel_sha256(text)))
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_a_clusters_stack_is_the_golden_one(synth_text: SynthText, name: str) -> None:
+    check_golden(GOLDEN / f"cluster-{name}.tf.json", synth_text("etl", **CLUSTERS[name]))
+
+
+def test_user_data_is_the_golden_one(synth_text: SynthText) -> None:
+    text = synth_text("network")
+    (only,) = set(user_data_texts(text))
+    check_golden(USER_DATA, only.replace(wheel_sha256(text), WHEEL))
+
+
+def test_masking_leaves_nothing_of_the_wheel_and_everything_of_user_data(synth_text: SynthText) -> None:
+    text = synth_text("network")
+    sha256 = wheel_sha256(text)
+    shown = masked(text, sha256)
+    assert sha256 not in shown
+    # Of another wheel it is the same; of other user data it is not.
+    (data,) = set(user_data_texts(text))
+
+    def with_user_data(changed: str) -> str:
+        before, after = (base64.b64encode(part.encode()).decode() for part in (data, changed))
+        return text.replace(before, after)
+
+    other = "0" * 64
+    assert masked(with_user_data(data.replace(sha256, other)).replace(sha256, other), other) == shown
+    assert masked(with_user_data(data.replace("UMask=0077", "UMask=0022")), sha256) != shown
+
+
+def test_every_golden_file_has_its_settings() -> None:
+    assert len(NETWORKS) + len(CLUSTERS) >= 30
+    expected = {*(f"network-{name}.tf.json" for name in NETWORKS), *(f"cluster-{name}.tf.json" for name in CLUSTERS), USER_DATA.name}
+    assert {path.name for path in GOLDEN.iterdir()} == expected
