@@ -13,6 +13,11 @@ _TABLES = {"Parameters", "Attributes", "Raises", "Returns"}
 
 def python_markdown() -> str:
     """Return the reference of what ``terradask`` exports."""
+    return "\n\n".join(_class(entry) if inspect.isclass(entry) else _function(entry) for entry in documented())
+
+
+def documented() -> list[Any]:
+    """Return what ``terradask`` exports, and the classes of what that returns."""
     import terradask
     from terradask._cleanup.findings import Sweep, Swept
     from terradask._cleanup.orphans import Stray
@@ -22,8 +27,7 @@ def python_markdown() -> str:
     from terradask._plans.summary import Change, Danger, PlanSummary
 
     exported = [getattr(terradask, name) for name in terradask.__all__ if not name.startswith("_")]
-    entries = [*exported, Plans, WorkspaceReport, PlanReport, PlanSummary, Change, Danger, ClusterOverview, Sweep, Stray, Swept]
-    return "\n\n".join(_class(entry) if inspect.isclass(entry) else _function(entry) for entry in entries)
+    return [*exported, Plans, WorkspaceReport, PlanReport, PlanSummary, Change, Danger, ClusterOverview, Sweep, Stray, Swept]
 
 
 def _function(function: Any) -> str:
