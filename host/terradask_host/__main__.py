@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from terradask_host.agent import main
+from terradask_host.agent.agent import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -39,7 +39,7 @@ class Paths:
 
     @property
     def keys(self) -> Path:
-        """``/run/terradask``: in memory, which `terradask_host.memory_files` sees to."""
+        """``/run/terradask``: in memory, which `terradask_host.agent.memory_files` sees to."""
         return self.root / "run" / "terradask"
 
     @property

@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 # The base of all errors is everybody's, except on the hosts, where nothing else of ours is installed.
 COMMON = {"terradask_simulator": {"terradask_modules.errors", "terradask_modules.errors.TerradaskError"}}
 # The door of the dashboard stands at both ends, and is the same.
-SHARED = {"terradask": "terradask_host.door."}
+SHARED = {"terradask": "terradask_host.http_proxy."}
 # The commands that start the simulator are the one place where the runtime knows it.
 BEHIND_THE_COMMAND = ("cluster/terradask/cli/_sim.py", "cluster/terradask/_demo")
 FRAMEWORK = {"cdktf", "cdktf_cdktf_provider_aws", "constructs", "jsii"}

@@ -16,9 +16,9 @@ from tornado.netutil import bind_sockets
 
 from terradask._dask.dashboard import DashboardForward
 from terradask._deployments.certificates import make_keys
-from terradask_host.door import pipes, server
-from terradask_host.door.admission import Admission
-from terradask_host.door.request import BadRequest, parse_request
+from terradask_host.http_proxy import pipes, server
+from terradask_host.http_proxy.admission import Admission
+from terradask_host.http_proxy.request import BadRequest, parse_request
 from terradask_host.preload.forward import Forward, server_context
 
 LARGE = os.urandom(1 << 20) * 16

@@ -40,10 +40,10 @@ from terradask._terraform.events import parse_event
 from terradask._terraform.state.lock import LockInfo
 from terradask._terraform.state.model import StateInfo, state_of
 from terradask.errors import TerradaskError
+from terradask_host.agent.environment import check_lock
+from terradask_host.agent.keys import write_keys
 from terradask_host.config import load_config, parse_document
-from terradask_host.environment import check_lock
 from terradask_host.errors import HostError
-from terradask_host.keys import write_keys
 from terradask_host.metadata import InstanceMetadata
 from terradask_host.timing import Timing
 from terradask_modules.caller_policies import parse_trust

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from terradask_host.child import LAUNCHER, DaskChild, child_environ
-from terradask_host.mailbox import ChildEnded, ChildSaid, Mailbox
-from terradask_host.policy import Exit
+from terradask_host.agent.child import LAUNCHER, DaskChild, child_environ
+from terradask_host.agent.event_queue import ChildEnded, ChildSaid, Mailbox
+from terradask_host.rules.policy import Exit
 
 
 def test_the_dask_process_does_not_see_the_host_programs_python(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_an_unusable_python_is_an_error_at_once(tmp_path: Path) -> None:
 
 
 def test_the_agent_starts_without_boto3_dask_or_the_other_packages() -> None:
-    code = "import sys, terradask_host.agent; print(*sys.modules)"
+    code = "import sys, terradask_host.agent.agent; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     heavy = {"boto3", "botocore", "dask", "distributed", "moto", "terradask", "terradask_modules", "terradask_stacks"}
     assert heavy.isdisjoint(loaded)
@@ -107,9 +107,9 @@ def test_a_nannys_worker_finds_the_host_package_where_it_is_not_installed() -> N
 import importlib.util, runpy
 assert importlib.util.find_spec("terradask_host") is None
 runpy.run_path({str(LAUNCHER)!r}, run_name="__mp_main__")
-import terradask_host.preload.confided as found
+import terradask_host.preload.secret_store as found
 print(found.__file__)
 """
     bare = [sys.executable, "-I", "-S", "-c", code]
     found = subprocess.run(bare, capture_output=True, text=True, check=True).stdout.strip()
-    assert Path(found) == LAUNCHER.with_name("confided.py")
+    assert Path(found) == LAUNCHER.with_name("secret_store.py")

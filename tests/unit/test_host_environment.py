@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from terradask_host import environment
+from terradask_host.agent import environment
+from terradask_host.agent.environment import build_environment, check_lock, environment_folder, uv_environ
+from terradask_host.agent.event_queue import Mailbox, Stop, StopRequested
 from terradask_host.config import Paths
-from terradask_host.environment import build_environment, check_lock, environment_folder, uv_environ
 from terradask_host.errors import ConfigInvalid, EnvironmentFailed
-from terradask_host.mailbox import Mailbox, Stop, StopRequested
 
 from ..package_index import list_archive, publish, serving
 

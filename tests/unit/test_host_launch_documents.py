@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from terradask_host.config import HostConfig, load_config
-from terradask_host.errors import ConfigInvalid
-from terradask_host.keys import write_keys
-from terradask_host.launch_documents import (
+from terradask_host.agent.keys import write_keys
+from terradask_host.agent.launch_documents import (
     extra_worker_document,
     prepare_document,
     scheduler_document,
     security_arguments,
     worker_document,
 )
-from terradask_host.membership import Rules
+from terradask_host.config import HostConfig, load_config
+from terradask_host.errors import ConfigInvalid
+from terradask_host.rules.membership import Rules
 from terradask_host.timing import Timing
 
 from .host_facts import HOST_JSON, IDENTITY, PEM, SECRET, write_host_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections import deque
 
-from terradask_host.logs import BATCH_BYTES, LogBook, take_batch
+from terradask_host.agent.logs import BATCH_BYTES, LogBook, take_batch
 
 
 def test_batches_keep_cloudwatchs_limits() -> None:

@@ -7,8 +7,8 @@ import random
 import pytest
 from distributed import Client, Scheduler, Worker
 
-from terradask_host.membership import Roll, Rules, Verdict, judge
-from terradask_host.preload.entrance import MOST_TOLD, Entrance
+from terradask_host.preload.worker_admission import MOST_TOLD, Entrance
+from terradask_host.rules.membership import Roll, Rules, Verdict, judge
 
 RULES = Rules(workers_per_host=3, extra_worker="scheduler-i-0", patience_seconds=60)
 OURS = Roll().told(["i-1"], 0, RULES)

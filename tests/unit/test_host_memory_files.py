@@ -2,8 +2,8 @@
 
 import pytest
 
+from terradask_host.agent.memory_files import check_in_memory, filesystem_of
 from terradask_host.errors import KeysOnDisk
-from terradask_host.memory_files import check_in_memory, filesystem_of
 from terradask_simulator.memory import MEMORY, forget_run, make_run
 
 LISTED = """\

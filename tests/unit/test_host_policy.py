@@ -12,9 +12,10 @@ from packaging.requirements import Requirement
 
 from terradask._deployments.software import BASE
 from terradask_host import states
+from terradask_host.agent.host import check_distributed
+from terradask_host.agent.retry import backoff
 from terradask_host.errors import DistributedTooOld, HostError
-from terradask_host.host import check_distributed
-from terradask_host.policy import (
+from terradask_host.rules.policy import (
     LEAST_DISTRIBUTED,
     Exit,
     Next,
@@ -30,7 +31,6 @@ from terradask_host.policy import (
     version_differences,
     worker_memory_limit_bytes,
 )
-from terradask_host.retry import backoff
 from terradask_host.timing import Timing
 
 TIMING = Timing()

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from terradask_host import states
-from terradask_host.aws import Aws
-from terradask_host.objects import ClusterObjects, OwnReport
-from terradask_host.report import Reporter, build_report
+from terradask_host.agent.aws import Aws
+from terradask_host.agent.objects import ClusterObjects, OwnReport
+from terradask_host.agent.report import Reporter, build_report
 
 from .host_facts import IDENTITY
 

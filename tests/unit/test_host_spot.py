@@ -7,10 +7,10 @@ import time
 
 import pytest
 
+from terradask_host.agent.event_queue import Mailbox, Recommended, Stop
+from terradask_host.agent.spot import SpotWatch, stop_of_notice
 from terradask_host.errors import MetadataUnavailable
-from terradask_host.mailbox import Mailbox, Recommended, Stop
 from terradask_host.metadata import InstanceMetadata
-from terradask_host.spot import SpotWatch, stop_of_notice
 from terradask_host.timing import Timing
 
 NOW = datetime.datetime(2026, 11, 20, 12, 0, 0, tzinfo=datetime.UTC)

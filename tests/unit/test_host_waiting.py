@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
+from terradask_host.agent.event_queue import ChildSaid, Mailbox, Stop, StopRequested
+from terradask_host.agent.objects import wait_for
 from terradask_host.errors import ConfigInvalid, RunMissing
-from terradask_host.mailbox import ChildSaid, Mailbox, Stop, StopRequested
-from terradask_host.objects import wait_for
 
 
 def test_a_pause_keeps_what_is_said_and_ends_with_a_stop() -> None:

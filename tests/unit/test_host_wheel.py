@@ -53,7 +53,7 @@ def test_pip_and_uv_install_it(tmp_path: Path) -> None:
     for number, command in enumerate((pip, uv)):
         target = tmp_path / f"target-{number}"
         subprocess.run([*command, "--no-deps", "--no-index", "--target", target, wheel.path], check=True)
-        code = "import terradask_host.agent as agent; print(agent.__file__)"
+        code = "import terradask_host.agent.agent as agent; print(agent.__file__)"
         answer = subprocess.run(
             [sys.executable, "-S", "-c", code],
             env={"PYTHONPATH": str(target)},

@@ -14,7 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from terradask._common.clock import utc_text
 from terradask._deployments.certificates import make_keys
 from terradask._deployments.keys import KeySet
-from terradask_host.life import Limits, why_too_old
+from terradask_host.rules.lifetime import Limits, why_too_old
 
 
 @pytest.fixture(scope="module")

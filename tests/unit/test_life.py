@@ -12,7 +12,7 @@ from terradask._deployments.documents import Ended, Run, SchedulerAddress
 from terradask._deployments.ended import SILENT, over
 from terradask._deployments.lifetime import LifetimePolicy, parse_duration
 from terradask.errors import ClusterEnded, ClusterStopped, InvalidInput
-from terradask_host.life import Limits
+from terradask_host.rules.lifetime import Limits
 from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.settings.life import MOST_LIFETIME_SECONDS
 

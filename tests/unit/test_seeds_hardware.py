@@ -21,9 +21,9 @@ from terradask._instance_types.model import Catalog, Gpus, InstanceType
 from terradask._stacks import resolve_hardware
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
 from terradask.errors import ArgumentCombination, InvalidHardware, NoMatchingType, SettingsError, TerradaskError
+from terradask_host.agent.keys import write_keys
+from terradask_host.agent.launch_documents import extra_worker_document, scheduler_document, worker_document
 from terradask_host.config import load_config
-from terradask_host.keys import write_keys
-from terradask_host.launch_documents import extra_worker_document, scheduler_document, worker_document
 from terradask_host.timing import Timing
 from terradask_stacks.groups import groups_of
 from terradask_stacks.loading import load_settings

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from terradask_host.launch_documents import RESERVED_OPTIONS
+from terradask_host.agent.launch_documents import RESERVED_OPTIONS
 from terradask_modules.errors import InvalidInput
 from terradask_stacks.checks import check_ports
 from terradask_stacks.errors import SettingsError

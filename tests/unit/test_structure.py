@@ -103,8 +103,8 @@ BROKEN: list[tuple[Callable[[Tree], list[str]], Files, list[str]]] = [
     (rules.host_alone, {"host/terradask_host/x.py": "import distributed"}, ["host/terradask_host/x.py:1 imports distributed"]),
     (
         rules.aws_half,
-        {f"{AWS}/x.py": "from ..hosts import y\nfrom terradask_host.door import z\n"},
-        [f"{AWS}/x.py:1 imports terradask_simulator.hosts.y", f"{AWS}/x.py:2 imports terradask_host.door.z"],
+        {f"{AWS}/x.py": "from ..hosts import y\nfrom terradask_host.http_proxy import z\n"},
+        [f"{AWS}/x.py:1 imports terradask_simulator.hosts.y", f"{AWS}/x.py:2 imports terradask_host.http_proxy.z"],
     ),
     (rules.aws_half, {"simulator/terradask_simulator/x.py": ""}, ["there is no terradask_simulator.aws"]),
     (
@@ -170,7 +170,7 @@ CLEAN: list[tuple[Callable[[Tree], list[str]], Files]] = [
         rules.roots,
         {
             "cluster/terradask/_demo/x.py": "import terradask_simulator",
-            "cluster/terradask/x.py": "from terradask_host.door.y import z\nfrom terradask_stacks import settings\n",
+            "cluster/terradask/x.py": "from terradask_host.http_proxy.y import z\nfrom terradask_stacks import settings\n",
             "simulator/terradask_simulator/x.py": "from terradask_modules.errors import TerradaskError\nimport terradask_host\n",
         },
     ),

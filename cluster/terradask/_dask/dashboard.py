@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from distributed.utils import format_dashboard_link
 
-from terradask_host.door.admission import LOOPBACK, Admission
-from terradask_host.door.pipes import Streams
-from terradask_host.door.server import DoorServer
+from terradask_host.http_proxy.admission import LOOPBACK, Admission
+from terradask_host.http_proxy.pipes import Streams
+from terradask_host.http_proxy.server import DoorServer
 
 _ADDRESS = "127.0.0.1"
 

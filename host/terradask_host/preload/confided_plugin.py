@@ -7,7 +7,7 @@ from typing import Any
 
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from terradask_host.preload.confided import CONFIDED_OPERATION, take
+from terradask_host.preload.secret_store import CONFIDED_OPERATION, take
 
 NAME = "terradask-confided"
 

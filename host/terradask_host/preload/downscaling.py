@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-#: What its name begins with, as `terradask_host.launch_documents` makes it.
+#: What its name begins with, as `terradask_host.agent.launch_documents` makes it.
 EXTRA_WORKER_PREFIX = "scheduler-"
 
 

@@ -11,16 +11,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any
 
-from terradask_host.membership import Rules
-from terradask_host.preload.confided import Confidant
 from terradask_host.preload.downscaling import keep_extra_worker
-from terradask_host.preload.emptying import ask_to_empty, let_empty
-from terradask_host.preload.entrance import Entrance
+from terradask_host.preload.drain import ask_to_empty, let_empty
 from terradask_host.preload.forward import Forward, server_context
-from terradask_host.preload.life_watch import LifeWatch
-from terradask_host.preload.roll_call import call_roll
+from terradask_host.preload.lifetime_watch import LifeWatch
+from terradask_host.preload.secret_store import Confidant
 from terradask_host.preload.shared_dashboard import SharedDashboard
 from terradask_host.preload.watchers import allow_several
+from terradask_host.preload.worker_admission import Entrance
+from terradask_host.preload.worker_report import call_roll
+from terradask_host.rules.membership import Rules
 
 Read = Callable[[], dict[str, Any]]
 Tell = Callable[..., None]

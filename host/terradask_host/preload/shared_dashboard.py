@@ -7,9 +7,9 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
-from terradask_host.door.admission import Admission
-from terradask_host.door.pipes import Streams
-from terradask_host.door.server import DoorServer
+from terradask_host.http_proxy.admission import Admission
+from terradask_host.http_proxy.pipes import Streams
+from terradask_host.http_proxy.server import DoorServer
 
 #: The operation by which a client, whose connection is mutual TLS, is told the token; part of what clients rely on.
 SHARED_DASHBOARD_OPERATION = "terradask_shared_dashboard"

@@ -14,14 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from terradask_host.aws import Aws
+from terradask_host.agent.aws import Aws
+from terradask_host.agent.event_queue import Mailbox
+from terradask_host.agent.groups import ClusterGroups
+from terradask_host.agent.keys import KeyFiles, write_keys
+from terradask_host.agent.launch_documents import prepare_document
+from terradask_host.agent.memory_files import check_in_memory
+from terradask_host.agent.objects import ClusterObjects, wait_for
 from terradask_host.config import HostConfig, load_config
-from terradask_host.groups import ClusterGroups
-from terradask_host.keys import KeyFiles, write_keys
-from terradask_host.launch_documents import prepare_document
-from terradask_host.mailbox import Mailbox
-from terradask_host.memory_files import check_in_memory
-from terradask_host.objects import ClusterObjects, wait_for
 from terradask_host.preload.serve import configure
 
 from .host import HollowHost

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from terradask_host import states
-from terradask_host.launch_documents import security_arguments, worker_names
+from terradask_host.agent.launch_documents import security_arguments, worker_names
+from terradask_host.agent.objects import OwnReport
+from terradask_host.agent.report import build_report, now_text
 from terradask_host.metadata import Identity
-from terradask_host.objects import OwnReport
-from terradask_host.policy import Exit, Next, after_worker_exit
 from terradask_host.preload.serve import remember_reason
-from terradask_host.report import build_report, now_text
+from terradask_host.rules.policy import Exit, Next, after_worker_exit
 
 if TYPE_CHECKING:
     from .crew import Crew

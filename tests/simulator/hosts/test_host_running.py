@@ -18,7 +18,7 @@ import pytest
 from distributed import Client, Worker
 from distributed.security import Security
 
-from terradask_host.memory_files import check_in_memory
+from terradask_host.agent.memory_files import check_in_memory
 
 from .account import LOG_GROUP, REGION
 from .authority import RUN_ID, Authority, client_security

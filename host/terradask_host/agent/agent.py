@@ -1,0 +1,237 @@
+"""The order of things on a host: identity, descriptor, run, software, keys, Dask, leaving."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import traceback
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from terradask_host import __version__, states
+from terradask_host.agent.aws import Aws
+from terradask_host.agent.environment import build_environment
+from terradask_host.agent.event_queue import Mailbox, Stop, StopRequested
+from terradask_host.agent.groups import ClusterGroups
+from terradask_host.agent.host import Host
+from terradask_host.agent.keys import write_keys
+from terradask_host.agent.logs import LogBook, LogShipper
+from terradask_host.agent.memory_files import check_in_memory
+from terradask_host.agent.objects import ClusterObjects, OwnReport, wait_for
+from terradask_host.agent.report import Reporter
+from terradask_host.agent.retry import backoff
+from terradask_host.agent.scheduler import SchedulerHost
+from terradask_host.agent.spot import SpotWatch
+from terradask_host.agent.worker import WorkerHost
+from terradask_host.config import HostConfig, load_config
+from terradask_host.errors import HostError, MetadataUnavailable, RunMissing
+from terradask_host.metadata import Identity, InstanceMetadata, describe
+from terradask_host.rules.policy import Run, judge_run
+
+
+def main() -> int:
+    """Run the host program.
+
+    Returns
+    -------
+    int
+        0 when the host has left in order, and the machine may power off; 1 when it failed.
+    """
+    book = LogBook()
+    mailbox = Mailbox()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        mailbox.put(Stop(f"asked to stop by {signal.Signals(number).name}"))
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    try:
+        return Agent(load_config(os.environ), book, mailbox).run()
+    except HostError as error:
+        book.say(str(error))
+        return 1
+    except StopRequested as request:
+        book.say(f"{request.stop.reason}, before this host knew who it is")
+        return 0
+
+
+class Agent:
+    """One life of the host program.
+
+    Parameters
+    ----------
+    config
+        What the machine says.
+    book
+        The log.
+    mailbox
+        Where a request to stop arrives.
+    """
+
+    def __init__(self, config: HostConfig, book: LogBook, mailbox: Mailbox) -> None:
+        self._config = config
+        self._timing = config.timing
+        self._book = book
+        self._mailbox = mailbox
+        self._metadata = InstanceMetadata(config.metadata_endpoint)
+        self._aws = Aws(config.region)
+
+    def run(self) -> int:
+        """Find out who this host is and be that until it leaves.
+
+        Returns
+        -------
+        int
+            0 when it has left in order, 1 when it failed; the reason is in the host's report then.
+
+        Raises
+        ------
+        MetadataUnavailable
+            When it never learns who it is: there is no place for a report then.
+        """
+        identity = self._identity()
+        self._book.say(f"version {__version__}; {describe(identity)}")
+        objects = ClusterObjects(self._aws, self._config.bucket, identity.cluster)
+        reporter = Reporter(
+            OwnReport(objects, f"hosts/{identity.instance_id}.json").write,
+            identity,
+            tail=self._book.tail,
+            complain=self._book.say,
+        )
+        shipper = LogShipper(
+            self._aws,
+            self._book,
+            log_group=self._config.log_group,
+            log_stream=f"{identity.cluster}/{identity.instance_id}",
+            flush_seconds=self._timing.log_flush_seconds,
+        )
+        watch = SpotWatch(InstanceMetadata(self._config.metadata_endpoint), self._mailbox, self._timing, self._book.say)
+        try:
+            return self._be(identity, objects, reporter)
+        finally:
+            watch.close()
+            reporter.close()
+            shipper.close()
+
+    def _be(self, identity: Identity, objects: ClusterObjects, reporter: Reporter) -> int:
+        try:
+            reporter.enter(states.BOOTING)
+            host = self._boot(identity, objects, reporter)
+            role = SchedulerHost(host) if identity.role == "scheduler" else WorkerHost(host)
+            role.run()
+        except StopRequested as request:
+            # There is no Dask process yet, or none any more. An instance that AWS takes back powers off, and its group replaces it.
+            reporter.enter(states.LEAVING, request.stop.reason)
+            reporter.enter(states.LEFT, request.stop.reason)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the report must say it
+            text = str(error) if isinstance(error, HostError) else "".join(traceback.format_exception(error))
+            self._book.say(text)
+            reporter.enter(states.FAILED, text)
+            return 1
+        self._book.say("left")
+        return 0
+
+    def _identity(self) -> Identity:
+        started = time.monotonic()
+        for pause in backoff(0.1, ceiling_seconds=5.0):
+            try:
+                return self._metadata.identity()
+            except MetadataUnavailable as error:
+                if time.monotonic() - started > self._timing.metadata_deadline_seconds:
+                    raise
+                self._book.say(str(error))
+            self._mailbox.pause(pause)
+        raise AssertionError("backoff never ends")
+
+    def _boot(self, identity: Identity, objects: ClusterObjects, reporter: Reporter) -> Host:
+        """Gather what the host runs: descriptor, run, software, keys."""
+        cluster = self._wait_cluster(objects)
+        run = self._wait_run(objects)
+        reporter.run_id = run["run_id"]
+        reporter.enter(states.ENVIRONMENT)
+        python = self._config.python or self._build(objects, cluster, run)
+        check_in_memory(self._config.paths.keys)
+        secret = self._wait_secret(objects, cluster["secret_id"], run)
+        return Host(
+            config=self._config.of_run(run),
+            identity=identity,
+            cluster=cluster,
+            run=run,
+            keys=write_keys(secret, identity.role, self._config.paths.keys),
+            python=python,
+            objects=objects,
+            groups=ClusterGroups(self._aws, cluster, self._book.say),
+            reporter=reporter,
+            book=self._book,
+            mailbox=self._mailbox,
+        )
+
+    def _wait_cluster(self, objects: ClusterObjects) -> dict[str, Any]:
+        return wait_for(
+            lambda _: objects.read_document("cluster.json"),
+            what="cluster.json",
+            advice="Terraform writes it with the cluster's stack; check the host role's rights on the bucket.",
+            deadline_seconds=self._timing.run_deadline_seconds,
+            mailbox=self._mailbox,
+        )
+
+    def _wait_run(self, objects: ClusterObjects) -> dict[str, Any]:
+        told = "no tag terradask:run:id"
+
+        def ask(waited_seconds: float) -> dict[str, Any] | None:
+            nonlocal told
+            run = objects.read_document("run.json")
+            try:
+                tag = self._metadata.run_id()
+            except MetadataUnavailable as error:
+                told = str(error)
+                return None
+            there = f"run.json is of {run.get('run_id')}" if run else "no run.json"
+            told = f"the instance's run is {tag or 'not told by a tag'}, {there}"
+            return run if judge_run(tag, run, waited_seconds, self._timing) is Run.USE else None
+
+        try:
+            return wait_for(
+                ask,
+                what="run.json of this instance's run",
+                advice="Start the cluster: start writes run.json before it raises the groups.",
+                deadline_seconds=self._timing.run_deadline_seconds,
+                mailbox=self._mailbox,
+            )
+        except RunMissing as error:
+            error.given = told
+            raise
+
+    def _wait_secret(self, objects: ClusterObjects, secret_id: str, run: dict[str, Any]) -> dict[str, Any]:
+        def ask(_: float) -> dict[str, Any] | None:
+            secret = objects.read_secret(secret_id, run.get("secret_version_id"))
+            return secret if secret is not None and secret.get("run_id") == run["run_id"] else None
+
+        return wait_for(
+            ask,
+            what=f"keys of run {run['run_id']} in the secret {secret_id}",
+            advice="Start the cluster again: start writes the keys. Check the host role's rights on the secret.",
+            deadline_seconds=self._timing.run_deadline_seconds,
+            mailbox=self._mailbox,
+        )
+
+    def _build(self, objects: ClusterObjects, cluster: dict[str, Any], run: dict[str, Any]) -> Path:
+        lock = wait_for(
+            lambda _: objects.read("software.lock"),
+            what="software.lock",
+            advice="Start the cluster again: start writes it.",
+            deadline_seconds=self._timing.run_deadline_seconds,
+            mailbox=self._mailbox,
+        )
+        return build_environment(
+            self._config.paths,
+            str(run.get("python")),
+            lock.decode(),
+            mailbox=self._mailbox,
+            log=self._book.say,
+            deadline_seconds=self._timing.environment_deadline_seconds,
+            # Whoever starts the cluster with a terradask that doesn't know the setting sends no hashes.
+            require_hashes=(cluster.get("settings") or {}).get("software_lock") is not None,
+        )

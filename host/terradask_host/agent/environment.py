@@ -1,0 +1,237 @@
+"""The software environment that Dask runs in: found, or built with uv from the run's lock."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from terradask_host.agent.event_queue import Mailbox, StopRequested
+from terradask_host.config import Paths
+from terradask_host.errors import ConfigInvalid, EnvironmentFailed
+
+_HASH = "--hash="
+_LOCK_LINE = re.compile(
+    r"^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9.!+_-]+(?: --hash=sha256:[0-9a-f]{64})*$"
+)
+#: A line of uv's list of the hashes that an archive could have had.
+_HASH_LINE = re.compile(r"^\s+sha256:[0-9a-f]{64}$")
+_REQUIRE_HASHES = "--require-hashes"
+_PYTHON = re.compile(r"^3\.\d{1,2}$")
+
+#: How often a failed step is tried: networks blink.
+TRIES = 2
+
+
+def check_lock(text: str) -> list[str]:
+    """Return the lock's lines: exact versions, with hashes or without, so that no line can be an option of the installer.
+
+    Raises
+    ------
+    ConfigInvalid
+        When a line is no ``name==version``, or some have hashes (``--hash=sha256:…``) and others none.
+    """
+    lines = [line.strip() for line in text.splitlines()]
+    wanted = [line for line in lines if line and not line.startswith("#")]
+    for line in wanted:
+        if not _LOCK_LINE.match(line):
+            raise ConfigInvalid("software.lock has a line that names no exact version.", given=line[:200], allowed="name==version")
+    bare = [line for line in wanted if _HASH not in line]
+    if bare and len(bare) < len(wanted):
+        raise ConfigInvalid("software.lock has hashes of some packages only.", given=bare[0], allowed="of all, or of none")
+    return wanted
+
+
+def has_hashes(lock: Sequence[str]) -> bool:
+    """Tell whether a lock names the archives that may be installed, rather than versions alone."""
+    return any(_HASH in line for line in lock)
+
+
+def environment_folder(paths: Paths, python: str, lock: Sequence[str]) -> Path:
+    """Return where the environment of this Python and these versions lies; with other hashes it is another one."""
+    digest = hashlib.sha256("\n".join([python, *sorted(lock)]).encode()).hexdigest()
+    return paths.environments / digest[:16]
+
+
+def build_environment(
+    paths: Paths,
+    python: str,
+    lock_text: str,
+    *,
+    mailbox: Mailbox,
+    log: Callable[[str], None],
+    deadline_seconds: float,
+    require_hashes: bool = False,
+) -> Path:
+    """Build the environment, unless it is there already, and return its Python.
+
+    Parameters
+    ----------
+    paths
+        Where to.
+    python
+        The client's Python, ``"3.11"``.
+    lock_text
+        ``software.lock``: one ``name==version`` a line, with ``--hash=sha256:…`` of each archive that may be installed, or without.
+    mailbox
+        Lets a request to stop end the installation.
+    log
+        Takes the installer's lines.
+    deadline_seconds
+        For the whole.
+    require_hashes
+        Whether a lock without hashes is refused. By default it isn't.
+
+    Raises
+    ------
+    ConfigInvalid
+        When Python or a line of the lock is malformed, or there are no hashes where there have to be some.
+    EnvironmentFailed
+        When the installer fails or takes too long, also because an archive has none of its hashes; its last lines are in the error.
+    """
+    if not _PYTHON.match(python):
+        raise ConfigInvalid("run.json names no Python.", given=python, allowed="for instance 3.12")
+    lock = check_lock(lock_text)
+    if require_hashes and not has_hashes(lock):
+        raise ConfigInvalid(
+            "software.lock has no hashes, but the cluster's software_lock demands them.",
+            given="exact versions",
+            allowed="name==version --hash=sha256:…",
+            advice="Start the cluster with a terradask that knows software_lock.",
+        )
+    folder = environment_folder(paths, python, lock)
+    interpreter = folder / "bin" / "python"
+    complete = folder / ".complete"
+    if complete.exists():
+        log(f"environment {folder.name} is there already")
+        return interpreter
+    shutil.rmtree(folder, ignore_errors=True)
+    paths.environments.mkdir(parents=True, exist_ok=True)
+    lock_file = paths.environments / f"{folder.name}.lock"
+    lock_file.write_text("\n".join(lock) + "\n")
+    uv = find_uv()
+    environ = uv_environ(os.environ, paths)
+    deadline = time.monotonic() + deadline_seconds
+    # A source archive is not built then: what a build needs comes from the index, and the lock has no hash of it.
+    checks = [_REQUIRE_HASHES, "--no-build"] if has_hashes(lock) else []
+    steps = [
+        [uv, "venv", "--no-config", "--clear", "--python", python, str(folder)],
+        # The lock has all that is needed: nothing comes in that it doesn't list.
+        [uv, "pip", "install", "--no-config", "--no-deps", *checks, "--python", str(interpreter), "--requirements", str(lock_file)],
+    ]
+    for step in steps:
+        _try(step, environ=environ, deadline=deadline, mailbox=mailbox, log=log)
+    complete.touch()
+    return interpreter
+
+
+def find_uv() -> str:
+    """Return uv's path: beside this Python, else on ``PATH``.
+
+    Raises
+    ------
+    EnvironmentFailed
+        When there is none.
+    """
+    beside = Path(sys.executable).with_name("uv")
+    found = str(beside) if beside.exists() else shutil.which("uv")
+    if found is None:
+        raise EnvironmentFailed(
+            "uv, which builds the environment, was not found.",
+            given=str(beside),
+            advice="boot.sh installs it; see /var/log/cloud-init-output.log.",
+        )
+    return found
+
+
+def uv_environ(base: Mapping[str, str], paths: Paths) -> dict[str, str]:
+    """Return uv's environment variables: all that it writes lies in the host's state directory."""
+    kept = {name: value for name, value in base.items() if name not in ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH")}
+    own = {
+        "HOME": str(paths.state),
+        "UV_CACHE_DIR": str(paths.state / "uv-cache"),
+        "UV_PYTHON_INSTALL_DIR": str(paths.state / "python"),
+        "UV_NO_PROGRESS": "1",
+    }
+    return kept | own
+
+
+def _try(
+    step: Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    deadline: float,
+    mailbox: Mailbox,
+    log: Callable[[str], None],
+) -> None:
+    for attempt in range(1, TRIES + 1):
+        lines: list[str] = []
+        code = _run(step, lines, environ=environ, deadline=deadline, mailbox=mailbox, log=log)
+        if code == 0:
+            return
+        late = time.monotonic() >= deadline
+        if attempt < TRIES and not late:
+            log(f"uv {step[1]} failed with exit code {code}; trying again")
+            mailbox.pause(2.0)
+            continue
+        how = "took too long" if late else f"failed with exit code {code}"
+        hashed = " Archives must be those whose hashes software_lock has." if _REQUIRE_HASHES in step else ""
+        raise EnvironmentFailed(
+            f"Building the environment {how}: uv {step[1]}:\n{_tail(lines)}",
+            advice="Check the versions that software= names, that each has a wheel for this processor "
+            f"({platform.machine()}), and that the instance reaches the package index.{hashed}",
+        )
+
+
+def _tail(lines: Sequence[str]) -> str:
+    """Return the installer's last lines, of a list of hashes the first alone: a package may have a hundred."""
+    shown: list[str] = []
+    for are_hashes, run in itertools.groupby(lines, key=lambda line: _HASH_LINE.match(line) is not None):
+        several = list(run)
+        shown += [several[0], f"  and {len(several) - 1} more"] if are_hashes and len(several) > 1 else several
+    return "\n".join(shown[-15:])
+
+
+def _run(
+    step: Sequence[str],
+    lines: list[str],
+    *,
+    environ: Mapping[str, str],
+    deadline: float,
+    mailbox: Mailbox,
+    log: Callable[[str], None],
+) -> int:
+    log(f"$ {' '.join(step)}")
+    process = subprocess.Popen(list(step), env=dict(environ), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def read() -> None:
+        assert process.stdout is not None
+        with process.stdout as output:
+            for raw in output:
+                line = raw.decode(errors="replace").rstrip()
+                lines.append(line)
+                log(line)
+
+    reader = threading.Thread(target=read, name="uv-output", daemon=True)
+    reader.start()
+    try:
+        while process.poll() is None and time.monotonic() < deadline:
+            mailbox.pause(0.1)
+    except StopRequested:
+        process.kill()
+        process.wait()
+        raise
+    if process.poll() is None:
+        process.kill()
+    code = process.wait()
+    reader.join(2.0)
+    return code

@@ -1,0 +1,135 @@
+"""A host's narrow rights on its cluster's groups: leave, end the cluster, the dead man's switch."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from terradask_host.agent.aws import Aws, error_code
+from terradask_host.rules.join_watchdog import Members
+
+
+def dead_man_action_name(autoscaling_group: str) -> str:
+    """Return the name of a group's scheduled action "desired 0"."""
+    return f"{autoscaling_group}-dead-man"
+
+
+class ClusterGroups:
+    """The Auto Scaling groups of one cluster.
+
+    Permissions: ``autoscaling:TerminateInstanceInAutoScalingGroup`` on the cluster's groups; for a scheduler's host also
+    ``autoscaling:SetDesiredCapacity`` and ``PutScheduledUpdateGroupAction`` on them, and ``DescribeAutoScalingGroups``.
+
+    Parameters
+    ----------
+    aws
+        Clients.
+    cluster
+        The document ``cluster.json``.
+    say
+        Takes a log line.
+    """
+
+    def __init__(self, aws: Aws, cluster: Mapping[str, Any], say: Callable[[str], None]) -> None:
+        self._aws = aws
+        self._say = say
+        groups = cluster["groups"]
+        #: Auto Scaling group of workers -> the cluster's own name of it.
+        self._workers = {group["autoscaling_group"]: key for key, group in groups.items() if group["role"] == "worker"}
+        # Schedulers last: who zeroes the groups is in one of them.
+        self.names: list[str] = [
+            groups[name]["autoscaling_group"] for name in sorted(groups, key=lambda name: groups[name]["role"] == "scheduler")
+        ]
+
+    def leave(self, instance_id: str, *, replaced: bool = False) -> bool:
+        """End this instance.
+
+        Parameters
+        ----------
+        instance_id
+            This one.
+        replaced
+            Whether its group launches another at once. By default its desired capacity is lowered, so that no other takes the place.
+
+        Returns
+        -------
+        bool
+            Whether AWS agreed. If not, the instance still powers off, and the group decides about another.
+        """
+        try:
+            self._aws.client("autoscaling").terminate_instance_in_auto_scaling_group(
+                InstanceId=instance_id, ShouldDecrementDesiredCapacity=not replaced
+            )
+        except Exception as error:  # noqa: BLE001 - leaving goes on without AWS's consent
+            how = "to be replaced" if replaced else "with decrement"
+            self._say(f"leaving {how} was refused: {error_code(error)}: {error}")
+            return False
+        return True
+
+    def worker_members(self) -> list[Members]:
+        """Read the groups of workers in one call: how many instances each wants, those that it has, and those that it ends.
+
+        Permission: ``autoscaling:DescribeAutoScalingGroups``, of a scheduler's host alone.
+        """
+        response = self._aws.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=sorted(self._workers))
+        return [self._members(group) for group in response["AutoScalingGroups"]]
+
+    def _members(self, group: Mapping[str, Any]) -> Members:
+        listed = {each["InstanceId"]: each["LifecycleState"] for each in group["Instances"]}
+        ending = frozenset(each for each, state in listed.items() if state.startswith("Terminat"))
+        return Members(self._workers[group["AutoScalingGroupName"]], group["DesiredCapacity"], frozenset(listed) - ending, ending)
+
+    def end(self, instance_id: str, *, replaced: bool) -> None:
+        """End another instance of the cluster, and have its group launch another, or not."""
+        self._aws.client("autoscaling").terminate_instance_in_auto_scaling_group(
+            InstanceId=instance_id, ShouldDecrementDesiredCapacity=not replaced
+        )
+
+    def launch_no_more(self, group: str) -> None:
+        """Let a group of workers want as many instances as it has."""
+        for each in self.worker_members():
+            if each.name == group and each.desired > len(each.instance_ids):
+                name = next(name for name, key in self._workers.items() if key == group)
+                self._aws.client("autoscaling").set_desired_capacity(
+                    AutoScalingGroupName=name, DesiredCapacity=len(each.instance_ids), HonorCooldown=False
+                )
+
+    def zero(self) -> bool:
+        """Set the desired capacity of each group to 0, workers first: the cluster is over.
+
+        Returns
+        -------
+        bool
+            Whether all groups took it.
+        """
+        done = True
+        for name in self.names:
+            try:
+                self._aws.client("autoscaling").set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=0, HonorCooldown=False)
+            except Exception as error:  # noqa: BLE001 - the other groups still need their zero
+                self._say(f"{name} did not take desired capacity 0: {error_code(error)}: {error}")
+                done = False
+        return done
+
+    def move_dead_man(self, at: datetime.datetime) -> bool:
+        """Put each group's scheduled action "desired 0" to a time; minimum and maximum stay.
+
+        Returns
+        -------
+        bool
+            Whether all groups took it.
+        """
+        done = True
+        for name in self.names:
+            try:
+                self._aws.client("autoscaling").put_scheduled_update_group_action(
+                    AutoScalingGroupName=name,
+                    ScheduledActionName=dead_man_action_name(name),
+                    StartTime=at,
+                    DesiredCapacity=0,
+                )
+            except Exception as error:  # noqa: BLE001 - the other groups still need their switch
+                self._say(f"{name}: the dead man's switch did not move: {error_code(error)}: {error}")
+                done = False
+        return done

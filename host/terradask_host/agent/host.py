@@ -1,0 +1,141 @@
+"""What both roles share: facts, doors to AWS, and the Dask process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from terradask_host.agent.child import DaskChild, child_environ
+from terradask_host.agent.event_queue import ChildEnded, ChildSaid, Mailbox, Recommended, Stop
+from terradask_host.agent.groups import ClusterGroups
+from terradask_host.agent.keys import KeyFiles
+from terradask_host.agent.launch_documents import prepare_document
+from terradask_host.agent.logs import LogBook
+from terradask_host.agent.objects import ClusterObjects
+from terradask_host.agent.report import Reporter
+from terradask_host.config import HostConfig
+from terradask_host.errors import DaskFailed, DistributedTooOld
+from terradask_host.metadata import Identity
+from terradask_host.rules.policy import LEAST_DISTRIBUTED, Exit, is_too_old
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host that knows who it is and what it runs.
+
+    Parameters
+    ----------
+    config, identity
+        What the machine says.
+    cluster, run
+        The documents ``cluster.json`` and ``run.json``.
+    keys
+        The host's key files.
+    python
+        The Python of the cluster's environment.
+    objects, groups
+        Doors to AWS.
+    reporter, book, mailbox
+        Where states and lines go, and where events come from.
+    """
+
+    config: HostConfig
+    identity: Identity
+    cluster: Mapping[str, Any]
+    run: Mapping[str, Any]
+    keys: KeyFiles
+    python: Path
+    objects: ClusterObjects
+    groups: ClusterGroups
+    reporter: Reporter
+    book: LogBook
+    mailbox: Mailbox
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return str(self.run["run_id"])
+
+    def spawn(self, role: str | None = None, mailbox: Mailbox | None = None) -> DaskChild:
+        """Start a Dask process; it imports distributed at once and then waits to be told where.
+
+        Parameters
+        ----------
+        role
+            What it becomes. By default what the host is.
+        mailbox
+            Where its events go. By default the host's.
+
+        Raises
+        ------
+        DaskFailed
+            When the Python can't be run.
+        """
+        self.config.paths.scratch.mkdir(parents=True, exist_ok=True)
+        environ = child_environ(
+            os.environ,
+            home=self.config.paths.state,
+            region=self.config.region,
+            run_environ=self.run.get("environ") or {},
+        )
+        try:
+            child = DaskChild(
+                self.python,
+                environ=environ,
+                folder=self.config.paths.scratch,
+                mailbox=mailbox or self.mailbox,
+                log=self.book.write,
+            )
+        except OSError as error:
+            raise DaskFailed(f"The environment's Python can't be run: {error}.", given=str(self.python)) from error
+        child.send(prepare_document(role or self.identity.role, self.run, self.keys, self.config.paths.scratch))
+        return child
+
+
+def check_distributed(imported: Mapping[str, Any]) -> None:
+    """Refuse an environment whose distributed is too old.
+
+    Parameters
+    ----------
+    imported
+        ``packages`` of the Dask process, as it tells them.
+
+    Raises
+    ------
+    DistributedTooOld
+    """
+    version = (imported.get("packages") or {}).get("distributed")
+    if is_too_old(version):
+        raise DistributedTooOld(
+            "The environment's distributed has security holes that a later version closed.",
+            given=f"distributed {version}",
+            allowed=f"distributed {LEAST_DISTRIBUTED} or later",
+            advice=f"pip install 'distributed>={LEAST_DISTRIBUTED}' where the cluster is started, then stop and start it.",
+        )
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What :func:`hear` waited for: an event of the process, its end, a request to stop, AWS's recommendation, or nothing in time."""
+
+    said: ChildSaid | None = None
+    recommended: bool = False
+    ended: Exit | None = None
+    stop: Stop | None = None
+
+
+def hear(mailbox: Mailbox, child: DaskChild, timeout_seconds: float) -> Heard:
+    """Wait for the next thing that concerns this Dask process; what earlier ones left behind is dropped."""
+    event = mailbox.next(timeout_seconds)
+    if isinstance(event, Stop):
+        return Heard(stop=event)
+    if isinstance(event, Recommended):
+        return Heard(recommended=True)
+    if isinstance(event, ChildSaid) and event.child == child.number:
+        return Heard(said=event)
+    if isinstance(event, ChildEnded) and event.child == child.number:
+        return Heard(ended=event.end)
+    return Heard()

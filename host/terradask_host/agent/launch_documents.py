@@ -1,0 +1,207 @@
+"""What the Dask process is told: one JSON line before it imports distributed, one when it may start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from terradask_host.agent.keys import KeyFiles
+from terradask_host.config import LOOPBACK, HostConfig
+from terradask_host.errors import ConfigInvalid
+from terradask_host.metadata import Identity
+from terradask_host.preload.downscaling import EXTRA_WORKER_PREFIX
+from terradask_host.rules.policy import worker_memory_limit_bytes
+from terradask_host.timing import Timing
+
+#: TLS versions below this are refused, though Dask would take 1.2.
+TLS_MIN_VERSION = 1.3
+
+#: Options that the host sets: they decide where Dask listens and whom it trusts, or carry the host's name. A notebook server beside the
+#: dashboard would run code for whoever reaches that: https://github.com/dask/distributed/pull/6737
+RESERVED_OPTIONS = {
+    "scheduler": frozenset({"security", "protocol", "host", "port", "interface", "dashboard_address", "jupyter"}),
+    "worker": frozenset(
+        {
+            "security",
+            "protocol",
+            "host",
+            "interface",
+            "name",
+            "dashboard_address",
+            "scheduler_ip",
+            "scheduler_port",
+            "scheduler_file",
+        }
+    ),
+}
+
+
+def prepare_document(role: str, run: Mapping[str, Any], keys: KeyFiles, scratch: Path) -> dict[str, Any]:
+    """Return what must be known before distributed is imported: the role and Dask's configuration.
+
+    The configuration is the caller's with the host's TLS on top, so that what tasks open (``get_client``, a ``Security()`` of their
+    own) speaks TLS with this host's certificate too. The caller's temporary directory means nothing here.
+    """
+    bundle = {"cert": str(keys.cert), "key": str(keys.key)}
+    tls = {
+        "ca-file": str(keys.ca),
+        "min-version": TLS_MIN_VERSION,
+        "scheduler": dict(bundle),
+        "worker": dict(bundle),
+        "client": dict(bundle),
+    }
+    return {
+        "role": role,
+        "dask_config": run.get("dask_config") or {},
+        "host_config": {
+            "temporary-directory": str(scratch),
+            "distributed": {"comm": {"require-encryption": True, "tls": tls}},
+        },
+    }
+
+
+def security_arguments(role: str, keys: KeyFiles) -> dict[str, Any]:
+    """Return the arguments of ``distributed.Security`` for a role."""
+    return {
+        "require_encryption": True,
+        "tls_ca_file": str(keys.ca),
+        f"tls_{role}_cert": str(keys.cert),
+        f"tls_{role}_key": str(keys.key),
+        "tls_client_cert": str(keys.cert),
+        "tls_client_key": str(keys.key),
+    }
+
+
+def scheduler_document(
+    identity: Identity,
+    cluster: Mapping[str, Any],
+    keys: KeyFiles,
+    life: Mapping[str, Any],
+    timing: Timing,
+    *,
+    loopback: str = LOOPBACK,
+) -> dict[str, Any]:
+    """Return how to start the scheduler: on the private address, its dashboard on loopback behind the forward.
+
+    `life` is what it goes by to find that the cluster is over, ``members`` whom it takes for a worker. On `loopback` both ports
+    are there as well, for Session Manager.
+    """
+    wanted = cluster["scheduler"]
+    _refuse_reserved("scheduler", wanted["options"])
+    return {
+        "class": wanted["class"],
+        "security": security_arguments("scheduler", keys),
+        "arguments": {
+            "host": identity.private_address,
+            "port": wanted["port"],
+            "protocol": "tls",
+            "dashboard_address": "127.0.0.1:0",
+            **wanted["options"],
+        },
+        "forward": {
+            "host": identity.private_address,
+            "port": wanted["dashboard_port"],
+            "ca": str(keys.ca),
+            "cert": str(keys.cert),
+            "key": str(keys.key),
+        },
+        "shared_dashboard": _shared_dashboard(identity, wanted, keys),
+        "loopback": {"host": loopback, "ports": [wanted["port"], wanted["dashboard_port"]], "target": identity.private_address},
+        "life": dict(life),
+        "roll_call_seconds": timing.join_look_seconds,
+        "members": {
+            "workers_per_host": cluster["worker"].get("workers_per_host", 1),
+            "extra_worker": extra_worker_name(identity) if wanted.get("extra_worker") else None,
+            "patience_seconds": timing.member_patience_seconds,
+            "ask_seconds": timing.member_ask_seconds,
+        },
+    }
+
+
+def _shared_dashboard(identity: Identity, wanted: Mapping[str, Any], keys: KeyFiles) -> dict[str, Any] | None:
+    """Return where browsers find the dashboard over HTTPS; None where the cluster wants none."""
+    port = wanted.get("dashboard_https_port")
+    return port and {"host": identity.private_address, "port": port, "cert": str(keys.cert), "key": str(keys.key)}
+
+
+def worker_document(
+    config: HostConfig,
+    identity: Identity,
+    cluster: Mapping[str, Any],
+    scheduler: Mapping[str, Any],
+    keys: KeyFiles,
+) -> dict[str, Any]:
+    """Return how to start the host's workers: named like their instance, together as large as the machine unless options say otherwise.
+
+    Each of them has the resources of the host's group.
+    """
+    wanted = cluster["worker"]
+    names = worker_names(identity.instance_id, wanted.get("workers_per_host", 1))
+    size = {
+        "nthreads": max(config.cpu_count // len(names), 1),
+        "memory_limit": worker_memory_limit_bytes(config.memory_bytes) // len(names),
+    }
+    arguments = _worker_arguments(config, identity) | size | wanted["options"]
+    of_group = cluster["groups"][identity.group].get("resources") or {}
+    if of_group:
+        arguments["resources"] = {**(wanted["options"].get("resources") or {}), **of_group}
+    return _workers(wanted, scheduler, keys, [{"name": name, **arguments} for name in names])
+
+
+def extra_worker_document(
+    config: HostConfig,
+    identity: Identity,
+    cluster: Mapping[str, Any],
+    scheduler: Mapping[str, Any],
+    keys: KeyFiles,
+) -> dict[str, Any]:
+    """Return how to start the worker beside the scheduler, which keeps half of the memory and a thread for itself, whatever options say."""
+    wanted = cluster["worker"]
+    size = {
+        "nthreads": max(config.cpu_count - 1, 1),
+        "memory_limit": worker_memory_limit_bytes(config.memory_bytes) // 2,
+    }
+    arguments = _worker_arguments(config, identity) | wanted["options"] | size
+    return _workers(wanted, scheduler, keys, [{"name": extra_worker_name(identity), **arguments}])
+
+
+def extra_worker_name(identity: Identity) -> str:
+    """Return the name of the worker beside the scheduler on this host."""
+    return f"{EXTRA_WORKER_PREFIX}{identity.instance_id}"
+
+
+def _worker_arguments(config: HostConfig, identity: Identity) -> dict[str, Any]:
+    return {
+        "host": identity.private_address,
+        "protocol": "tls",
+        "local_directory": str(config.paths.scratch),
+        # A worker's HTTP server has no authentication either.
+        "dashboard_address": "127.0.0.1:0",
+    }
+
+
+def _workers(wanted: Mapping[str, Any], scheduler: Mapping[str, Any], keys: KeyFiles, workers: list[dict[str, Any]]) -> dict[str, Any]:
+    _refuse_reserved("worker", wanted["options"])
+    return {
+        "class": wanted["class"],
+        "security": security_arguments("worker", keys),
+        "scheduler": scheduler["private_address"],
+        "workers": workers,
+    }
+
+
+def worker_names(instance_id: str, workers_per_host: int) -> list[str]:
+    """Return the names of a host's workers: the instance id, with a number behind it from the second on."""
+    return [instance_id, *(f"{instance_id}-{number}" for number in range(1, workers_per_host))]
+
+
+def _refuse_reserved(role: str, options: Mapping[str, Any]) -> None:
+    reserved = sorted(RESERVED_OPTIONS[role] & options.keys())
+    if reserved:
+        raise ConfigInvalid(
+            f"{role}_options sets what the host sets.",
+            given=", ".join(reserved),
+            allowed=f"any option of the {role} class but {', '.join(sorted(RESERVED_OPTIONS[role]))}",
+            advice="Remove it; ports are settings of the cluster.",
+        )

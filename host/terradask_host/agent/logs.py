@@ -1,0 +1,157 @@
+"""The host's log: the journal, the last lines for reports, and CloudWatch."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import deque
+from typing import TextIO
+
+from terradask_host.agent.aws import Aws, error_code
+from terradask_host.agent.report import TAIL_LINES
+
+#: Limits of PutLogEvents: each event counts its bytes and 26 more.
+BATCH_BYTES = 1_000_000
+BATCH_EVENTS = 10_000
+EVENT_OVERHEAD_BYTES = 26
+
+#: Longer lines are cut; CloudWatch would refuse them from 256 KiB on.
+LINE_CHARACTERS = 32_768
+
+#: Lines kept while CloudWatch does not take them.
+BACKLOG_LINES = 50_000
+
+LogEvent = tuple[int, str]
+
+
+def take_batch(backlog: deque[LogEvent]) -> list[LogEvent]:
+    """Take as many events from the left as one PutLogEvents may carry, in order of time."""
+    batch: list[LogEvent] = []
+    size = 0
+    while backlog and len(batch) < BATCH_EVENTS:
+        size += len(backlog[0][1].encode()) + EVENT_OVERHEAD_BYTES
+        if batch and size > BATCH_BYTES:
+            break
+        batch.append(backlog.popleft())
+    return sorted(batch, key=lambda event: event[0])
+
+
+class LogBook:
+    """Takes lines from any thread, writes them to the journal and keeps the last.
+
+    Parameters
+    ----------
+    stream
+        Where lines go at once; standard error by default, which systemd keeps in the journal.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._lock = threading.Lock()
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._backlog: deque[LogEvent] = deque(maxlen=BACKLOG_LINES)
+        self._dropped = 0
+
+    def say(self, line: str) -> None:
+        """Log a line of the host program's own."""
+        for part in line.splitlines():
+            self.write(f"terradask-host: {part}")
+
+    def write(self, line: str) -> None:
+        """Log a line as it is."""
+        line = line[:LINE_CHARACTERS]
+        with self._lock:
+            self._tail.append(line)
+            # CloudWatch refuses empty messages.
+            if line:
+                self._dropped += len(self._backlog) == BACKLOG_LINES
+                self._backlog.append((int(time.time() * 1000), line))
+            self._stream.write(line + "\n")
+            self._stream.flush()
+
+    def tail(self) -> list[str]:
+        """Return the last lines, oldest first."""
+        with self._lock:
+            return list(self._tail)
+
+    def take(self) -> list[LogEvent]:
+        """Take a batch of lines that have not been shipped."""
+        with self._lock:
+            if self._dropped:
+                lost = f"terradask-host: {self._dropped} lines were lost: CloudWatch did not take them"
+                self._backlog.append((int(time.time() * 1000), lost))
+                self._dropped = 0
+            return take_batch(self._backlog)
+
+    def give_back(self, batch: list[LogEvent]) -> None:
+        """Put a batch back that could not be shipped; what no longer fits is lost and counted."""
+        with self._lock:
+            room = BACKLOG_LINES - len(self._backlog)
+            kept = batch[-room:] if room else []
+            self._dropped += len(batch) - len(kept)
+            self._backlog.extendleft(reversed(kept))
+
+
+class LogShipper:
+    """Ships a log book to CloudWatch on a thread.
+
+    Creates the log stream. Permissions: ``logs:CreateLogStream`` and ``logs:PutLogEvents`` on the workspace's log group.
+
+    Parameters
+    ----------
+    aws
+        Clients.
+    book
+        What to ship.
+    log_group, log_stream
+        Where to.
+    flush_seconds
+        Between batches.
+    """
+
+    def __init__(self, aws: Aws, book: LogBook, *, log_group: str, log_stream: str, flush_seconds: float) -> None:
+        self._aws = aws
+        self._book = book
+        self._where = {"logGroupName": log_group, "logStreamName": log_stream}
+        self._flush_seconds = flush_seconds
+        self._closing = threading.Event()
+        self._created = False
+        self._complained = False
+        self._thread = threading.Thread(target=self._ship_all, name="log-shipper", daemon=True)
+        self._thread.start()
+
+    def close(self, timeout_seconds: float = 5.0) -> None:
+        """Ship what is left, for at most so long."""
+        self._closing.set()
+        self._thread.join(timeout_seconds)
+
+    def _ship_all(self) -> None:
+        pause = self._flush_seconds
+        while not self._closing.wait(pause):
+            pause = self._flush_seconds if self._ship() else min(pause * 2, 60.0)
+        self._ship()
+
+    def _ship(self) -> bool:
+        while batch := self._book.take():
+            try:
+                self._put(batch)
+            except Exception as error:  # noqa: BLE001 - a log that can't be shipped must not end the host
+                self._book.give_back(batch)
+                if not self._complained:
+                    self._complained = True
+                    self._book.say(f"CloudWatch takes no lines: {error_code(error)}: {error}")
+                return False
+            self._complained = False
+        return True
+
+    def _put(self, batch: list[LogEvent]) -> None:
+        logs = self._aws.client("logs")
+        if not self._created:
+            try:
+                logs.create_log_stream(**self._where)
+            except Exception as error:
+                if error_code(error) != "ResourceAlreadyExistsException":
+                    raise
+            self._created = True
+        logs.put_log_events(**self._where, logEvents=[{"timestamp": at, "message": line} for at, line in batch])

@@ -1,0 +1,216 @@
+"""Objects of the workspace bucket, and the cluster's secret."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from terradask_host.agent.aws import Aws, error_code, is_aws_error
+from terradask_host.agent.event_queue import Mailbox
+from terradask_host.agent.retry import backoff
+from terradask_host.config import parse_document
+from terradask_host.errors import RunMissing
+
+T = TypeVar("T")
+
+_MISSING = frozenset({"NoSuchKey", "404"})
+# What S3 says of a missing object to a caller that may not list the bucket.
+_HIDDEN = frozenset({"403", "Forbidden", "AccessDenied"})
+_NOT_THAT = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
+
+
+class ClusterObjects:
+    """The objects of one cluster.
+
+    Permissions: ``s3:GetObject`` and ``s3:PutObject`` below ``clusters/<name>/``, ``secretsmanager:GetSecretValue`` on the
+    cluster's secret.
+
+    Parameters
+    ----------
+    aws
+        Clients.
+    bucket
+        The workspace bucket.
+    cluster
+        The cluster's name.
+    """
+
+    def __init__(self, aws: Aws, bucket: str, cluster: str) -> None:
+        self._aws = aws
+        self._bucket = bucket
+        self._prefix = f"clusters/{cluster}/"
+
+    def read(self, name: str) -> bytes | None:
+        """Return an object, or None where there is none."""
+        try:
+            answer = self._aws.client("s3").get_object(Bucket=self._bucket, Key=self._prefix + name)
+        except Exception as error:
+            if is_aws_error(error) and error_code(error) in _MISSING:
+                return None
+            raise
+        body: bytes = answer["Body"].read()
+        return body
+
+    def read_document(self, name: str) -> dict[str, Any] | None:
+        """Return a JSON document of format 1, or None where there is none.
+
+        Raises
+        ------
+        ConfigInvalid
+            When it is no JSON object, or of another format.
+        """
+        body = self.read(name)
+        return None if body is None else parse_document(body, f"s3://{self._bucket}/{self._prefix}{name}")
+
+    def write_document(self, name: str, document: dict[str, Any], *, over: str | None = None) -> str | None:
+        """Write a JSON document.
+
+        Parameters
+        ----------
+        name
+            The object's name.
+        document
+            What to write.
+        over
+            ETag of the object that may be overwritten; None: whatever is there, or nothing.
+
+        Returns
+        -------
+        str or None
+            The new object's ETag; None when `over` is no longer there, and nothing was written.
+        """
+        condition = {} if over is None else {"IfMatch": over}
+        try:
+            answer = self._aws.client("s3").put_object(
+                Bucket=self._bucket,
+                Key=self._prefix + name,
+                Body=json.dumps(document, indent=1).encode(),
+                ContentType="application/json",
+                **condition,
+            )
+        except Exception as error:
+            if over is not None and is_aws_error(error) and error_code(error) in _MISSING | _NOT_THAT:
+                return None
+            raise
+        etag: str = answer["ETag"]
+        return etag
+
+    def etag(self, name: str) -> str | None:
+        """Return an object's ETag, or None where there is none."""
+        try:
+            answer = self._aws.client("s3").head_object(Bucket=self._bucket, Key=self._prefix + name)
+        except Exception as error:
+            if is_aws_error(error) and error_code(error) in _MISSING | _HIDDEN:
+                return None
+            raise
+        etag: str = answer["ETag"]
+        return etag
+
+    def read_secret(self, secret_id: str, version_id: str | None) -> dict[str, Any] | None:
+        """Return the secret's document, or None while it has no value.
+
+        Parameters
+        ----------
+        secret_id
+            The secret.
+        version_id
+            The version that ``run.json`` names; None for the current one.
+        """
+        which = {"VersionId": version_id} if version_id else {}
+        try:
+            answer = self._aws.client("secretsmanager").get_secret_value(SecretId=secret_id, **which)
+        except Exception as error:
+            if is_aws_error(error) and error_code(error) == "ResourceNotFoundException":
+                return None
+            raise
+        return parse_document(answer["SecretString"], f"the secret {secret_id}")
+
+
+def wait_for(
+    ask: Callable[[float], T | None],
+    *,
+    what: str,
+    advice: str,
+    deadline_seconds: float,
+    mailbox: Mailbox,
+    first_pause_seconds: float = 0.2,
+) -> T:
+    """Ask until there is an answer; AWS's errors count as none.
+
+    Right after launch the instance profile's credentials, or its rights, may not be there yet, and without the right to list a
+    bucket a missing object answers ``AccessDenied``: so no error of AWS ends the wait, but the last one is told.
+
+    Parameters
+    ----------
+    ask
+        Called with the seconds waited so far; returns None while there is no answer.
+    what
+        What is waited for, for the error's text.
+    advice
+        What to do when it never comes.
+    deadline_seconds
+        After which it is given up.
+    mailbox
+        Lets a request to stop end the wait.
+    first_pause_seconds
+        The first pause; 0.2 s by default, growing to 5 s.
+
+    Raises
+    ------
+    RunMissing
+        When the deadline has passed.
+    StopRequested
+        When the host is asked to stop meanwhile.
+    """
+    started = time.monotonic()
+    last_error: Exception | None = None
+    for pause in backoff(first_pause_seconds, factor=1.5, ceiling_seconds=5.0):
+        waited = time.monotonic() - started
+        try:
+            answer = ask(waited)
+        except Exception as error:
+            if not is_aws_error(error):
+                raise
+            last_error, answer = error, None
+        if answer is not None:
+            return answer
+        if waited >= deadline_seconds:
+            break
+        mailbox.pause(min(pause, max(deadline_seconds - waited, 0.01)))
+    told = f" AWS's last answer: {error_code(last_error)}: {last_error}" if last_error else ""
+    raise RunMissing(f"No {what} within {deadline_seconds:.0f} s.{told}", advice=advice) from last_error
+
+
+class OwnReport:
+    """A host's report object: overwritten as long as it is there, never brought back.
+
+    Whoever stops a cluster deletes the reports; a host that is still on its way out must not leave one behind.
+
+    Parameters
+    ----------
+    objects
+        The cluster's objects.
+    name
+        The report's name.
+    """
+
+    def __init__(self, objects: ClusterObjects, name: str) -> None:
+        self._objects = objects
+        self._name = name
+        self._etag: str | None = None
+        self._deleted = False
+
+    def write(self, report: dict[str, Any]) -> None:
+        """Write the report, unless somebody has deleted it."""
+        if self._deleted:
+            return
+        written = self._objects.write_document(self._name, report, over=self._etag)
+        if written is None:
+            # An answer that got lost leaves our own object under another ETag: only absence means deleted.
+            present = self._objects.etag(self._name)
+            self._deleted = present is None
+            # Whatever becomes of this one, no later report may go without a condition.
+            written = present and (self._objects.write_document(self._name, report, over=present) or present)
+        self._etag = written

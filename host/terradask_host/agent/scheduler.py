@@ -1,0 +1,268 @@
+"""The scheduler's host: run it, say where it is, hold the dead man's switch, end the cluster when its life is over."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from terradask_host import states
+from terradask_host.agent.child import DaskChild
+from terradask_host.agent.endings import Crashes, close_in_order, leave_on_stop
+from terradask_host.agent.event_queue import ChildSaid, StopRequested
+from terradask_host.agent.extra_worker import ExtraWorker
+from terradask_host.agent.host import Host, check_distributed, hear
+from terradask_host.agent.join_watchdog import Keeper
+from terradask_host.agent.launch_documents import scheduler_document
+from terradask_host.agent.objects import wait_for
+from terradask_host.agent.report import now_text
+from terradask_host.agent.watchdog_schedule import DeadManSwitch
+from terradask_host.config import FORMAT
+from terradask_host.metadata import Identity
+from terradask_host.rules import policy
+from terradask_host.rules.lifetime import Limits, why_too_old
+from terradask_host.rules.policy import Exit, Next
+
+T = TypeVar("T")
+
+#: What strangers' workers are told under, in the host's report: they have no group.
+WORKERS = "workers"
+
+#: Pauses after each try to bring the groups to zero; what then still stands, the dead man's switch ends.
+_ZERO_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 0.0)
+
+
+def build_scheduler_document(
+    identity: Identity,
+    cluster: Mapping[str, Any],
+    *,
+    run_id: str,
+    boot: int,
+    versions: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the document ``scheduler.json``.
+
+    Parameters
+    ----------
+    identity
+        Whose addresses.
+    cluster
+        The document ``cluster.json``, for the ports.
+    run_id
+        The run.
+    boot
+        Counts up each time a scheduler process comes up in the run.
+    versions
+        ``python`` and ``packages`` of the scheduler's process.
+    """
+    port = cluster["scheduler"]["port"]
+    public = identity.public_address
+    return {
+        "format": FORMAT,
+        "run_id": run_id,
+        "instance_id": identity.instance_id,
+        "boot": boot,
+        "started_at": now_text(),
+        "private_address": f"tls://{identity.private_address}:{port}",
+        "public_address": f"tls://{public}:{port}" if public else None,
+        "dashboard_port": cluster["scheduler"]["dashboard_port"],
+        "packages": versions.get("packages", {}),
+        "python": versions.get("python"),
+    }
+
+
+class _Over(Exception):
+    """The cluster's life is over; the text says why."""
+
+
+class SchedulerHost:
+    """Runs the Dask scheduler of one host until the cluster is over or the host is asked to stop.
+
+    Parameters
+    ----------
+    host
+        Who it is and what it runs.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._timing = host.config.timing
+        self._crashes = Crashes(host)
+        self._limits = Limits.of_run(host.run)
+        self._switch = DeadManSwitch(host, self._limits.ends_at)
+        self._keeper = Keeper(host)
+        #: What a client said since, which holds for a Dask process that is started again too.
+        self._said_life: dict[str, Any] = {}
+        self._previous: dict[str, Any] | None = None
+        #: ETag of the ``scheduler.json`` that was written from here.
+        self._announced: str | None = None
+        self._extra_worker: ExtraWorker | None = None
+
+    def run(self) -> None:
+        """Return when the host has left.
+
+        Raises
+        ------
+        DaskFailed
+            When the Dask process died too often.
+        DistributedTooOld
+            When the environment's distributed has known holes.
+        """
+        while True:
+            child = self._host.spawn()
+            try:
+                end = self._live(child)
+            except StopRequested as request:
+                return leave_on_stop(self._host, child, request.stop)
+            except _Over as over:
+                return self._end_cluster(str(over), child)
+            finally:
+                child.kill()
+                self._end_extra_worker()
+            self._host.book.say(f"the Dask process ended: {end.describe()}")
+            follows = policy.after_scheduler_exit(end, crashes=self._crashes.count, timing=self._timing)
+            if follows is Next.OVER:
+                return self._end_cluster(f"the scheduler ended itself: {end.reason or 'closed in order'}")
+            if follows is Next.FAIL:
+                raise self._crashes.too_many(end)
+            self._crashes.pause_before_restart()
+
+    def _live(self, child: DaskChild) -> Exit:
+        """Run one Dask process to its end."""
+        host = self._host
+        host.reporter.enter(states.STARTING)
+        document = scheduler_document(host.identity, host.cluster, host.keys, self._life(), self._timing, loopback=host.config.loopback)
+        started = time.monotonic()
+        self._switch.heard()
+        self._previous = self._previous or self._read_previous()
+        while True:
+            self._check_age()
+            # One that never comes up keeps nothing alive.
+            pause = self._switch.tick() if host.reporter.state == states.RUNNING else 5.0
+            heard = hear(host.mailbox, child, min(pause, 5.0))
+            if heard.stop:
+                raise StopRequested(heard.stop)
+            if heard.ended:
+                return heard.ended
+            if heard.said:
+                self._switch.heard()
+                if heard.said.event == "imported":
+                    check_distributed(heard.said.facts)
+                    child.send(document)
+                self._take(heard.said, child)
+            late = time.monotonic() - started > self._timing.dask_start_seconds
+            if host.reporter.state == states.STARTING and late:
+                return Exit(1, f"the scheduler did not listen within {self._timing.dask_start_seconds:.0f} s")
+
+    def _life(self) -> dict[str, Any]:
+        looks = {"look_seconds": self._timing.life_look_seconds, "first_client_seconds": self._timing.first_client_seconds}
+        return {**(self._host.run.get("life") or {}), **self._said_life, **looks}
+
+    def _take(self, said: ChildSaid, child: DaskChild) -> None:
+        if said.event == "running":
+            self._announce(said.facts)
+            # So that those who were launched with the scheduler don't wait for an answer.
+            self._tell_members(child, self._keeper.instance_ids())
+        elif said.event == "keepalive":
+            self._said_life["no_client_timeout_seconds"] = said.facts["seconds"]
+        elif said.event == "workers":
+            self._tell_members(child, self._keeper.called(said.facts["names"]))
+        elif said.event == "who":
+            self._tell_members(child, self._keeper.instance_ids())
+        elif said.event == "refused":
+            text = f"a worker named {said.facts['name']}, at {said.facts['address']}, is on no instance of the cluster"
+            self._host.reporter.note(WORKERS, "refused", text)
+        elif said.event == "over":
+            raise _Over(said.facts["reason"])
+
+    @staticmethod
+    def _tell_members(child: DaskChild, instance_ids: frozenset[str] | None) -> None:
+        child.send({"do": "members", "instance_ids": None if instance_ids is None else sorted(instance_ids)})
+
+    def _check_age(self) -> None:
+        reason = why_too_old(self._limits, datetime.datetime.now(datetime.UTC))
+        if reason is not None:
+            raise _Over(reason)
+        if self._previous is not None and policy.has_ended(self._previous, self._host.run_id):
+            # An earlier host of this run came to that, and did not get all groups to zero.
+            raise _Over(self._previous["ended"]["reason"])
+
+    def _read_previous(self) -> dict[str, Any]:
+        def ask(_: float) -> dict[str, Any]:
+            return self._host.objects.read_document("scheduler.json") or {}
+
+        return self._patiently(ask, "answer about scheduler.json")
+
+    def _announce(self, versions: Mapping[str, Any]) -> None:
+        """Say where the scheduler is; only then does the host count as running."""
+        boot = policy.next_boot(self._previous, self._host.run_id)
+        document = build_scheduler_document(
+            self._host.identity,
+            self._host.cluster,
+            run_id=self._host.run_id,
+            boot=boot,
+            versions=versions,
+        )
+        self._announced = self._patiently(
+            lambda _: self._host.objects.write_document("scheduler.json", document), "chance to write scheduler.json"
+        )
+        self._previous = document
+        self._host.book.say(f"listening at {document['private_address']}, boot {boot}")
+        self._host.reporter.enter(states.RUNNING)
+        if self._host.cluster["scheduler"].get("extra_worker"):
+            self._extra_worker = ExtraWorker(self._host, document)
+
+    def _end_extra_worker(self) -> None:
+        if self._extra_worker is not None:
+            self._extra_worker.close()
+            self._extra_worker = None
+
+    def _patiently(self, ask: Callable[[float], T], what: str) -> T:
+        return wait_for(
+            ask,
+            what=what,
+            advice="Check the bucket and the scheduler role's rights below clusters/<name>/.",
+            deadline_seconds=self._timing.run_deadline_seconds,
+            mailbox=self._host.mailbox,
+        )
+
+    def _end_cluster(self, reason: str, child: DaskChild | None = None) -> None:
+        """End the cluster: say why, close the scheduler where it still runs, bring all groups to zero."""
+        self._host.book.say(f"the cluster is over: {reason}; all groups go to 0")
+        self._host.reporter.enter(states.LEAVING, reason)
+        self._write_ended(reason)
+        self._mark_closing(reason)
+        if child is not None:
+            close_in_order(self._host, child, self._timing.scheduler_close_seconds)
+        for pause in _ZERO_PAUSES_SECONDS:
+            if self._host.groups.zero():
+                break
+            time.sleep(pause)
+        self._host.reporter.enter(states.LEFT, reason)
+
+    def _write_ended(self, reason: str) -> None:
+        """Say in ``scheduler.json`` that the cluster has ended: to clients, to workers, and to a host in this one's place.
+
+        Who stops the cluster deletes it; it is not brought back.
+        """
+        document = {**(self._previous or {}), "ended": {"at": now_text(), "reason": reason}}
+        try:
+            if self._announced is not None:
+                self._host.objects.write_document("scheduler.json", document, over=self._announced)
+        except Exception as error:  # noqa: BLE001 - the groups still need their zero
+            self._host.book.say(f"scheduler.json can't tell that the cluster has ended: {type(error).__name__}: {error}")
+
+    def _mark_closing(self, reason: str) -> None:
+        """Note that the deployment shall go too, where it was made for a client that was to take it along; the next command does that.
+
+        Who stops or destroys the cluster has deleted the run: then there is nothing to note any more.
+        """
+        if not (self._host.run.get("life") or {}).get("destroyed_after"):
+            return
+        objects = self._host.objects
+        try:
+            if (objects.read_document("run.json") or {}).get("run_id") == self._host.run_id:
+                objects.write_document("closing.json", {"format": FORMAT, "at": now_text(), "reason": reason})
+        except Exception as error:  # noqa: BLE001 - the groups still need their zero
+            self._host.book.say(f"closing.json can't be written: {type(error).__name__}: {error}")

@@ -1,0 +1,106 @@
+"""AWS takes a spot instance back: the recommendation that may come before, the notice, and what time it leaves.
+
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from terradask_host.agent.event_queue import Mailbox, Recommended, Stop
+from terradask_host.errors import MetadataUnavailable
+from terradask_host.metadata import InstanceMetadata
+from terradask_host.timing import Timing
+
+#: A notice comes two minutes before the instance goes:
+#: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
+NOTICE_SECONDS = 120.0
+
+
+def stop_of_notice(notice: dict[str, Any], *, now: datetime.datetime, monotonic_seconds: float, margin_seconds: float) -> Stop:
+    """Return what a notice means for the host: the reason, and by when it must be gone.
+
+    Parameters
+    ----------
+    notice
+        ``action`` and ``time``, as the metadata service tells them. A time that can't be read, or makes no sense, counts as two minutes
+        from now.
+    now, monotonic_seconds
+        What the clocks say.
+    margin_seconds
+        The host is gone so long before AWS acts.
+    """
+    action, at = notice.get("action") or "interrupt", notice.get("time")
+    left = NOTICE_SECONDS
+    try:
+        told = datetime.datetime.fromisoformat(str(at))
+        left = min(max((told - now).total_seconds(), 0.0), NOTICE_SECONDS)
+    except (ValueError, TypeError):
+        at = None
+    when = f" at {at}" if at else ""
+    return Stop(f"spot interruption notice: AWS will {action} this instance{when}", until=monotonic_seconds + left - margin_seconds)
+
+
+class SpotWatch:
+    """Looks for notice and recommendation on a thread, as long as the host lives; on an on-demand instance it ends at once.
+
+    Parameters
+    ----------
+    metadata
+        The metadata service.
+    mailbox
+        Where a `Recommended` arrives, once, and a `Stop`, once.
+    timing
+        Gives the pause between looks, and the margin.
+    say
+        Takes a log line.
+    """
+
+    def __init__(self, metadata: InstanceMetadata, mailbox: Mailbox, timing: Timing, say: Callable[[str], None]) -> None:
+        self._metadata = metadata
+        self._mailbox = mailbox
+        self._timing = timing
+        self._say = say
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="spot-watch", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._closing.set()
+        self._thread.join(5.0)
+
+    def _watch(self) -> None:
+        spot: bool | None = None
+        recommended = False
+        while not self._closing.is_set():
+            try:
+                spot = self._metadata.is_spot() if spot is None else spot
+                if not spot:
+                    return
+                notice = self._metadata.spot_notice()
+                if notice is None and not recommended and self._metadata.rebalance_recommended():
+                    recommended = True
+                    self._say("AWS recommends to replace this instance")
+                    self._mailbox.put(Recommended())
+            except MetadataUnavailable:
+                # It answers again, or the instance is gone.
+                notice = None
+            if notice is not None:
+                self._tell(notice)
+                return
+            self._closing.wait(self._timing.spot_poll_seconds)
+
+    def _tell(self, notice: dict[str, Any]) -> None:
+        stop = stop_of_notice(
+            notice,
+            now=datetime.datetime.now(datetime.UTC),
+            monotonic_seconds=time.monotonic(),
+            margin_seconds=self._timing.spot_margin_seconds,
+        )
+        self._say(stop.reason)
+        self._mailbox.put(stop)

@@ -1,0 +1,217 @@
+"""A worker's host: find the scheduler, join it, find it again, leave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from terradask_host import states
+from terradask_host.agent.child import DaskChild
+from terradask_host.agent.endings import Crashes, leave_on_stop
+from terradask_host.agent.event_queue import Stop, StopRequested
+from terradask_host.agent.host import Heard, Host, check_distributed, hear
+from terradask_host.agent.launch_documents import worker_document
+from terradask_host.agent.probe import answers
+from terradask_host.errors import VersionsDiffer
+from terradask_host.rules import policy
+from terradask_host.rules.policy import Exit, Next, Seek
+
+
+class _SchedulerSilent(Exception):
+    """The wait for a scheduler is over, or vain."""
+
+
+class WorkerHost:
+    """Runs the Dask worker of one host until it leaves.
+
+    Parameters
+    ----------
+    host
+        Who it is and what it runs.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._timing = host.config.timing
+        self._crashes = Crashes(host)
+        #: The scheduler that this worker last tried to join.
+        self._scheduler: Mapping[str, Any] | None = None
+        #: The same, once it went away.
+        self._lost: Mapping[str, Any] | None = None
+        self._silent_since: float | None = None
+        self._not_before = 0.0
+        self._next_probe = 0.0
+        self._seek_error: str | None = None
+        #: AWS recommends to replace this instance.
+        self._recommended = False
+
+    def run(self) -> None:
+        """Return when the host has left.
+
+        Raises
+        ------
+        DaskFailed
+            When the Dask process died too often.
+        DistributedTooOld
+            When the environment's distributed has known holes.
+        VersionsDiffer
+            When the scheduler has another Python, dask or distributed.
+        """
+        while True:
+            child = self._host.spawn()
+            try:
+                end = self._live(child)
+            except StopRequested as request:
+                return leave_on_stop(self._host, child, request.stop)
+            except _SchedulerSilent as silent:
+                return self._leave(str(silent))
+            finally:
+                child.kill()
+            self._host.book.say(f"the Dask process ended: {end.describe()}")
+            if self._follow(end) is Next.RETIRED:
+                return self._leave_retired(end)
+
+    def _live(self, child: DaskChild) -> Exit:
+        """Run one Dask process from its import to its end."""
+        self._host.reporter.enter(states.WAITING)
+        imported: dict[str, Any] | None = None
+        scheduler: Mapping[str, Any] | None = None
+        spawned, started = time.monotonic(), 0.0
+        while True:
+            if scheduler is None:
+                scheduler = self._look()
+                self._scheduler = scheduler or self._scheduler
+            if scheduler is not None and imported is not None and not started:
+                self._check_versions(imported, scheduler)
+                document = worker_document(self._host.config, self._host.identity, self._host.cluster, scheduler, self._host.keys)
+                self._host.book.say(f"joining {scheduler['private_address']}, boot {scheduler['boot']}")
+                child.send(document)
+                started = time.monotonic()
+                self._host.reporter.enter(states.STARTING)
+            heard = hear(self._host.mailbox, child, self._pause(scheduler is None, started))
+            if heard.stop:
+                raise StopRequested(heard.stop)
+            if heard.ended:
+                return heard.ended
+            self._heed(heard, child)
+            if heard.said and heard.said.event == "imported":
+                imported = heard.said.facts
+                check_distributed(imported)
+            elif heard.said and heard.said.event == "running":
+                self._lost, self._silent_since = None, None
+                self._host.reporter.enter(states.RUNNING)
+            elif self._host.reporter.state == states.STARTING and self._too_slow(started):
+                return Exit(1, f"the worker did not run within {self._timing.dask_start_seconds:.0f} s")
+            if imported is None and self._too_slow(spawned):
+                return Exit(1, f"the Dask process did not import distributed within {self._timing.dask_start_seconds:.0f} s")
+
+    def _heed(self, heard: Heard, child: DaskChild) -> None:
+        """Have the workers emptied when AWS recommends to replace this instance; leave, to be replaced, when they are."""
+        self._recommended = self._recommended or heard.recommended
+        said = heard.said.event if heard.said else ""
+        if said == "emptied":
+            reason = "AWS recommends to replace this instance, and its workers are empty"
+            raise StopRequested(Stop(reason, until=time.monotonic() + self._timing.leave_seconds))
+        if self._recommended and (said == "running" or (heard.recommended and self._host.reporter.state == states.RUNNING)):
+            child.send({"do": "empty"})
+
+    def _pause(self, seeking: bool, started: float) -> float:
+        if seeking:
+            since = self._silent_since if self._silent_since is not None else time.monotonic()
+            return policy.seek_pause_seconds(time.monotonic() - since)
+        return 5.0 if started else self._timing.dask_start_seconds
+
+    def _too_slow(self, started: float) -> bool:
+        return started > 0 and time.monotonic() - started > self._timing.dask_start_seconds
+
+    def _look(self) -> Mapping[str, Any] | None:
+        """Read ``scheduler.json`` once and return it when it is one to join."""
+        now = time.monotonic()
+        if self._silent_since is None:
+            self._silent_since = now
+        if now < self._not_before:
+            return None
+        document = self._read_scheduler()
+        decision = policy.seek(
+            document,
+            run_id=self._host.run_id,
+            lost_boot=self._lost["boot"] if self._lost else None,
+            lost_boot_answers=self._lost is not None and self._probe(self._lost, now),
+            silent_seconds=now - self._silent_since,
+            timing=self._timing,
+        )
+        if decision is Seek.LEAVE:
+            if document is not None and policy.has_ended(document, self._host.run_id):
+                raise _SchedulerSilent(f"the cluster has ended: {document['ended']['reason']}")
+            raise _SchedulerSilent(f"no scheduler for {now - self._silent_since:.0f} s")
+        return document if decision is Seek.JOIN else None
+
+    def _read_scheduler(self) -> Mapping[str, Any] | None:
+        try:
+            document = self._host.objects.read_document("scheduler.json")
+        except Exception as error:  # noqa: BLE001 - whatever it is, it counts as "no scheduler", which has a limit
+            told = f"scheduler.json can't be read: {type(error).__name__}: {error}"
+            if told != self._seek_error:
+                self._host.book.say(told)
+            self._seek_error = told
+            return None
+        return document
+
+    def _probe(self, scheduler: Mapping[str, Any], now: float) -> bool:
+        if now < self._next_probe:
+            return False
+        self._next_probe = now + self._timing.scheduler_probe_seconds
+        return answers(scheduler["private_address"], self._host.keys, timeout_seconds=self._timing.probe_timeout_seconds)
+
+    def _check_versions(self, own: Mapping[str, Any], scheduler: Mapping[str, Any]) -> None:
+        differences = policy.version_differences(own, scheduler)
+        if differences:
+            listed = "; ".join(
+                f"{name}: worker {mine or 'none'}, scheduler {theirs or 'none'}" for name, (mine, theirs) in differences.items()
+            )
+            raise VersionsDiffer(
+                "Worker and scheduler have different versions.",
+                given=listed,
+                allowed="the same Python minor version, dask and distributed",
+                advice="Stop and start the cluster: all hosts then take their versions from the same lock.",
+            )
+
+    def _follow(self, end: Exit) -> Next:
+        """Decide what follows the process's end, and prepare for it."""
+        scheduler = self._scheduler
+        alive = scheduler is None or answers(
+            scheduler["private_address"], self._host.keys, timeout_seconds=self._timing.probe_timeout_seconds
+        )
+        follows = policy.after_worker_exit(end, crashes=self._crashes.count, scheduler_answers=alive, timing=self._timing)
+        if follows in (Next.SEEK, Next.SEEK_LATER):
+            self._lost = scheduler
+            self._next_probe = 0.0
+            if follows is Next.SEEK_LATER:
+                self._not_before = time.monotonic() + self._timing.retired_grace_seconds
+            self._host.book.say("the scheduler is gone; looking for it")
+        elif follows is Next.RESTART:
+            self._crashes.pause_before_restart()
+        elif follows is Next.FAIL:
+            raise self._crashes.too_many(end)
+        return follows
+
+    def _leave_retired(self, end: Exit) -> None:
+        """Give the client, who retired this worker, time to end the instance; then leave by ourselves."""
+        reason = f"retired: {end.reason or 'the worker closed in order'}"
+        self._host.reporter.enter(states.LEAVING, reason)
+        try:
+            self._host.mailbox.pause(self._timing.retired_grace_seconds)
+        except StopRequested as request:
+            # Only an interruption leaves the group's number to us.
+            if not request.stop.interrupted:
+                self._host.reporter.enter(states.LEFT, reason)
+                return
+        self._leave(reason)
+
+    def _leave(self, reason: str) -> None:
+        """Leave by our own decision: with decrement, so that no other host takes the place."""
+        self._host.book.say(f"leaving: {reason}")
+        self._host.reporter.enter(states.LEAVING, reason)
+        self._host.groups.leave(self._host.identity.instance_id)
+        self._host.reporter.enter(states.LEFT, reason)

@@ -1,0 +1,113 @@
+"""A door that listens: reads the head of each request, and joins what is let in to the dashboard."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+
+from terradask_host.http_proxy.admission import Admission, refusal
+from terradask_host.http_proxy.pipes import Streams, finish, join
+from terradask_host.http_proxy.request import END_OF_HEAD, MAX_HEAD_BYTES, BadRequest, Request, parse_request
+
+Dial = Callable[[], Awaitable[Streams]]
+
+#: So long a browser may take for TLS, and for the head of a request: some open connections ahead of use.
+HEAD_SECONDS = 60.0
+HANDSHAKE_SECONDS = 10.0
+
+#: Connections that were not let in yet, at most: strangers shall not use up the descriptors of a scheduler's process.
+MOST_WAITING = 200
+
+
+class DoorServer:
+    """Takes HTTP connections, and carries what `admission` lets in.
+
+    Parameters
+    ----------
+    admission
+        Who gets in.
+    dial
+        Connects to the dashboard; ``OSError`` and ``TimeoutError`` are told to the browser.
+    """
+
+    def __init__(self, admission: Admission, dial: Dial) -> None:
+        self.admission = admission
+        self._dial = dial
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting = 0
+
+    @property
+    def port(self) -> int | None:
+        """The port, or None when it isn't listening."""
+        if self._server is None or not self._server.sockets:
+            return None
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def start(self, host: str, port: int, *, context: ssl.SSLContext | None = None) -> None:
+        """Listen, with TLS where there is a context; port 0 is a free one. Raises ``OSError`` where the port is taken."""
+        timeout = {} if context is None else {"ssl_handshake_timeout": HANDSHAKE_SECONDS}
+        self._server = await asyncio.start_server(self._accept, host, port, ssl=context, limit=MAX_HEAD_BYTES, **timeout)
+
+    async def close(self) -> None:
+        """Stop listening and end every connection."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        try:
+            # It may have been accepted, and the door closed before this ran.
+            if self._server is not None and self._waiting < MOST_WAITING:
+                await self._serve(reader, writer)
+            await finish(writer)
+        except (OSError, asyncio.CancelledError):
+            # Browsers hang up whenever they like; who closes the door cancels.
+            return
+        finally:
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._waiting += 1
+        try:
+            request = await _read(reader)
+        except BadRequest as error:
+            return writer.write(refusal(400, f"This is no request that the dashboard understands. {error}"))
+        finally:
+            self._waiting -= 1
+        if request is None:
+            return None
+        answer = self.admission.judge(request)
+        if answer is not None:
+            return writer.write(answer)
+        try:
+            far = await self._dial()
+        except (OSError, TimeoutError):
+            return writer.write(refusal(502, "The scheduler's host doesn't answer. Has the cluster stopped, or its scheduler died?"))
+        far[1].write(request.forwarded(without_cookie=self.admission.cookie))
+        return await join((reader, writer), far, lasting=request.is_upgrade)
+
+
+async def _read(reader: asyncio.StreamReader) -> Request | None:
+    """Read the head of a request; None where nothing comes."""
+    try:
+        async with asyncio.timeout(HEAD_SECONDS):
+            head = await reader.readuntil(END_OF_HEAD)
+    except TimeoutError:
+        return None
+    except asyncio.LimitOverrunError:
+        raise BadRequest("Its head is too long.") from None
+    except asyncio.IncompleteReadError as error:
+        if error.partial:
+            raise BadRequest("It ends in the middle.") from None
+        return None
+    return parse_request(head)

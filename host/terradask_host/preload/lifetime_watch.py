@@ -1,0 +1,126 @@
+"""Looking at a scheduler from inside: who is there, what there is to do, and whether the cluster's life is over."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from terradask_host.preload.uploads import Uploads
+from terradask_host.preload.watchers import watching
+from terradask_host.rules.lifetime import Limits, Look, Story, why_over
+
+#: The operation by which a client says how long the cluster may go on without any; part of what clients rely on.
+KEEPALIVE_OPERATION = "terradask_keepalive"
+
+#: How Dask names the client that a worker opens for its tasks: ``Client-worker-<uuid>``.
+_WORKERS_CLIENT = "worker"
+
+
+class LifeWatch:
+    """Looks at a scheduler every so often, and tells the host program when the cluster's life is over.
+
+    The host program acts: it also brings the groups to zero where this process no longer can.
+
+    Parameters
+    ----------
+    scheduler
+        A `distributed.Scheduler`.
+    life
+        ``life`` of ``run.json``, with ``look_seconds`` and ``first_client_seconds``.
+    tell
+        Tells the host program an event.
+    """
+
+    def __init__(self, scheduler: Any, life: Mapping[str, Any], tell: Callable[..., None]) -> None:
+        self._limits = Limits.of_run({"life": life}).beside(getattr(scheduler, "idle_timeout", None))
+        self._look_seconds = float(life.get("look_seconds", 1.0))
+        self._tell = tell
+        self._observer = Observer(scheduler)
+        self._story = Story.begin(time.monotonic())
+        self._trouble: str | None = None
+        scheduler.handlers[KEEPALIVE_OPERATION] = self.set_keepalive
+
+    def set_keepalive(self, seconds: float | None) -> bool:
+        """Take how long the cluster goes on without a client; None: for ever. Returns True, which an older host would not."""
+        self._limits = replace(self._limits, no_client_seconds=seconds)
+        # So that it holds for the scheduler's next process too.
+        self._tell("keepalive", seconds=seconds)
+        return True
+
+    async def run(self) -> None:
+        """Return when the host program was told that it is over."""
+        while True:
+            await asyncio.sleep(self._look_seconds)
+            try:
+                self._story = self._story.told(self._observer.look())
+                reason = why_over(self._story, self._limits, datetime.datetime.now(datetime.UTC))
+            except Exception:  # noqa: BLE001 - whatever a scheduler class of somebody's does, the next look may see
+                self._complain(traceback.format_exc())
+                continue
+            if reason:
+                return self._tell("over", reason=reason)
+
+    def _complain(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            print(f"can't see whether the cluster is idle: {trouble}", file=sys.stderr)
+        self._trouble = trouble
+
+
+class Observer:
+    """Looks at a scheduler.
+
+    Parameters
+    ----------
+    scheduler
+        A `distributed.Scheduler`.
+    """
+
+    def __init__(self, scheduler: Any) -> None:
+        self._scheduler = scheduler
+        self._uploads = Uploads()
+        self._came: set[str] = set()
+        _note_clients(scheduler, self._came)
+
+    def look(self) -> Look:
+        """Look once."""
+        from distributed.metrics import time as dask_time
+
+        scheduler, now = self._scheduler, time.monotonic()
+        # Dask's notion: running, queued and unrunnable tasks, and graphs that are being taken in.
+        idle_since = scheduler.check_idle()
+        came = frozenset(filter(_is_somebodys, self._came))
+        self._came.clear()
+        return Look(
+            at=now,
+            idle_seconds=None if idle_since is None else max(dask_time() - idle_since, 0.0),
+            # Thousands of workers have as many connections: nobody counts on them while there is work anyway.
+            uploading=idle_since is not None and self._uploads.look(list(scheduler._comms), now),
+            # Others hold what is published, or are on their way out.
+            present=frozenset(filter(_is_somebodys, scheduler.client_comms.keys() & scheduler.clients.keys())) | watching(scheduler),
+            came=came,
+            left_work=bool(scheduler.clients["fire-and-forget"].wants_what),
+        )
+
+
+def _note_clients(scheduler: Any, came: set[str]) -> None:
+    """Let a scheduler note every client that comes: it may be gone before the next look."""
+    from distributed.diagnostics.plugin import SchedulerPlugin
+
+    class NoteClients(SchedulerPlugin):  # type: ignore[misc]  # distributed carries no types here
+        name = "terradask-clients"
+
+        def add_client(self, scheduler: Any, client: str) -> None:
+            came.add(client)
+
+    scheduler.add_plugin(NoteClients())
+
+
+def _is_somebodys(client: str) -> bool:
+    """Whether a client is not one that a worker opened for its tasks."""
+    return client.split("-")[1:2] != [_WORKERS_CLIENT]

@@ -1,0 +1,1 @@
+"""What a host decides, as pure functions: no AWS, no Dask, no clock of their own."""

@@ -1,0 +1,179 @@
+"""When a cluster ends by itself: decided from what was seen at its scheduler."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from terradask._deployments.lifetime import LifetimePolicy
+from terradask_host.agent.watchdog_schedule import DeadManSwitch, strikes_at
+from terradask_host.rules.lifetime import BLOCKED_SECONDS, Limits, Look, Story, duration, why_over, why_too_old
+from terradask_host.timing import Timing
+
+NOON = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC)
+STARTED = "2026-11-20T11:00:00Z"
+ANN, BOB = frozenset({"Client-ann"}), frozenset({"terradask-watch-1"})
+
+IDLE = Limits(idle_seconds=60, no_client_seconds=None)
+NO_CLIENT = Limits(idle_seconds=None, no_client_seconds=30, first_client_seconds=30)
+
+
+def tell(*looks: tuple[float, dict[str, Any]]) -> Story:
+    """Tell a story that begins at 0: each look holds until the next, which lie 5 s apart."""
+    story, at = Story.begin(0), 0.0
+    for until, facts in looks:
+        idle_from = at
+        while at < until:
+            at += 5
+            story = story.told(Look(at=at, **{"idle_seconds": at - idle_from, **facts}))
+    return story
+
+
+BUSY = {"idle_seconds": None}
+
+
+@pytest.mark.parametrize(
+    ("looks", "since"),
+    [
+        # Nothing ever happened: since the scheduler came up.
+        ([(60, {})], 0),
+        ([(55, {})], None),
+        # Work, of whatever kind Dask counts, and then none.
+        ([(100, BUSY), (160, {})], 100),
+        ([(100, BUSY), (155, {})], None),
+        # Work between two looks, which only Dask has seen.
+        ([(95, {}), (100, {"idle_seconds": 2})], None),
+        ([(5, {"idle_seconds": 2}), (65, {})], 5),
+        # Something is on its way to the scheduler.
+        ([(100, {"uploading": True}), (160, {})], 100),
+        # Somebody comes, and stays without doing anything: only the coming counts.
+        ([(50, {}), (110, {"present": ANN})], None),
+        ([(50, {}), (115, {"present": ANN})], 55),
+        # Somebody goes, or another comes in his place.
+        ([(50, {"present": ANN}), (110, {})], None),
+        ([(50, {"present": ANN}), (115, {})], 55),
+        ([(50, {"present": ANN}), (110, {"present": BOB})], None),
+    ],
+)
+def test_idle(looks: list[tuple[float, dict[str, Any]]], since: float | None) -> None:
+    why = why_over(tell(*looks), IDLE, NOON)
+    assert (why is None) is (since is None)
+    if why is not None and since is not None:
+        at = NOON - datetime.timedelta(seconds=max(until for until, _ in looks) - since)
+        assert why.startswith(f"idle for 1 minute, since {at:%Y-%m-%dT%H:%M:%SZ}: no task, ")
+    assert why_over(tell(*looks), replace(IDLE, idle_seconds=None), NOON) is None
+
+
+@pytest.mark.parametrize(
+    ("looks", "over"),
+    [
+        # The scheduler is up, and nobody has come yet.
+        ([(25, {})], False),
+        ([(30, {})], True),
+        # Running tasks are nobody: whoever wanted them is gone.
+        ([(30, BUSY)], True),
+        ([(500, {"present": ANN})], False),
+        # A `Cluster` object counts, also before the first client and after the last.
+        ([(500, {"present": BOB})], False),
+        ([(50, {"present": ANN | BOB}), (500, {"present": BOB})], False),
+        ([(50, {"present": ANN}), (75, {})], False),
+        ([(50, {"present": ANN}), (80, {})], True),
+        ([(50, {"present": ANN}), (75, {}), (80, {"present": BOB}), (105, {})], False),
+        # What `fire_and_forget` left is to be done.
+        ([(50, {"present": ANN}), (300, {**BUSY, "left_work": True})], False),
+        ([(50, {"present": ANN}), (300, {**BUSY, "left_work": True}), (330, {})], True),
+    ],
+)
+def test_no_client(looks: list[tuple[float, dict[str, Any]]], over: bool) -> None:
+    why = why_over(tell(*looks), NO_CLIENT, NOON)
+    assert (why is not None) is over
+    assert why is None or why.startswith("no client for 30 seconds, since 2026-11-20T11:59:30Z: ")
+    assert why_over(tell(*looks), replace(NO_CLIENT, no_client_seconds=None), NOON) is None
+
+
+def test_the_first_client_is_waited_for_longer() -> None:
+    limits = replace(NO_CLIENT, first_client_seconds=120)
+    assert why_over(tell((115, {})), limits, NOON) is None
+    never = why_over(tell((120, {})), limits, NOON)
+    assert never == "no client for 2 minutes, since 2026-11-20T11:58:00Z: no client ever came"
+    assert why_over(tell((50, {"present": ANN}), (80, {})), limits, NOON) is not None
+    # Nobody saw him but in passing.
+    passing = Story.begin(0).told(Look(5, 5, came=ANN)).told(Look(10, 5))
+    assert (passing.attended_at, passing.left_at, passing.active_at) == (5, 5, 5)
+    # One that came is waited for no longer, and a long limit is not cut.
+    assert why_over(tell((120, {})), replace(limits, no_client_seconds=300), NOON) is None
+
+
+def test_a_loop_that_was_blocked_was_busy_and_nobody_could_connect_meanwhile() -> None:
+    for limits in (IDLE, NO_CLIENT):
+        story = tell((20, {}))
+        steady = story.told(Look(20 + BLOCKED_SECONDS, idle_seconds=30))
+        blocked = story.told(Look(20 + 600, idle_seconds=620))
+        assert why_over(blocked, limits, NOON) is None
+        again = steady
+        for at in range(35, 100, 5):
+            again = again.told(Look(float(at), idle_seconds=float(at)))
+        assert why_over(again, limits, NOON) is not None
+
+
+def test_the_reason_says_who_was_there_last() -> None:
+    gone = why_over(tell((50, {"present": ANN}), (115, {})), IDLE, NOON)
+    assert gone == "idle for 1 minute, since 2026-11-20T11:59:00Z: no task, the last client left at 2026-11-20T11:59:00Z"
+    assert str(why_over(tell((60, {})), IDLE, NOON)).endswith("no task, no client ever came")
+    assert str(why_over(tell((65, {"present": ANN | BOB})), IDLE, NOON)).endswith("no task, 2 connected")
+
+
+def test_limits_are_what_the_run_says_and_older_runs_say_nothing() -> None:
+    assert Limits.of_run({"run_id": "r"}) == Limits()
+    # Whatever a run says: its certificates end then.
+    a_month_on = datetime.datetime(2026, 12, 20, 11, tzinfo=datetime.UTC)
+    assert Limits.of_run({"life": None, "started_at": STARTED}) == Limits(ends_at=a_month_on)
+    life = vars(LifetimePolicy.of_settings({}, closes_with_client=True))
+    limits = Limits.of_run({"started_at": STARTED, "life": life})
+    assert limits == Limits(1200, True, 120, 120, a_month_on)
+    never = Limits.of_run({"life": {"idle_timeout_seconds": None, "idle_timeout_yields": False, "no_client_timeout_seconds": 5}})
+    assert never == Limits(None, False, 5, 120, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "dask", "idle"),
+    [(None, None, 1200), (None, 7200.0, None), (300, 7200.0, 300), (300, None, 300), (False, 7200.0, None), (False, None, None)],
+)
+def test_dasks_own_idle_timeout_takes_the_place_of_the_default_alone(given: Any, dask: float | None, idle: float | None) -> None:
+    life = vars(LifetimePolicy.of_settings({"idle_timeout_seconds": given}))
+    assert Limits.of_run({"life": life}).beside(dask).idle_seconds == idle
+
+
+def test_a_lifetime_is_over_when_it_is_over_and_the_switch_lies_never_behind_it() -> None:
+    limits = Limits.of_run({"started_at": STARTED, "life": {"max_lifetime_seconds": 3600}})
+    second = datetime.timedelta(seconds=1)
+    assert why_too_old(limits, NOON - second) is None
+    assert why_too_old(limits, NOON) == "its lifetime was over at 2026-11-20T12:00:00Z (max_lifetime)"
+    assert why_too_old(Limits(), NOON) is None
+    assert strikes_at(NOON, 1800, None) == NOON + 1800 * second
+    assert strikes_at(NOON, 1800, NOON + 1801 * second) == NOON + 1800 * second
+    assert strikes_at(NOON, 1800, NOON + 60 * second) == NOON + 60 * second
+
+
+def test_the_switch_is_moved_to_the_lifetimes_end_and_no_further() -> None:
+    moved: list[datetime.datetime] = []
+    ends_at = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=900)
+    host: Any = SimpleNamespace(
+        config=SimpleNamespace(timing=Timing()), groups=SimpleNamespace(move_dead_man=lambda at: moved.append(at) is None)
+    )
+    switch = DeadManSwitch(host, ends_at)
+    assert switch.tick() == pytest.approx(600, abs=1)
+    assert switch.tick() == pytest.approx(600, abs=1)
+    assert moved == [ends_at]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1, "1 second"), (0.5, "0.5 seconds"), (90, "90 seconds"), (60, "1 minute"), (1200.0, "20 minutes"), (86_400 * 30, "30 days")],
+)
+def test_durations_are_said_as_people_say_them(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

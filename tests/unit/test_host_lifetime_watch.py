@@ -1,0 +1,179 @@
+"""What is seen at a scheduler, looked at from inside a real one."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from distributed import Client, Scheduler, fire_and_forget, get_client, rpc
+from distributed.comm import connect
+from distributed.worker import Worker
+
+from terradask_host.preload.lifetime_watch import LifeWatch, Observer
+from terradask_host.preload.uploads import UPLOAD_BYTES_A_SECOND, Uploads, received_bytes
+from terradask_host.preload.watchers import allow_several, watching
+
+
+@pytest.fixture
+async def scheduler() -> AsyncIterator[Scheduler]:
+    async with Scheduler(host="127.0.0.1", port=0, dashboard=False, dashboard_address=":0") as scheduler:
+        allow_several(scheduler)
+        yield scheduler
+
+
+@pytest.fixture
+async def observer(scheduler: Scheduler) -> Observer:
+    return Observer(scheduler)
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def present(observer: Observer) -> int:
+    return len(observer.look().present)
+
+
+async def test_clients_and_watching_managers_are_there_while_they_are_connected(scheduler: Scheduler, observer: Observer) -> None:
+    assert present(observer) == 0
+    async with rpc(scheduler.address) as manager:
+        comm = await manager.live_comm()
+        await comm.write({"op": "subscribe_worker_status"})
+        await comm.read()
+        assert present(observer) == 1
+        async with Client(scheduler.address, asynchronous=True):
+            assert present(observer) == 2
+        await until(lambda: present(observer) == 1)
+        comm.abort()
+    # Without a worker that comes or goes, Dask itself never learns that it is gone.
+    await until(lambda: present(observer) == 0)
+    assert not watching(scheduler)
+    assert not [name for name in scheduler.plugins if name.startswith("terradask-watch-")]
+
+
+async def test_a_workers_own_client_is_nobody_and_what_was_left_is_work(scheduler: Scheduler, observer: Observer) -> None:
+    async with Worker(scheduler.address, nthreads=1, dashboard=False, dashboard_address=":0"):
+        async with Client(scheduler.address, asynchronous=True, set_as_default=False) as client:
+            await client.submit(lambda: get_client().id)
+            assert [name for name in scheduler.client_comms if name.startswith("Client-worker-")]
+            assert present(observer) == 1
+            fire_and_forget(client.submit(asyncio.sleep, 1.0))
+            await until(lambda: scheduler.clients["fire-and-forget"].wants_what)
+        await until(lambda: present(observer) == 0)
+        look = observer.look()
+        assert look.left_work
+        assert look.idle_seconds is None
+        await until(lambda: not observer.look().left_work)
+
+
+async def test_a_client_that_came_and_went_between_two_looks_was_there(scheduler: Scheduler, observer: Observer) -> None:
+    observer.look()
+    async with Client(scheduler.address, asynchronous=True) as client:
+        pass
+    await until(lambda: client.id not in scheduler.clients)
+    look = observer.look()
+    assert look.came == {client.id}
+    assert look.present == frozenset()
+    assert observer.look().came == frozenset()
+
+
+async def test_what_waits_for_workers_is_work(scheduler: Scheduler, observer: Observer) -> None:
+    async with Client(scheduler.address, asynchronous=True) as client:
+        await until(lambda: observer.look().idle_seconds is not None)
+        future = client.submit(sum, [1])
+        await until(lambda: scheduler.queued or scheduler.unrunnable)
+        for _ in range(3):
+            assert observer.look().idle_seconds is None
+        future.release()
+        await until(lambda: observer.look().idle_seconds is not None)
+
+
+async def test_data_on_its_way_is_seen_before_dask_has_it(scheduler: Scheduler, observer: Observer) -> None:
+    async with Client(scheduler.address, asynchronous=True):
+        comm = await connect(scheduler.address)
+        await comm.write({"op": "identity"})
+        await comm.read()
+        before = sum(received_bytes(each) or 0 for each in scheduler._comms)
+        assert before > 0
+        assert not observer.look().uploading
+        await asyncio.sleep(0.1)
+        assert not observer.look().uploading
+        # The beginning of a message: its length, and a part of it.
+        await comm.stream.write(struct.pack("Q", 10_000_000) + b"x" * 500_000)
+        await until(lambda: sum(received_bytes(each) or 0 for each in scheduler._comms) > before + 400_000)
+        look = observer.look()
+        assert look.uploading
+        assert look.idle_seconds is not None
+        assert not observer.look().uploading
+        comm.abort()
+
+
+def test_an_upload_is_more_than_signs_of_life_however_far_looks_lie_apart() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    sender = socket.create_connection(listener.getsockname())
+    receiver, _ = listener.accept()
+    with listener, sender, receiver:
+        comm = SimpleNamespace(stream=SimpleNamespace(socket=receiver))
+        comms, uploads = [Hashed(comm), Hashed(SimpleNamespace())], Uploads()
+        assert not uploads.look(comms, 0.0)
+        sender.sendall(b"x" * UPLOAD_BYTES_A_SECOND * 2)
+        assert receiver.recv(1)
+        assert uploads.look(comms, 1.0)
+        sender.sendall(b"x" * UPLOAD_BYTES_A_SECOND * 2)
+        assert not uploads.look(comms, 61.0)
+    assert received_bytes(comm) is None
+
+
+class Hashed(SimpleNamespace):
+    """A connection, as a key."""
+
+    def __init__(self, comm: SimpleNamespace) -> None:
+        super().__init__(**vars(comm))
+
+    __hash__ = object.__hash__
+
+
+async def watch_until_over(scheduler: Scheduler, **life: Any) -> list[tuple[str, dict[str, Any]]]:
+    told: list[tuple[str, dict[str, Any]]] = []
+    watch = LifeWatch(scheduler, {"look_seconds": 0.05, **life}, lambda event, **facts: told.append((event, facts)))
+    async with asyncio.timeout(10), rpc(scheduler.address) as manager:
+        if "keepalive" in life:
+            assert await manager.terradask_keepalive(seconds=life["keepalive"]) is True
+        await watch.run()
+    return told
+
+
+async def test_it_tells_when_the_cluster_is_over(scheduler: Scheduler) -> None:
+    ((event, facts),) = await watch_until_over(scheduler, idle_timeout_seconds=0.2)
+    assert event == "over"
+    assert facts["reason"].startswith("idle for 0.2 seconds, since ")
+
+
+async def test_it_tells_what_a_client_said_and_goes_by_it(scheduler: Scheduler) -> None:
+    first, (event, facts) = await watch_until_over(scheduler, idle_timeout_seconds=60, keepalive=0.2, first_client_seconds=0)
+    assert first == ("keepalive", {"seconds": 0.2})
+    assert event == "over"
+    assert facts["reason"].startswith("no client for 0.2 seconds, since ")
+
+
+async def test_a_scheduler_that_cant_be_looked_at_complains_once_and_goes_on(
+    scheduler: Scheduler, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+
+    def check_idle() -> float:
+        looks.append(True)
+        if len(looks) < 4:
+            raise RuntimeError("of my own")
+        return 1.0
+
+    monkeypatch.setattr(scheduler, "check_idle", check_idle)
+    assert [event for event, _ in await watch_until_over(scheduler, idle_timeout_seconds=0.1)] == ["over"]
+    assert capsys.readouterr().err.count("RuntimeError: of my own") == 1
