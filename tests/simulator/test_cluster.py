@@ -33,7 +33,6 @@ from terradask._deployments.keys import KeySet
 from terradask._deployments.software import SoftwareNotInstalled
 from terradask._deployments.store import read_secret
 from terradask._plans.render_terminal import report_to_text
-from terradask._policy import secrets_in_state
 from terradask.errors import (
     ClusterEnded,
     ClusterNotFound,
@@ -46,6 +45,7 @@ from terradask.errors import (
     SettingsError,
     WorkersMissing,
 )
+from terradask.policy import secrets_in_state
 
 from .secret_search import Secrets, search
 

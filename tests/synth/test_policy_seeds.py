@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from terradask._policy import PolicyFinding, RoleRules, evaluate
 from terradask._policy.checks import CHECKS
+from terradask.policy import PolicyFinding, RoleRules, evaluate
 from terradask_stacks.settings import PolicySettings
 
 Document = dict[str, Any]

@@ -27,6 +27,8 @@ ORDER = (
     "_workspace",  # `Workspace` and the parts it is composed of
     "_dask",  # `Cluster` and the parts it is composed of
     "__init__",  # what `import terradask` offers
+    "cost",  # `terradask.cost`, for programs
+    "policy",  # `terradask.policy`, for programs
     "_doctor",  # what is missing on this machine or in the account
     "_demo",  # `terradask demo`
     "cli",  # the command line

@@ -32,7 +32,6 @@ from terradask._instance_types.model import read_types
 from terradask._network.baseline import BASELINE_FORMAT, parse_baseline
 from terradask._plans.basis import PlanArchive
 from terradask._plans.summary import summarise
-from terradask._policy import evaluate
 from terradask._pricing.products import query_for_instances, read_instance_prices, read_price
 from terradask._pricing.region_prices import read_sheet
 from terradask._pricing.spot_prices import read_spot_price
@@ -40,6 +39,7 @@ from terradask._terraform.events import parse_event
 from terradask._terraform.state.lock import LockInfo
 from terradask._terraform.state.model import StateInfo, state_of
 from terradask.errors import TerradaskError
+from terradask.policy import evaluate
 from terradask_host.agent.environment import check_lock
 from terradask_host.agent.keys import write_keys
 from terradask_host.config import load_config, parse_document

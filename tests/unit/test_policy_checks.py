@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from terradask._policy import PolicyFinding, evaluate, secrets_in_state
 from terradask._policy.decoding import layers
 from terradask._policy.document import Unknown, read
 from terradask._policy.patterns import forbidden_in_user_data, secret_looks
 from terradask.errors import InvalidInput
+from terradask.policy import PolicyFinding, evaluate, secrets_in_state
 from terradask_stacks.settings import PolicySettings
 
 TODAY = date(2026, 11, 20)

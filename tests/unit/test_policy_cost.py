@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from terradask._policy import cost_findings
 from terradask._pricing.estimate import CostEstimate, CostItem
+from terradask.policy import cost_findings
 from terradask_stacks.settings import PolicySettings
 
 NAT = CostItem("aws_nat_gateway.a", "NAT gateway", Decimal("0.50"))

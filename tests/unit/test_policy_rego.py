@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from terradask._policy import PolicyFinding, evaluate
 from terradask._policy.rego import rego_findings
 from terradask.errors import RegoMissing, RuleError
+from terradask.policy import PolicyFinding, evaluate
 from terradask_stacks.settings import PolicySettings
 
 DOCS = Path(__file__).parents[2] / "docs/policy.md"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from terradask._policy import PolicyFinding, Waived, blocking
 from terradask._policy.checks import CHECKS
 from terradask._policy.cost import COST_CHECK
 from terradask._policy.waivers import WAIVER_CHECK, waive
 from terradask.errors import SettingsError
+from terradask.policy import PolicyFinding, Waived, blocking
 from terradask_stacks.loading import load_settings
 from terradask_stacks.settings import PolicySettings, Waiver
 from terradask_stacks.settings.policy import BUILT_IN_CHECKS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from terradask._policy import PolicyFinding, Waived, to_json, to_sarif, to_text
+from terradask.policy import PolicyFinding, Waived, to_json, to_sarif, to_text
 
 ERROR = PolicyFinding("P2", "error", "aws_security_group_rule.office", "lets 0.0.0.0/0 in", "name addresses")
 WARNING = PolicyFinding("main.size", "warning", "aws_vpc.this", "is large")

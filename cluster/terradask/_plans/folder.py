@@ -11,7 +11,7 @@ from terradask._plans.render_markdown import to_markdown
 from terradask._plans.render_terminal import to_json
 from terradask._plans.report import REPORT_FORMAT
 from terradask._plans.saved import PLAN_NAME
-from terradask._policy import to_sarif
+from terradask._policy.sarif import to_sarif
 from terradask.errors import InvalidInput, PlanChanged
 
 if TYPE_CHECKING:

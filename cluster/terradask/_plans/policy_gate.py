@@ -7,14 +7,15 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from terradask._policy import RoleRules, blocking, evaluate
+from terradask._policy.document import RoleRules
+from terradask._policy.evaluate import blocking, evaluate
 from terradask._terraform.terraform import CONFIGURATION
 from terradask.errors import PolicyViolation
 from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
     from terradask._plans.saved import Plan
-    from terradask._policy import PolicyFinding
+    from terradask._policy.findings import PolicyFinding
     from terradask._pricing.estimate import CostEstimate
     from terradask._workspace.planning import PlanningWorkspace
 
