@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .errors import LeftRunning, PortTaken, SimulatorError
-    from .left_behind import leftovers
-    from .process import SimulatorInfo
-    from .simulator import HostInfo, Simulator
-    from .switches import Switches
+    from terradask_simulator.checks.leftovers import leftovers
+    from terradask_simulator.errors import LeftRunning, PortTaken, SimulatorError
+    from terradask_simulator.process import SimulatorInfo
+    from terradask_simulator.simulator import HostInfo, Simulator
+    from terradask_simulator.switches import Switches
 
 __all__ = ["HostInfo", "LeftRunning", "PortTaken", "Simulator", "SimulatorError", "SimulatorInfo", "Switches", "leftovers"]
 
@@ -21,7 +21,7 @@ _PLACES = {
     "SimulatorError": "errors",
     "SimulatorInfo": "process",
     "Switches": "switches",
-    "leftovers": "left_behind",
+    "leftovers": "checks.leftovers",
 }
 
 
@@ -31,4 +31,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(f".{_PLACES[name]}", __name__), name)
+    return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from .errors import BaselineFailed
+from terradask_simulator.errors import BaselineFailed
 
 __all__ = ["deploy_baseline"]
 

@@ -20,26 +20,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .addresses import Slot, claim_slot
-from .backend import ACCOUNT, STATE_LOCK, autoscaling_backends
-from .calls import CallRecorder
-from .credentials import RoleKeys
-from .door import Endpoint, bind
-from .drops import Drops
-from .errors import SimulatorError
-from .fidelity import install_all
-from .fidelity import sessions as session_api
-from .fidelity.throttling import Throttle
-from .history import History
-from .hosts import Hosts
-from .iam.gate import Gate
-from .instances import running_ids
-from .network import LoopbackNetwork
-from .plugin_program import write_plugin
-from .reconcile import ReconcileLoop
-from .sessions import Sessions
-from .signatures import Signatures
-from .switchboard import Switchboard
+from terradask_simulator.aws.addresses import Slot, claim_slot
+from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK, autoscaling_backends
+from terradask_simulator.aws.credentials import RoleKeys
+from terradask_simulator.aws.endpoint.calls import CallRecorder
+from terradask_simulator.aws.endpoint.lost_answers import Drops
+from terradask_simulator.aws.endpoint.server import Endpoint, bind
+from terradask_simulator.aws.endpoint.signatures import Signatures
+from terradask_simulator.aws.fidelity import install_all
+from terradask_simulator.aws.fidelity import sessions as session_api
+from terradask_simulator.aws.fidelity.throttling import Throttle
+from terradask_simulator.aws.history import History
+from terradask_simulator.aws.iam.gate import Gate
+from terradask_simulator.aws.instances import running_ids
+from terradask_simulator.aws.network import LoopbackNetwork
+from terradask_simulator.aws.reconcile import ReconcileLoop
+from terradask_simulator.aws.session_manager.plugin_program import write_plugin
+from terradask_simulator.aws.session_manager.sessions import Sessions
+from terradask_simulator.errors import SimulatorError
+from terradask_simulator.hosts.hosts import Hosts
+from terradask_simulator.switchboard import Switchboard
 
 __all__ = ["main"]
 
@@ -96,7 +96,7 @@ class Daemon:
         """Start every part."""
         if self._hosts is not None:
             self._reaper = subprocess.Popen(
-                [sys.executable, "-m", "terradask_simulator.reaper", str(self._state_dir / "hosts")],
+                [sys.executable, "-m", "terradask_simulator.hosts.reaper", str(self._state_dir / "hosts")],
                 stdin=subprocess.PIPE,
                 start_new_session=True,
             )

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from .plugin_program import plugin_folder
+from terradask_simulator.aws.session_manager.plugin_program import plugin_folder
 
 __all__ = ["ACCESS_KEY", "OWN_ADDRESS_PATH", "complete", "overlay", "without_aws"]
 

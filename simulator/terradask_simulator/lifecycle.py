@@ -16,11 +16,11 @@ from typing import Any
 
 import platformdirs
 
-from .baseline import deploy_baseline
-from .environment import complete, overlay
-from .errors import AlreadyStarted, LeftRunning, NotStarted, SimulatorError
-from .process import INFO_NAME, SimulatorInfo, created_at, launch, left_running, request_stop
-from .simulator import Simulator
+from terradask_simulator.baseline import deploy_baseline
+from terradask_simulator.environment import complete, overlay
+from terradask_simulator.errors import AlreadyStarted, LeftRunning, NotStarted, SimulatorError
+from terradask_simulator.process import INFO_NAME, SimulatorInfo, created_at, launch, left_running, request_stop
+from terradask_simulator.simulator import Simulator
 
 __all__ = ["environment_of", "info_path", "of_this_environment", "run", "start_daemon", "status", "stop_daemon"]
 

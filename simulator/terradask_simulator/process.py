@@ -18,9 +18,9 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]  # psutil carries no types
 
-from . import errors
-from .environment import without_aws
-from .errors import SimulatorError, SimulatorGone
+from terradask_simulator import errors
+from terradask_simulator.environment import without_aws
+from terradask_simulator.errors import SimulatorError, SimulatorGone
 
 __all__ = ["INFO_NAME", "SimulatorInfo", "ask", "created_at", "launch", "left_running", "request_stop"]
 

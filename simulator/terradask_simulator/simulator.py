@@ -12,16 +12,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from .baseline import deploy_baseline
-from .environment import complete, overlay
-from .errors import SimulatorError
-from .process import SimulatorInfo, ask, launch, left_running, request_stop
-from .switches import Switches
+from terradask_simulator.baseline import deploy_baseline
+from terradask_simulator.environment import complete, overlay
+from terradask_simulator.errors import SimulatorError
+from terradask_simulator.process import SimulatorInfo, ask, launch, left_running, request_stop
+from terradask_simulator.switches import Switches
 
 if TYPE_CHECKING:
     import boto3
 
-    from .iam import LoggedRequest
+    from terradask_simulator.iam import LoggedRequest
 
 __all__ = ["HostInfo", "Simulator"]
 
@@ -187,7 +187,7 @@ class Simulator(Switches):
         return {**self.environ, **self._credentials_of(name, policies)}
 
     def _credentials_of(self, name: str, policies: Sequence[Mapping[str, Any] | str]) -> dict[str, str]:
-        from .iam.roles import assume
+        from terradask_simulator.aws.iam.roles import assume
 
         with contextlib.closing(self.client("iam")) as iam, contextlib.closing(self.client("sts")) as sts:
             return assume(iam, sts, name, policies)
@@ -270,7 +270,7 @@ class Simulator(Switches):
         SimulatorError
             Policies are not evaluated here.
         """
-        from .iam import LoggedRequest
+        from terradask_simulator.iam import LoggedRequest
 
         if not self.info.enforce_iam:
             raise SimulatorError("Policies are not evaluated on this simulator", advice="Simulator.start(enforce_iam=True)")

@@ -8,20 +8,20 @@ from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
-from .backend import BELL, STATE_LOCK, autoscaling_backends
-from .drops import Drops, Loss
-from .errors import SimulatorError
-from .fidelity import spot
-from .fidelity.capacity import SHORTAGES, Shortage
-from .fidelity.delays import Delays, current_delays, set_delays
-from .fidelity.pricing_spot import CHANGES, PriceChange
-from .fidelity.quotas import applied_quotas, set_quota
-from .fidelity.throttling import Throttle
-from .fidelity.vcpu_limits import Enforcement
-from .fidelity.visibility import Lag, current_lag, set_lag
-from .hosts import Hosts
-from .network import LoopbackNetwork
-from .signatures import Signatures
+from terradask_simulator.aws.backend import BELL, STATE_LOCK, autoscaling_backends
+from terradask_simulator.aws.endpoint.lost_answers import Drops, Loss
+from terradask_simulator.aws.endpoint.signatures import Signatures
+from terradask_simulator.aws.fidelity import spot
+from terradask_simulator.aws.fidelity.capacity import SHORTAGES, Shortage
+from terradask_simulator.aws.fidelity.delays import Delays, current_delays, set_delays
+from terradask_simulator.aws.fidelity.pricing_spot import CHANGES, PriceChange
+from terradask_simulator.aws.fidelity.quotas import applied_quotas, set_quota
+from terradask_simulator.aws.fidelity.throttling import Throttle
+from terradask_simulator.aws.fidelity.vcpu_limits import Enforcement
+from terradask_simulator.aws.fidelity.visibility import Lag, current_lag, set_lag
+from terradask_simulator.aws.network import LoopbackNetwork
+from terradask_simulator.errors import SimulatorError
+from terradask_simulator.hosts.hosts import Hosts
 
 __all__ = ["Switchboard"]
 

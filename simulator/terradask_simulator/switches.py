@@ -7,8 +7,8 @@ from decimal import Decimal
 from types import TracebackType
 from typing import Any, Literal
 
-from .errors import SimulatorError
-from .process import SimulatorInfo, ask
+from terradask_simulator.errors import SimulatorError
+from terradask_simulator.process import SimulatorInfo, ask
 
 __all__ = ["Switched", "Switches"]
 

@@ -9,7 +9,7 @@ from moto.ec2.models import EC2Backend
 from moto.ec2.utils import generate_route_id
 from moto.server import main
 
-from terradask_simulator.fidelity import bucket_policies, delete_markers, launch_templates, placement_groups, quotas, rule_descriptions
+from terradask_simulator.aws.fidelity import bucket_policies, delete_markers, launch_templates, placement_groups, quotas, rule_descriptions
 
 
 def endpoint_routes() -> None:

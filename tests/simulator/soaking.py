@@ -14,8 +14,8 @@ from distributed import Client, Future
 from terradask import Cluster, Workspace
 from terradask.errors import ClusterError, SchedulerReplaced
 from terradask_simulator import Simulator
+from terradask_simulator.checks.invariants import Witness
 from terradask_simulator.errors import SimulatorError
-from terradask_simulator.invariants import Witness
 
 logger = logging.getLogger("terradask.soak")
 

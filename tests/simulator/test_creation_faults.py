@@ -14,7 +14,8 @@ import pytest
 
 from terradask import Cluster, Workspace
 from terradask.errors import TerradaskError
-from terradask_simulator import Simulator, invariants
+from terradask_simulator import Simulator
+from terradask_simulator.checks import invariants
 from terradask_simulator.iam import minus_action
 
 from ..seeds import drawn

@@ -14,7 +14,8 @@ import pytest
 
 from terradask import Cluster
 from terradask.errors import ClusterError, ExpiredCredentials, SchedulerReplaced, SchedulerUnreachable
-from terradask_simulator import Simulator, invariants
+from terradask_simulator import Simulator
+from terradask_simulator.checks import invariants
 
 from ..seeds import drawn
 from .conftest import eventually

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from terradask import Cluster, Workspace
-from terradask_simulator import Simulator, invariants
+from terradask_simulator import Simulator
+from terradask_simulator.checks import invariants
 
 from ..seeds import drawn
 from .conftest import eventually

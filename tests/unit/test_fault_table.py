@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask_simulator import invariants
+from terradask_simulator.checks import invariants
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/faults.md").read_text()

@@ -24,9 +24,9 @@ from terradask._aws.ssm import forwarding
 from terradask._aws.ssm.forwarding import PortForwarding
 from terradask._aws.ssm.plugin import Plugin
 from terradask.errors import AccessDenied, SessionFailed
-from terradask_simulator.network import LoopbackNetwork
-from terradask_simulator.plugin_program import plugin_folder, write_plugin
-from terradask_simulator.sessions import Sessions
+from terradask_simulator.aws.network import LoopbackNetwork
+from terradask_simulator.aws.session_manager.plugin_program import plugin_folder, write_plugin
+from terradask_simulator.aws.session_manager.sessions import Sessions
 
 
 class Account(Aws):

@@ -47,7 +47,7 @@ from terradask_host.errors import HostError
 from terradask_host.metadata import InstanceMetadata
 from terradask_host.timing import Timing
 from terradask_modules.caller_policies import parse_trust
-from terradask_simulator.cloud_config import BootFailed, parse_cloud_config
+from terradask_simulator.hosts.cloud_config import BootFailed, parse_cloud_config
 from terradask_stacks.backend_options import read_backend_options
 from terradask_stacks.hardware.quantities import parse_cores, parse_memory
 from terradask_stacks.loading import load_settings, settings_in

@@ -4,7 +4,7 @@ import pytest
 
 from terradask_host.agent.memory_files import check_in_memory, filesystem_of
 from terradask_host.errors import KeysOnDisk
-from terradask_simulator.memory import MEMORY, forget_run, make_run
+from terradask_simulator.hosts.memory import MEMORY, forget_run, make_run
 
 LISTED = """\
 22 1 259:1 / / rw,relatime shared:1 - ext4 /dev/vda rw

@@ -26,7 +26,7 @@ from terradask._network.baseline import Isolated
 from terradask.errors import BaselineError, ClusterError
 from terradask_modules.names import ROLES, boundary_name, clusters_role_path, host_name, placement_group_name, role_name
 from terradask_simulator import leftovers
-from terradask_simulator.fidelity import placement_groups
+from terradask_simulator.aws.fidelity import placement_groups
 
 REGION = "us-east-1"
 PREFIX = "dept-"

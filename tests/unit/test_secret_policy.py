@@ -10,8 +10,8 @@ from terradask._deployments.documents import Descriptor
 from terradask._deployments.key_access import check_key_access
 from terradask.errors import ClusterPrivate, InvalidInput
 from terradask_modules.secret_policy import principal_of, private_policy
-from terradask_simulator.iam.documents import Policy
-from terradask_simulator.iam.evaluation import Policies, Request, evaluate
+from terradask_simulator.aws.iam.documents import Policy
+from terradask_simulator.aws.iam.evaluation import Policies, Request, evaluate
 from terradask_stacks.settings import ClusterSettings
 
 ACCOUNT = "123456789012"

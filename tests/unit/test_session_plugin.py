@@ -11,8 +11,8 @@ import pytest
 from terradask._aws.ssm import plugin
 from terradask._aws.ssm.plugin import RESPONSE_VARIABLE, find_plugin
 from terradask.errors import SessionManagerPluginMissing
-from terradask_simulator.plugin_program import plugin_folder, write_plugin
-from terradask_simulator.session_plugin import VERSION
+from terradask_simulator.aws.session_manager.plugin import VERSION
+from terradask_simulator.aws.session_manager.plugin_program import plugin_folder, write_plugin
 
 
 @pytest.fixture(autouse=True)

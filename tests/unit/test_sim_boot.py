@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from terradask_simulator.cloud_config import BootFailed, WrittenFile, parse_cloud_config, write_files
-from terradask_simulator.host_wheel import read_host_json
-from terradask_simulator.systemd_unit import Unit, parse_unit
+from terradask_simulator.hosts.cloud_config import BootFailed, WrittenFile, parse_cloud_config, write_files
+from terradask_simulator.hosts.systemd_unit import Unit, parse_unit
+from terradask_simulator.hosts.wheel import read_host_json
 
 UNIT = """\
 # a comment with = in it

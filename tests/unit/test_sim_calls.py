@@ -2,7 +2,7 @@
 
 import pytest
 
-from terradask_simulator.calls import Call, CallRecorder, identify, most_within
+from terradask_simulator.aws.endpoint.calls import Call, CallRecorder, identify, most_within
 
 
 def signed(service, **environ):

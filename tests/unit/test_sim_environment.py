@@ -9,12 +9,12 @@ import sys
 import pytest
 
 from terradask_simulator import LeftRunning, PortTaken, lifecycle
-from terradask_simulator.addresses import claim_slot
-from terradask_simulator.door import bind
+from terradask_simulator.aws.addresses import claim_slot
+from terradask_simulator.aws.endpoint.server import bind
+from terradask_simulator.aws.fidelity.addresses import public_address_source
+from terradask_simulator.aws.fidelity.group_schedules import parse_time
 from terradask_simulator.environment import complete, overlay, without_aws
 from terradask_simulator.errors import NoFreeRange, PlatformUnsupported
-from terradask_simulator.fidelity.addresses import public_address_source
-from terradask_simulator.fidelity.group_schedules import parse_time
 from terradask_simulator.process import INFO_NAME, SimulatorInfo, created_at
 
 
@@ -43,7 +43,7 @@ def test_windows_is_refused(monkeypatch):
 
 def test_a_machine_without_loopback_addresses_is_told_what_it_needs():
     # 192.0.2.0/24 is nobody's: binding there fails as 127.64.0.1 does on macOS.
-    from terradask_simulator import addresses
+    from terradask_simulator.aws import addresses
 
     class Elsewhere(addresses.socket.socket):
         def bind(self, address):

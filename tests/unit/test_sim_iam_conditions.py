@@ -5,8 +5,8 @@ The pages are those of the IAM user guide, https://docs.aws.amazon.com/IAM/lates
 
 import pytest
 
-from terradask_simulator.iam.conditions import UnknownOperator, holds
-from terradask_simulator.iam.documents import Condition
+from terradask_simulator.aws.iam.conditions import UnknownOperator, holds
+from terradask_simulator.aws.iam.documents import Condition
 
 
 def check(operator, wanted, context, key="k", version="2012-10-17"):

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from terradask_simulator.iam import Policies, Policy, Request, evaluate
-from terradask_simulator.iam.conditions import UnknownOperator
+from terradask_simulator.aws.iam import Policies, Policy, Request, evaluate
+from terradask_simulator.aws.iam.conditions import UnknownOperator
 
 GUIDE = "https://docs.aws.amazon.com/IAM/latest/UserGuide/"
 OPERATORS, SETS = (

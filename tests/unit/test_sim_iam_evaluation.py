@@ -5,7 +5,7 @@ The pages are those of the IAM user guide, https://docs.aws.amazon.com/IAM/lates
 
 import pytest
 
-from terradask_simulator.iam import MalformedPolicy, Policies, Policy, Request, evaluate
+from terradask_simulator.aws.iam import MalformedPolicy, Policies, Policy, Request, evaluate
 
 ACCOUNT = "123456789012"
 USER = f"arn:aws:iam::{ACCOUNT}:user/anika"

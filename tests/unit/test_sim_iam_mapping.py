@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from terradask_simulator.iam import reference
-from terradask_simulator.iam.mapping import context_of, needs_of
-from terradask_simulator.iam.operation import read_operation
-from terradask_simulator.iam.world import TemplateData
+from terradask_simulator.aws.iam import reference
+from terradask_simulator.aws.iam.mapping import context_of, needs_of
+from terradask_simulator.aws.iam.operation import read_operation
+from terradask_simulator.aws.iam.world import TemplateData
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 EC2 = f"arn:aws:ec2:{REGION}:{ACCOUNT}:"
@@ -369,7 +369,7 @@ def test_s3(method, path, string, expected):
 
 
 def test_every_sub_resource_of_s3_is_an_action_that_aws_knows():
-    from terradask_simulator.iam.mapping.s3 import _BUCKET, _OBJECT
+    from terradask_simulator.aws.iam.mapping.s3 import _BUCKET, _OBJECT
 
     for part in _BUCKET:
         asked(rest("GET", "/b", part))

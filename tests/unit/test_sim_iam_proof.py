@@ -3,8 +3,8 @@
 import pytest
 
 from terradask_simulator import Simulator, SimulatorError, SimulatorInfo
-from terradask_simulator.iam import LoggedRequest, Request, denied_by, entries, minus_action, needless
-from terradask_simulator.iam.log import RequestLog
+from terradask_simulator.aws.iam import LoggedRequest, Request, denied_by, entries, minus_action, needless
+from terradask_simulator.aws.iam.log import RequestLog
 
 TAGGED = {"aws:ResourceTag/w": ("a",)}
 POLICY = {

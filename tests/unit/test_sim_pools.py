@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from terradask_simulator.fidelity.capacity import Shortage
-from terradask_simulator.fidelity.delays import Delays
-from terradask_simulator.fidelity.group_zones import lopsided, spread, to_end
-from terradask_simulator.fidelity.vcpu_limits import vcpu_quota
+from terradask_simulator.aws.fidelity.capacity import Shortage
+from terradask_simulator.aws.fidelity.delays import Delays
+from terradask_simulator.aws.fidelity.group_zones import lopsided, spread, to_end
+from terradask_simulator.aws.fidelity.vcpu_limits import vcpu_quota
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from terradask_simulator.fidelity.throttling import Throttle, TokenBucket, bucket_size
-from terradask_simulator.iam.operation import Operation
+from terradask_simulator.aws.fidelity.throttling import Throttle, TokenBucket, bucket_size
+from terradask_simulator.aws.iam.operation import Operation
 
 
 class Clock:

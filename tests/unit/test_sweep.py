@@ -27,7 +27,7 @@ from terradask._workspace.workspace import Workspace
 from terradask.cli import run
 from terradask.errors import AccessDenied, FolderBusy, TerraformCancelled
 from terradask_modules.names import clusters_role_path, role_name
-from terradask_simulator.fidelity import placement_groups
+from terradask_simulator.aws.fidelity import placement_groups
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 BUCKET = f"terradask-default-{ACCOUNT}-{REGION}"

@@ -16,7 +16,7 @@ from typing import Any
 
 from distributed import Client
 
-from terradask_simulator.memory import forget_run, make_run
+from terradask_simulator.hosts.memory import forget_run, make_run
 
 from .account import BUCKET, LOG_GROUP, REGION, Account
 from .authority import RUN_ID, Authority, client_security

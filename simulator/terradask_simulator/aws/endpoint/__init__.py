@@ -1,0 +1,1 @@
+"""The HTTP endpoint: what each request passes before and after moto."""

@@ -1,0 +1,68 @@
+"""Where moto is looser than AWS, or lacks something: one file for each, with the reason.
+
+Each module has ``install()``, which replaces moto's functions in place. moto's classes carry no types that mypy
+follows here, so they are patched rather than subclassed.
+"""
+
+from __future__ import annotations
+
+__all__ = ["install_all"]
+
+
+def install_all(*, public_cidr: str) -> None:
+    """Replace everything that needs to be replaced.
+
+    Parameters
+    ----------
+    public_cidr
+        The range that public addresses come from.
+    """
+    from terradask_simulator.aws.fidelity import (
+        addresses,
+        bucket_policies,
+        delete_markers,
+        group_api,
+        group_launches,
+        group_limits,
+        group_schedules,
+        instance_index,
+        instance_types,
+        launch_templates,
+        launches,
+        log_group_keys,
+        metadata_tags,
+        placement_groups,
+        pricing,
+        quotas,
+        rule_descriptions,
+        rule_ids,
+        service_roles,
+        session_tokens,
+        spot,
+        subnet_ipv6,
+        visibility,
+    )
+
+    addresses.install(public_cidr)
+    bucket_policies.install()
+    instance_index.install()
+    instance_types.install()
+    launch_templates.install()
+    launches.install()
+    log_group_keys.install()
+    metadata_tags.install()
+    group_launches.install()
+    group_limits.install()
+    group_schedules.install()
+    group_api.install()
+    delete_markers.install()
+    placement_groups.install()
+    pricing.install()
+    quotas.install()
+    rule_descriptions.install()
+    rule_ids.install()
+    service_roles.install()
+    session_tokens.install()
+    spot.install()
+    subnet_ipv6.install()
+    visibility.install()

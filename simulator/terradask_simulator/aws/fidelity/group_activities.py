@@ -1,0 +1,120 @@
+"""Scaling activities are recorded: what a group did, why, and what went wrong.
+
+moto's DescribeScalingActivities always answers with an empty list, which leaves clients without the reason for a
+launch that failed.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import deque
+from typing import Any
+
+from terradask_simulator.aws.backend import now_text
+
+__all__ = ["activities_of", "finish", "record", "record_end", "remember_end"]
+
+#: AWS keeps six weeks of activities; this many per group are kept here.
+_KEPT = 5000
+
+
+def activities_of(backend: Any) -> dict[str, deque[dict[str, Any]]]:
+    """Return the activities of a region's groups by group name, newest first; deleted groups included."""
+    kept: dict[str, deque[dict[str, Any]]] = backend.__dict__.setdefault("_terradask_activities", {})
+    return kept
+
+
+def record(
+    group: Any, description: str, cause: str, *, failure: str | None = None, goes_on: Any = None, subnet_id: str = "", zone: str = ""
+) -> dict[str, Any]:
+    """Record one activity of a group and return it as DescribeScalingActivities shows it.
+
+    Parameters
+    ----------
+    group
+        moto's group.
+    description
+        What was done, such as ``Launching a new EC2 instance: i-…``.
+    cause
+        Why.
+    failure
+        What went wrong; None for a success.
+    goes_on
+        moto's instance with which it goes on until `finish`.
+    subnet_id, zone
+        Where.
+    """
+    from moto.core.utils import utcnow
+
+    at = utcnow()
+    activity: dict[str, Any] = {
+        "ActivityId": str(uuid.uuid4()),
+        "AutoScalingGroupName": group.name,
+        "AutoScalingGroupARN": group.arn,
+        "Description": description,
+        "Cause": cause,
+        "StartTime": at,
+        "Details": json.dumps({"Subnet ID": subnet_id, "Availability Zone": zone}),
+    }
+    if goes_on is not None:
+        goes_on._terradask_activity = activity
+        activity.update(StatusCode="InProgress", Progress=0)
+    else:
+        activity.update(StatusCode="Failed" if failure else "Successful", Progress=100, EndTime=at)
+    if failure:
+        activity["StatusMessage"] = failure
+    kept = activities_of(group.autoscaling_backend).setdefault(group.name, deque(maxlen=_KEPT))
+    kept.appendleft(activity)
+    return activity
+
+
+def record_end(group: Any, instance: Any, cause: str) -> dict[str, Any]:
+    """Record the end of an instance, and that its launch will not go on, where it still did.
+
+    Parameters
+    ----------
+    group
+        moto's group.
+    instance
+        moto's instance.
+    cause
+        Why it ended.
+    """
+    finish(instance, "Cancelled")
+    return record(
+        group,
+        f"Terminating EC2 instance: {instance.id}",
+        cause,
+        subnet_id=instance.subnet_id or "",
+        zone=instance.placement.zone or "",
+    )
+
+
+def finish(instance: Any, status: str = "Successful") -> None:
+    """End the activity that goes on with an instance, if there is one.
+
+    Parameters
+    ----------
+    instance
+        moto's instance.
+    status
+        How it ended.
+    """
+    from moto.core.utils import utcnow
+
+    activity = instance.__dict__.pop("_terradask_activity", None)
+    if activity is not None:
+        activity.update(StatusCode=status, Progress=100, EndTime=utcnow())
+
+
+def remember_end(group: Any) -> None:
+    """Mark a deleted group's activities, which are shown on request only.
+
+    Parameters
+    ----------
+    group
+        moto's group.
+    """
+    for activity in activities_of(group.autoscaling_backend).get(group.name, ()):
+        activity.setdefault("AutoScalingGroupState", f"Deleted {now_text()}")

@@ -1,0 +1,113 @@
+"""What Auto Scaling's responses leave out.
+
+moto answers DescribeScalingActivities with nothing, ignores ``ForceDelete``, and drops settings that Terraform reads
+back (default warm-up, maximum lifetime, termination policies at an update), which would show as a change for ever.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from terradask_simulator.aws.fidelity.group_activities import activities_of
+from terradask_simulator.aws.fidelity.group_limits import existing_group
+
+__all__ = ["install"]
+
+#: Settings that moto doesn't keep: parameter, attribute of the group, is it a whole number.
+_KEPT = (
+    ("DefaultInstanceWarmup", "default_instance_warmup", True),
+    ("MaxInstanceLifetime", "max_instance_lifetime", True),
+    ("DefaultCooldown", "default_cooldown", True),
+    ("TerminationPolicies", "termination_policies", False),
+    ("InstanceMaintenancePolicy", "instance_maintenance_policy", False),
+    ("AvailabilityZoneDistribution", "availability_zone_distribution", False),
+    ("Context", "context", False),
+    ("DesiredCapacityType", "desired_capacity_type", False),
+    ("PlacementGroup", "placement_group", False),
+)
+
+
+def install() -> None:
+    """Replace moto's responses."""
+    from moto.autoscaling.responses import AutoScalingResponse
+
+    create = AutoScalingResponse.create_auto_scaling_group
+    update = AutoScalingResponse.update_auto_scaling_group
+
+    def create_auto_scaling_group(response: Any) -> Any:
+        result = create(response)
+        _keep(response)
+        return result
+
+    def update_auto_scaling_group(response: Any) -> Any:
+        result = update(response)
+        _keep(response)
+        return result
+
+    AutoScalingResponse.create_auto_scaling_group = create_auto_scaling_group
+    AutoScalingResponse.update_auto_scaling_group = update_auto_scaling_group
+    AutoScalingResponse.delete_auto_scaling_group = _delete_auto_scaling_group
+    AutoScalingResponse.describe_scaling_activities = _describe_scaling_activities
+    AutoScalingResponse.create_or_update_tags = _create_or_update_tags
+
+
+def _keep(response: Any) -> None:
+    group = existing_group(response.autoscaling_backend, response._get_param("AutoScalingGroupName"))
+    for parameter, attribute, is_number in _KEPT:
+        value = response._get_param(parameter)
+        if value is not None and value != []:
+            setattr(group, attribute, int(value) if is_number else value)
+
+
+def _create_or_update_tags(response: Any) -> Any:
+    from moto.core.responses import EmptyResult
+
+    tags = response._get_param("Tags", [])
+    for tag in tags:
+        existing_group(response.autoscaling_backend, tag.get("ResourceId", ""))
+    response.autoscaling_backend.create_or_update_tags(tags)
+    return EmptyResult()
+
+
+def _delete_auto_scaling_group(response: Any) -> Any:
+    from moto.core.responses import EmptyResult
+
+    response.autoscaling_backend.delete_auto_scaling_group(
+        response._get_param("AutoScalingGroupName"), force=response._get_bool_param("ForceDelete", False)
+    )
+    return EmptyResult()
+
+
+def _describe_scaling_activities(response: Any) -> Any:
+    from moto.core.responses import ActionResult
+
+    backend = response.autoscaling_backend
+    wanted = response._get_param("AutoScalingGroupName")
+    ids = response._get_param("ActivityIds", [])
+    deleted = response._get_bool_param("IncludeDeletedGroups", False)
+    if wanted and not deleted:
+        existing_group(backend, wanted)
+    earliest = _earliest(response._get_param("Filters", []))
+    found = [
+        activity
+        for name, activities in activities_of(backend).items()
+        if not wanted or name == wanted
+        for activity in activities
+        if (deleted or "AutoScalingGroupState" not in activity) and (not ids or activity["ActivityId"] in ids)
+        if earliest is None or activity["StartTime"] >= earliest
+    ]
+    if not wanted:
+        # Each group's are the newest first already.
+        found.sort(key=lambda activity: activity["StartTime"], reverse=True)
+    start = int(response._get_param("NextToken") or 0)
+    end = start + min(response._get_int_param("MaxRecords") or 100, 100)
+    return ActionResult({"Activities": found[start:end], "NextToken": str(end) if end < len(found) else None})
+
+
+def _earliest(filters: list[dict[str, Any]]) -> datetime.datetime | None:
+    """Return before which start an activity isn't asked for: the one filter of AWS's that is understood."""
+    bounds = [value for one in filters if one["Name"] == "StartTimeLowerBound" for value in one["Values"]]
+    # moto's times are those of UTC, and don't say so.
+    times = [datetime.datetime.fromisoformat(bound).astimezone(datetime.UTC).replace(tzinfo=None) for bound in bounds]
+    return max(times, default=None)

@@ -1,0 +1,165 @@
+"""Groups launch and end instances as their numbers, policies and subnets say.
+
+moto launches the template's type instead of an override's, on demand whatever the policy says, all in the first
+subnet, in the middle of the request that changed the number; it doesn't take up scale-in again when protection is
+removed, and leaves unhealthy instances alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from terradask_simulator.aws.backend import now_text
+from terradask_simulator.aws.fidelity.group_activities import finish, record_end
+from terradask_simulator.aws.fidelity.group_launches import fill, launch
+from terradask_simulator.aws.fidelity.group_pools import has_room
+from terradask_simulator.aws.fidelity.group_zones import lopsided, members, to_end
+
+__all__ = ["maintain", "maintain_all"]
+
+_log = logging.getLogger(__name__)
+
+#: Instances launched or ended for one group before other calls get their turn.
+BATCH = 100
+
+#: How long a group has to be at its number before its zones are balanced, and after it failed; AWS gives no figures.
+_SETTLED_SECONDS, _FAILED_SECONDS = 1.0, 60.0
+
+
+def maintain_all(backend: Any) -> bool:
+    """Bring every group of a region nearer to its numbers.
+
+    Parameters
+    ----------
+    backend
+        moto's Auto Scaling backend of one region.
+
+    Returns
+    -------
+    bool
+        Whether there is more to do at once.
+    """
+    more = False
+    for group in list(backend.autoscaling_groups.values()):
+        try:
+            more = maintain(group) or more
+        except Exception:  # noqa: BLE001  (a broken group must stop neither the others nor the machines; the log says what failed)
+            _log.warning("group %s can't be maintained", group.name, exc_info=True)
+    return more
+
+
+def maintain(group: Any) -> bool:
+    """Bring one group nearer to its number: lose the dead, replace the unhealthy, launch or end a batch, balance the zones.
+
+    Parameters
+    ----------
+    group
+        moto's group.
+
+    Returns
+    -------
+    bool
+        Whether there is more to do at once.
+    """
+    suspended = set(group._suspended_processes)
+    _take_into_service(group)
+    if "HealthCheck" not in suspended:
+        _lose_dead(group)
+    if not suspended & {"ReplaceUnhealthy", "Terminate"}:
+        _end_unhealthy(group)
+    missing = group.desired_capacity - len(members(group))
+    if missing:
+        group._terradask_settled_at = None
+    if missing > 0 and "Launch" not in suspended and time.monotonic() >= getattr(group, "_terradask_retry_at", 0.0):
+        return launch(group, min(missing, BATCH)) and missing > BATCH
+    if missing < 0 and "Terminate" not in suspended:
+        return _scale_in(group, min(-missing, BATCH)) and -missing > BATCH
+    if not missing and not suspended & {"AZRebalance", "Launch", "Terminate"}:
+        _rebalance(group)
+    return False
+
+
+def _take_into_service(group: Any) -> None:
+    for state in group.instance_states:
+        if state.lifecycle_state == "Pending" and state.instance.state == "running":
+            state.lifecycle_state = "InService"
+            finish(state.instance)
+
+
+def _lose_dead(group: Any) -> None:
+    dead = [state for state in group.instance_states if state.instance.state not in ("pending", "running")]
+    if not dead:
+        return
+    gone = {state.instance.id for state in dead}
+    group.instance_states = [state for state in group.instance_states if state.instance.id not in gone]
+    for state in dead:
+        if state.instance.state == "stopped":
+            group.ec2_backend.terminate_instances([state.instance.id])
+        record_end(
+            group,
+            state.instance,
+            f"At {now_text()} an instance was taken out of service in response to an EC2 health check indicating it "
+            "has been terminated or stopped.",
+        )
+
+
+def _end_unhealthy(group: Any) -> None:
+    for state in [state for state in group.active_instances() if state.health_status == "Unhealthy"]:
+        group.instance_states = [one for one in group.instance_states if one is not state]
+        group.ec2_backend.terminate_instances([state.instance.id])
+        record_end(
+            group,
+            state.instance,
+            f"At {now_text()} an instance was taken out of service in response to a user health-check.",
+        )
+
+
+def _scale_in(group: Any, count: int) -> bool:
+    victims = to_end(group, count)
+    if victims:
+        _end(group, victims, getattr(group, "_terradask_cause", ""))
+    return bool(victims)
+
+
+def _end(group: Any, victims: list[Any], why: str) -> None:
+    gone = {state.instance.id for state in victims}
+    before = len(members(group))
+    group.instance_states = [state for state in group.instance_states if state.instance.id not in gone]
+    group.ec2_backend.terminate_instances(sorted(gone))
+    cause = (
+        f"{why}  At {now_text()} an instance was taken out of service in response to a difference between desired and actual capacity, "
+        f"shrinking the capacity from {before} to {before - len(gone)}."
+    ).strip()
+    for state in victims:
+        record_end(group, state.instance, cause)
+
+
+def _rebalance(group: Any) -> None:
+    """Move an instance to a zone that has too few: launch there first, then end one where there are most."""
+    now = time.monotonic()
+    settled_at = getattr(group, "_terradask_settled_at", None)
+    if settled_at is None:
+        group._terradask_settled_at = now
+        return
+    if now - settled_at < _SETTLED_SECONDS or group.ec2_launch_template is None:
+        return
+    found = lopsided(group)
+    if found is None:
+        return
+    victim, places = found
+    market = victim.instance.lifecycle or "on-demand"
+    place = next((one for one in places if has_room(group, one, market)), None)
+    if place is None:
+        return
+    # The text: https://github.com/awslabs/benchmark-ai/issues/71
+    why = (
+        f"At {now_text()} instances were launched to balance instances in zones {place.zone} with other zones resulting in more than "
+        "desired number of instances in the group."
+    )
+    if fill(group, place, market, 1, why):
+        _end(group, [victim], why)
+        group._terradask_settled_at = None
+    else:
+        group._terradask_settled_at = now + _FAILED_SECONDS

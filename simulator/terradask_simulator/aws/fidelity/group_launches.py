@@ -1,0 +1,205 @@
+"""Groups launch from the pools, on the markets and in the zones that their policy says; what one refuses the next one gets.
+
+moto launches the template's type instead of an override's, on demand whatever the policy says, and raises what EC2 refuses in the
+request that changed the group.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from typing import Any
+
+from terradask_simulator.aws.backend import now_text
+from terradask_simulator.aws.fidelity.capacity import offered
+from terradask_simulator.aws.fidelity.group_activities import record
+from terradask_simulator.aws.fidelity.group_pools import Pool, distribution_of, failure_text, pools_of, shares_of
+from terradask_simulator.aws.fidelity.group_zones import Place, members, spread
+
+__all__ = ["fill", "install", "launch"]
+
+
+def launch(group: Any, count: int) -> bool:
+    """Launch instances of a group, on the markets and in the zones that it wants.
+
+    Parameters
+    ----------
+    group
+        moto's group.
+    count
+        How many.
+
+    Returns
+    -------
+    bool
+        Whether there are so many now. If not, scaling activities say why, and the group waits before it tries again.
+    """
+    if group.ec2_launch_template is None:
+        group.replace_autoscaling_group_instances(count, group.get_propagated_tags())
+        return True
+    before = len(members(group))
+    cause = (
+        f"{getattr(group, '_terradask_cause', '')}  At {now_text()} an instance was started in response to a "
+        f"difference between desired and actual capacity, increasing the capacity from {before} to {before + count}."
+    ).strip()
+    launched = [_launch_on(group, market, number, cause) for market, number in _markets(group, count).items()]
+    if all(launched):
+        group._terradask_failures = 0
+        return True
+    # AWS tries again, and doesn't publish how soon: at first after seconds here, then each minute.
+    failures = getattr(group, "_terradask_failures", 0) + 1
+    group._terradask_failures = failures
+    group._terradask_retry_at = time.monotonic() + min(2.0**failures, 60.0)
+    return False
+
+
+def _markets(group: Any, count: int) -> Counter[str]:
+    """Say how many of a group's next instances are on demand and how many spot, as its policy says."""
+    distribution = distribution_of(group)
+    base = int(distribution.get("OnDemandBaseCapacity") or 0)
+    share = distribution.get("OnDemandPercentageAboveBaseCapacity")
+    percent = 100 if share in (None, "") else int(share)
+    above = max(0, group.desired_capacity - base)
+    wanted = min(base, group.desired_capacity) + math.ceil(above * percent / 100)
+    there = sum(1 for state in members(group) if state.instance.lifecycle != "spot")
+    on_demand = min(count, max(0, wanted - there))
+    return +Counter({"on-demand": on_demand, "spot": count - on_demand})
+
+
+def _launch_on(group: Any, market: str, count: int, cause: str) -> bool:
+    """Launch in the zones in turn, and say whether all were; a zone that fails leaves its share to the others."""
+    # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-availability-zone-balanced.html
+    stays = (getattr(group, "availability_zone_distribution", None) or {}).get("CapacityDistributionStrategy") == "balanced-only"
+    failed: set[Place] = set()
+    while count:
+        shares = spread(group, count, without=failed)
+        for place, share in shares.items():
+            launched = fill(group, place, market, share, cause)
+            count -= launched
+            if launched < share:
+                failed.add(place)
+        if not shares or (failed and stays):
+            break
+    return not count
+
+
+def fill(group: Any, place: Place, market: str, count: int, cause: str) -> int:
+    """Launch in one place, from one pool after the other, and record what came of it.
+
+    Parameters
+    ----------
+    group
+        moto's group.
+    place, market
+        Where.
+    count
+        How many.
+    cause
+        Why, for the scaling activities.
+
+    Returns
+    -------
+    int
+        How many were launched.
+    """
+    pools, refusals = pools_of(group, place, market), []
+    launched = 0
+    for order, share in shares_of(group, pools, count):
+        missing = share
+        for pool in order:
+            instances, refused = _run_up_to(group, pool, missing)
+            _record_launches(group, instances, cause, place)
+            missing -= len(instances)
+            if refused is None:
+                break
+            refusals.append(refused)
+        launched += share - missing
+    if launched < count:
+        text = failure_text(group, pools, refusals)
+        record(
+            group,
+            f"Launching a new EC2 instance.  Status Reason: {text}",
+            cause,
+            failure=text,
+            subnet_id=place.subnet_id or "",
+            zone=place.zone,
+        )
+    return launched
+
+
+def _run_up_to(group: Any, pool: Pool, count: int) -> tuple[list[Any], Any | None]:
+    """Launch as many as a pool takes, and say why they aren't more."""
+    from moto.core.exceptions import ServiceException
+
+    try:
+        return _run(group, pool, count), None
+    except ServiceException as error:
+        refused = error
+    instances: list[Any] = []
+    try:
+        # What fits is launched, one by one.
+        while len(instances) < count - 1:
+            instances += _run(group, pool, 1)
+    except ServiceException as error:
+        refused = error
+    return instances, refused
+
+
+def _run(group: Any, pool: Pool, count: int) -> list[Any]:
+    from moto.autoscaling.models import ASG_NAME_TAG, InstanceState
+    from moto.ec2.exceptions import EC2ClientError
+
+    wanted, zone = pool.instance_type, pool.place.zone
+    if wanted not in offered(group.region, zone):
+        text = f"Your requested instance type ({wanted}) is not supported in your requested Availability Zone ({zone})."
+        raise EC2ClientError("Unsupported", text)
+    template, ec2 = dict(pool.template), group.ec2_backend
+    version = ec2._get_template_from_args(template)
+    reservation = ec2.run_instances(
+        version.image_id,
+        count,
+        version.user_data,
+        list(version.security_groups),
+        instance_type=wanted,
+        is_instance_type_default=False,
+        tags={"instance": {**group.get_propagated_tags(), ASG_NAME_TAG: group.name}},
+        launch_template=template,
+        instance_market_options="spot" if pool.market == "spot" else None,
+        placement=zone,
+        subnet_id=pool.place.subnet_id,
+    )
+    for instance in reservation.instances:
+        instance.autoscaling_group = group
+        instance._terradask_template = {
+            "LaunchTemplateId": version.template.id,
+            "LaunchTemplateName": version.template.name,
+            "Version": str(version.number),
+        }
+        group.instance_states.append(
+            InstanceState(
+                instance,
+                lifecycle_state="Pending" if instance.state == "pending" else "InService",
+                protected_from_scale_in=group.new_instances_protected_from_scale_in,
+            )
+        )
+    return list(reservation.instances)
+
+
+def _record_launches(group: Any, instances: list[Any], cause: str, place: Place) -> None:
+    for instance in instances:
+        text = f"Launching a new EC2 instance: {instance.id}"
+        goes_on = instance if instance.state == "pending" else None
+        record(group, text, cause, goes_on=goes_on, subnet_id=place.subnet_id or "", zone=place.zone)
+
+
+def install() -> None:
+    """Let instances of a group name the template version that they were launched from."""
+    from moto.autoscaling.models import InstanceState
+
+    original = InstanceState.launch_template
+
+    def launch_template(state: Any) -> Any:
+        return getattr(state.instance, "_terradask_template", None) or original.fget(state)
+
+    InstanceState.launch_template = property(launch_template)

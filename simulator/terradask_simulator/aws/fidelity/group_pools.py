@@ -1,0 +1,145 @@
+"""Which of its instance types a group launches: in the order of its allocation strategy, the next one where a pool has none.
+
+moto knows no overrides. AWS: https://docs.aws.amazon.com/autoscaling/ec2/userguide/allocation-strategies.html. Which pools have most
+capacity AWS alone knows: here ``capacity-optimized`` takes them in the order of the overrides, ``price-capacity-optimized`` by price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from terradask_simulator.aws.fidelity.capacity import offered, room
+from terradask_simulator.aws.fidelity.group_zones import Place
+
+__all__ = ["Pool", "distribution_of", "failure_text", "has_room", "pools_of", "shares_of"]
+
+_LAST = Decimal("Infinity")
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What one launch asks for: a template's version, its type, and where on which market."""
+
+    template: tuple[tuple[str, str], ...]
+    instance_type: str
+    place: Place
+    market: str
+
+
+def distribution_of(group: Any) -> dict[str, Any]:
+    """Return the group's instances distribution, empty where it says none.
+
+    Parameters
+    ----------
+    group
+        moto's group.
+    """
+    return (group.mixed_instances_policy or {}).get("InstancesDistribution") or {}
+
+
+def pools_of(group: Any, place: Place, market: str) -> list[Pool]:
+    """Return a group's pools in the order in which they are tried.
+
+    Parameters
+    ----------
+    group
+        moto's group.
+    place, market
+        Where.
+    """
+    common = {"LaunchTemplateId": group.ec2_launch_template.id, "Version": group.launch_template_version}
+    policy = (group.mixed_instances_policy or {}).get("LaunchTemplate") or {}
+    pools = []
+    for override in policy.get("Overrides") or [{}]:
+        own = override.get("LaunchTemplateSpecification") or common
+        if "LaunchTemplateId" in own:
+            own = {key: value for key, value in own.items() if key != "LaunchTemplateName"}
+        own = {**own, "Version": own.get("Version") or "$Default"}
+        wanted = override.get("InstanceType") or group.ec2_backend._get_template_from_args(own).instance_type
+        pools.append(Pool(tuple(own.items()), wanted, place, market))
+    if _strategy(group, market) in ("lowest-price", "price-capacity-optimized"):
+        pools.sort(key=_price)
+    return pools
+
+
+def shares_of(group: Any, pools: list[Pool], count: int) -> Iterator[tuple[list[Pool], int]]:
+    """Yield how many instances are launched with which order of pools: spot's ``lowest-price`` spreads over some of them.
+
+    Parameters
+    ----------
+    group
+        moto's group.
+    pools
+        What `pools_of` returned.
+    count
+        How many instances.
+    """
+    spreads = bool(pools) and pools[0].market == "spot" and _strategy(group, "spot") == "lowest-price"
+    # https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_InstancesDistribution.html: two unless told otherwise.
+    width = min(int(distribution_of(group).get("SpotInstancePools") or 2), len(pools), count) if spreads else 1
+    for number in range(width):
+        share = count // width + (number < count % width)
+        yield pools[number:width] + pools[:number] + pools[width:], share
+
+
+def has_room(group: Any, place: Place, market: str) -> bool:
+    """Say whether one of a group's pools would take another instance.
+
+    Parameters
+    ----------
+    group
+        moto's group.
+    place, market
+        Where.
+    """
+    return any(
+        pool.instance_type in offered(group.region, place.zone) and room(group.ec2_backend, pool.instance_type, place.zone, market) != 0
+        for pool in pools_of(group, place, market)
+    )
+
+
+def failure_text(group: Any, pools: list[Pool], refusals: list[Any]) -> str:
+    """Return what the scaling activity says of a launch that no pool took.
+
+    Parameters
+    ----------
+    group
+        moto's group.
+    pools
+        What was tried, at least one.
+    refusals
+        EC2's refusals, in the order of the pools.
+    """
+    # Of several refusals AWS doesn't say which it names; here it is the first type that the zone has at all.
+    refused = next((one for one in refusals if one.code != "Unsupported"), refusals[0])
+    code, text, market = refused.code, refused.message, pools[0].market
+    if code == "Unsupported":
+        # https://github.com/mludvig/aws-ethereum-miner/issues/23
+        code = "InvalidFleetConfiguration"
+    if code == "InsufficientInstanceCapacity" and market == "spot" and len(pools) > 1:
+        # Of several types: https://github.com/buildkite/elastic-ci-stack-for-aws/issues/851
+        code = "UnfulfillableCapacity"
+        text = "Unable to fulfill capacity due to your request configuration. Please adjust your request and try again."
+    if group.mixed_instances_policy:
+        # Groups without a policy quote EC2 as it is: https://github.com/kubernetes/autoscaler/issues/1263
+        text = f"Could not launch {'Spot' if market == 'spot' else 'On-Demand'} Instances. {code} - {text}"
+    return f"{text} Launching EC2 instance failed."
+
+
+def _strategy(group: Any, market: str) -> str:
+    """Return the allocation strategy; what AWS takes unasked: the order of the overrides on demand, lowest price on spot."""
+    distribution = distribution_of(group)
+    if market == "spot":
+        return str(distribution.get("SpotAllocationStrategy") or "lowest-price")
+    return str(distribution.get("OnDemandAllocationStrategy") or "prioritized")
+
+
+def _price(pool: Pool) -> Decimal:
+    from terradask_simulator.aws.fidelity.pricing_list import instance_price
+    from terradask_simulator.aws.fidelity.pricing_spot import current_price
+
+    price = current_price(pool.instance_type, pool.place.zone) if pool.market == "spot" else instance_price(pool.instance_type)
+    return _LAST if price is None else price

@@ -1,0 +1,142 @@
+"""Scheduled actions belong to their group, and run.
+
+moto keys them by their own name, so that a second group's action of the same name replaces the first's, keeps them
+after their group is gone, and never runs them.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from terradask_simulator.aws.backend import BELL
+
+__all__ = ["drop_actions", "install", "parse_time", "run_due_actions"]
+
+
+def parse_time(value: Any) -> datetime.datetime | None:
+    """Return a time as an aware datetime.
+
+    Parameters
+    ----------
+    value
+        ISO 8601 text, a datetime (naive means UTC), or None.
+    """
+    if value is None or value == "":
+        return None
+    moment = value if isinstance(value, datetime.datetime) else datetime.datetime.fromisoformat(str(value))
+    return moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment.astimezone(datetime.UTC)
+
+
+def install() -> None:
+    """Replace moto's scheduled actions."""
+    from moto.autoscaling.models import AutoScalingBackend
+
+    AutoScalingBackend.put_scheduled_update_group_action = _put
+    AutoScalingBackend.describe_scheduled_actions = _describe
+    AutoScalingBackend.delete_scheduled_action = _delete
+
+
+def _put(
+    backend: Any,
+    *,
+    name: str,
+    desired_capacity: Any,
+    max_size: Any,
+    min_size: Any,
+    scheduled_action_name: str,
+    start_time: Any,
+    end_time: Any,
+    recurrence: str | None,
+    timezone: str | None,
+) -> Any:
+    from moto.autoscaling.models import FakeScheduledAction
+
+    from terradask_simulator.aws.fidelity.group_limits import error, existing_group
+
+    group = existing_group(backend, name)
+    if recurrence:
+        raise error("The embedded AWS does not run recurring scheduled actions: give a StartTime and no Recurrence, or try this on AWS")
+    numbers = [None if value is None else int(value) for value in (desired_capacity, max_size, min_size)]
+    if all(number is None for number in numbers):
+        raise error("Valid requests must contain at least one of DesiredCapacity, MinSize or MaxSize")
+    start, now = parse_time(start_time), datetime.datetime.now(datetime.UTC)
+    if start is not None and start < now - datetime.timedelta(seconds=1):
+        raise error("Given start time is in the past")
+    action = FakeScheduledAction(
+        autos_caling_group_name=name,
+        desired_capacity=numbers[0],
+        max_size=numbers[1],
+        min_size=numbers[2],
+        scheduled_action_name=scheduled_action_name,
+        start_time=f"{start or now:%Y-%m-%dT%H:%M:%SZ}",
+        end_time=end_time,
+        recurrence=None,
+        time_zone=timezone,
+    )
+    action.time = action.start_time
+    action.scheduled_action_arn = (
+        group.arn.replace(":autoScalingGroup:", ":scheduledUpdateGroupAction:") + f":scheduledActionName/{scheduled_action_name}"
+    )
+    action._terradask_due = start or now
+    backend.scheduled_actions[(name, scheduled_action_name)] = action
+    return action
+
+
+def _describe(backend: Any, autoscaling_group_name: str | None = None, scheduled_action_names: list[str] | None = None) -> list[Any]:
+    return [
+        action
+        for (group, name), action in backend.scheduled_actions.items()
+        if (not autoscaling_group_name or group == autoscaling_group_name)
+        and (not scheduled_action_names or name in scheduled_action_names)
+    ]
+
+
+def _delete(backend: Any, auto_scaling_group_name: str, scheduled_action_name: str) -> None:
+    from terradask_simulator.aws.fidelity.group_limits import error
+
+    if backend.scheduled_actions.pop((auto_scaling_group_name, scheduled_action_name), None) is None:
+        raise error("Scheduled action name not found")
+
+
+def drop_actions(backend: Any, group_name: str) -> None:
+    """Remove the scheduled actions of a group that was deleted.
+
+    Parameters
+    ----------
+    backend
+        moto's Auto Scaling backend of one region.
+    group_name
+        The group.
+    """
+    for key in [key for key in backend.scheduled_actions if key[0] == group_name]:
+        del backend.scheduled_actions[key]
+
+
+def run_due_actions(backend: Any) -> None:
+    """Run and remove the actions whose time has come.
+
+    Parameters
+    ----------
+    backend
+        moto's Auto Scaling backend of one region.
+    """
+    from terradask_simulator.aws.fidelity.group_limits import change_desired
+
+    now = datetime.datetime.now(datetime.UTC)
+    due = [(key, action) for key, action in backend.scheduled_actions.items() if action._terradask_due <= now]
+    for key, action in due:
+        del backend.scheduled_actions[key]
+        group = backend.autoscaling_groups.get(key[0])
+        if group is None or "ScheduledActions" in group._suspended_processes:
+            continue
+        group.min_size = group.min_size if action.min_size is None else action.min_size
+        group.max_size = group.max_size if action.max_size is None else action.max_size
+        desired = group.desired_capacity if action.desired_capacity is None else action.desired_capacity
+        desired = min(max(desired, group.min_size), group.max_size)
+        change_desired(
+            group,
+            desired,
+            f"the scheduled action {key[1]} executed (due {action.start_time})",
+        )
+        BELL.set()

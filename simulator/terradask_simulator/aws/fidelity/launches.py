@@ -1,0 +1,154 @@
+"""A launch takes everything that its template says.
+
+moto reads image, type, key, groups, user data and tags from a template, but neither the instance profile, network
+interfaces (public addresses, security groups), metadata options, shutdown behaviour, market nor the tags of volumes
+and interfaces; and it leaves volumes and interfaces behind when an instance ends.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from terradask_simulator.aws.fidelity.architectures import check_architecture
+from terradask_simulator.aws.fidelity.capacity import check_capacity
+from terradask_simulator.aws.fidelity.delays import hold
+from terradask_simulator.aws.fidelity.instance_index import index_of
+from terradask_simulator.aws.fidelity.metadata_tags import check_tag_keys
+from terradask_simulator.aws.fidelity.spot import mark
+from terradask_simulator.aws.fidelity.vcpu_limits import check_vcpus
+from terradask_simulator.aws.fidelity.visibility import note_birth
+
+__all__ = ["install", "truth"]
+
+
+def truth(value: Any) -> bool:
+    """Return the boolean that a request meant, whether it arrived as text or as a boolean."""
+    return value is True or str(value).lower() == "true"
+
+
+def install() -> None:
+    """Replace moto's RunInstances."""
+    from moto.ec2.models.instances import InstanceBackend
+
+    run = InstanceBackend.run_instances
+
+    def run_instances(backend: Any, image_id: str, count: int, user_data: Any, security_group_names: list[str], **kwargs: Any) -> Any:
+        template = kwargs.get("launch_template")
+        data = backend._get_template_from_args(template).data if template else {}
+        tags = _tags(data, kwargs)
+        kwargs.update(_completed(data, kwargs), tags=tags, region_name=backend.region_name)
+        if kwargs["metadata_options"].get("InstanceMetadataTags") == "enabled":
+            check_tag_keys(tags["instance"])
+        wanted_profile = _profile(backend, data, kwargs)
+        _check_pool(backend, image_id or data.get("ImageId", ""), data, kwargs, count)
+        known = set(backend.reservations)
+        try:
+            reservation = run(backend, image_id, count, user_data, security_group_names, **kwargs)
+        except BaseException:
+            # All or nothing, as RunInstances promises: moto keeps the instances that it made before the refusal.
+            for reservation_id in set(backend.reservations) - known:
+                for instance in backend.reservations.pop(reservation_id).instances:
+                    _undo(instance)
+            raise
+        for number, instance in enumerate(reservation.instances):
+            index_of(backend)[instance.id] = instance
+            _finish(backend, instance, kwargs["nics"], tags)
+            mark(instance)
+            hold(instance)
+            note_birth(instance)
+            # moto's own response associates the first instance's profile where the request names one.
+            if wanted_profile and (number > 0 or not _named_by_request(kwargs)):
+                backend.associate_iam_instance_profile(instance.id, iam_instance_profile_arn=wanted_profile)
+        return reservation
+
+    InstanceBackend.run_instances = run_instances
+
+
+def _check_pool(backend: Any, image_id: str, data: dict[str, Any], kwargs: dict[str, Any], count: int) -> None:
+    """Refuse what runs no such image, what quotas don't allow, or what there is no capacity for."""
+    instance_type = (data.get("InstanceType") if kwargs.get("is_instance_type_default") else None) or kwargs["instance_type"]
+    check_architecture(backend, image_id, instance_type)
+    market = "spot" if kwargs["instance_market_options"] or kwargs.get("lifecycle") == "spot" else "on-demand"
+    check_vcpus(backend, instance_type, market, count)
+    subnet_id = kwargs.get("subnet_id") or next((nic["SubnetId"] for nic in kwargs["nics"] if nic.get("SubnetId")), None)
+    zone = backend.get_subnet(subnet_id).availability_zone if subnet_id else kwargs.get("placement")
+    check_capacity(backend, instance_type, zone or f"{backend.region_name}a", market, count)
+
+
+def _undo(instance: Any) -> None:
+    for interface in instance.nics.values():
+        interface.delete_on_termination = True
+    instance.terminate()
+
+
+def _named_by_request(kwargs: dict[str, Any]) -> bool:
+    return bool(kwargs.get("iam_instance_profile_name") or kwargs.get("iam_instance_profile_arn"))
+
+
+def _profile(backend: Any, data: dict[str, Any], kwargs: dict[str, Any]) -> str | None:
+    from moto.ec2.utils import filter_iam_instance_profiles
+
+    given = data.get("IamInstanceProfile") or {}
+    name = kwargs.get("iam_instance_profile_name") or given.get("Name")
+    arn = kwargs.get("iam_instance_profile_arn") or given.get("Arn")
+    if _named_by_request(kwargs):
+        name, arn = kwargs.get("iam_instance_profile_name"), kwargs.get("iam_instance_profile_arn")
+    if not name and not arn:
+        return None
+    profile = filter_iam_instance_profiles(
+        backend.account_id,
+        partition=backend.partition,
+        iam_instance_profile_arn=arn,
+        iam_instance_profile_name=name,
+    )
+    return str(profile.arn)
+
+
+def _tags(data: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, dict[str, str]]:
+    from moto.ec2.utils import convert_tag_spec
+
+    tags = {"instance": {}, "volume": {}, "network-interface": {}, **convert_tag_spec(data.get("TagSpecifications", []))}
+    for kind, given in (kwargs.get("tags") or {}).items():
+        tags[kind] = {**tags.get(kind, {}), **given}
+    return tags
+
+
+def _completed(data: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    nics = copy.deepcopy(kwargs.get("nics") or data.get("NetworkInterfaces") or [])
+    for nic in nics:
+        nic["DeviceIndex"] = int(nic.get("DeviceIndex", 0))
+        if "AssociatePublicIpAddress" in nic:
+            nic["AssociatePublicIpAddress"] = truth(nic["AssociatePublicIpAddress"])
+        if kwargs.get("subnet_id"):
+            nic.pop("SubnetId", None)
+    more: dict[str, Any] = {
+        "nics": nics,
+        "metadata_options": {**(data.get("MetadataOptions") or {}), **(kwargs.get("metadata_options") or {})},
+        "instance_initiated_shutdown_behavior": kwargs.get("instance_initiated_shutdown_behavior")
+        or data.get("InstanceInitiatedShutdownBehavior"),
+        "instance_market_options": kwargs.get("instance_market_options") or (data.get("InstanceMarketOptions") or {}).get("MarketType"),
+        "associate_public_ip": kwargs.get("associate_public_ip"),
+    }
+    devices = kwargs.get("block_device_mappings") or data.get("BlockDeviceMappings")
+    if devices:
+        more["block_device_mappings"] = [
+            {
+                **device,
+                "Ebs": {
+                    **device["Ebs"],
+                    "Encrypted": truth(device["Ebs"].get("Encrypted", False)),
+                    "DeleteOnTermination": truth(device["Ebs"].get("DeleteOnTermination", True)),
+                },
+            }
+            for device in devices
+            if device.get("Ebs")
+        ]
+    return more
+
+
+def _finish(backend: Any, instance: Any, nics: list[dict[str, Any]], tags: dict[str, dict[str, str]]) -> None:
+    kept = {nic["DeviceIndex"] for nic in nics if nic.get("NetworkInterfaceId") or not truth(nic.get("DeleteOnTermination", True))}
+    for number, interface in instance.nics.items():
+        interface.delete_on_termination = number not in kept
+        interface.add_tags(tags["network-interface"])

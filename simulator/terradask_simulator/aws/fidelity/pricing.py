@@ -1,0 +1,119 @@
+"""``pricing:GetProducts`` and ``DescribeServices``, for which moto has no backend: with prices of the embedded AWS's own.
+
+Filters are ``TERM_MATCH`` and ``EQUALS``; the other kinds that AWS knows are refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from terradask_simulator.aws.fidelity import pricing_list, pricing_spot
+
+__all__ = ["answer", "install"]
+
+_TARGET = "AWSPriceListService."
+_MOST_RESULTS = 100
+_FORMAT = "aws_v1"
+
+
+class _Refused(Exception):
+    """What AWS answers to a question that it doesn't take."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def install() -> None:
+    """Answer for the price list, and give spot prices that fit it."""
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication
+
+    application_for = DomainDispatcherApplication.get_application
+
+    def get_application(dispatcher: Any, environ: dict[str, Any]) -> Any:
+        if environ.get("HTTP_X_AMZ_TARGET", "").startswith(_TARGET):
+            return _application
+        return application_for(dispatcher, environ)
+
+    DomainDispatcherApplication.get_application = get_application
+    pricing_spot.install()
+
+
+def answer(operation: str, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Answer one question.
+
+    Parameters
+    ----------
+    operation
+        Such as ``GetProducts``.
+    request
+        The question's JSON.
+
+    Returns
+    -------
+    tuple
+        Status and JSON.
+    """
+    operations: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+        "GetProducts": _get_products,
+        "DescribeServices": _describe_services,
+    }
+    try:
+        if operation not in operations:
+            raise _Refused("UnknownOperationException", f"the embedded AWS doesn't answer {operation}")
+        return 200, operations[operation](request)
+    except _Refused as refused:
+        return 400, {"__type": refused.code, "Message": str(refused)}
+
+
+def _application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+    code, document = answer(environ["HTTP_X_AMZ_TARGET"].removeprefix(_TARGET), json.loads(body or b"{}"))
+    content = json.dumps(document).encode()
+    headers = [("Content-Type", "application/x-amz-json-1.1"), ("Content-Length", str(len(content)))]
+    start_response("200 OK" if code == 200 else "400 Bad Request", headers)
+    return [content]
+
+
+def _get_products(request: dict[str, Any]) -> dict[str, Any]:
+    service = _service(request.get("ServiceCode"))
+    filters = request.get("Filters") or []
+    for one in filters:
+        if one["Type"] not in {"TERM_MATCH", "EQUALS"}:
+            raise _Refused("InvalidParameterException", f"the embedded AWS doesn't filter by {one['Type']}")
+    wanted = {one["Field"]: one["Value"] for one in filters}
+    regions = [wanted["regionCode"]] if "regionCode" in wanted else pricing_list.regions()
+    found = [entry for region in regions for entry in pricing_list.products(service, region, wanted)]
+    page, token = _page(found, request)
+    return {"FormatVersion": _FORMAT, "PriceList": [json.dumps(entry) for entry in page], **token}
+
+
+def _describe_services(request: dict[str, Any]) -> dict[str, Any]:
+    code = request.get("ServiceCode")
+    codes = [_service(code)] if code else sorted(pricing_list.SERVICES)
+    services = [{"ServiceCode": service, "AttributeNames": pricing_list.attribute_names(service)} for service in codes]
+    page, token = _page(services, request)
+    return {"FormatVersion": _FORMAT, "Services": page, **token}
+
+
+def _service(code: Any) -> str:
+    if code not in pricing_list.SERVICES:
+        raise _Refused("InvalidParameterException", f"Input Parameters are invalid: {code} is no service of the embedded AWS's price list")
+    return str(code)
+
+
+def _page(entries: list[Any], request: dict[str, Any]) -> tuple[list[Any], dict[str, str]]:
+    size = request.get("MaxResults", _MOST_RESULTS)
+    if not 1 <= size <= _MOST_RESULTS:
+        raise _Refused("InvalidParameterException", f"MaxResults is {size}; 1 to {_MOST_RESULTS} are allowed")
+    try:
+        start = int(base64.b64decode(request.get("NextToken", ""), validate=True) or 0)
+    except (ValueError, binascii.Error) as error:
+        raise _Refused("InvalidNextTokenException", "Invalid NextToken") from error
+    end = start + size
+    token = {"NextToken": base64.b64encode(str(end).encode()).decode()} if end < len(entries) else {}
+    return entries[start:end], token

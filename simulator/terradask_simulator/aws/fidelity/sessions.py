@@ -1,0 +1,105 @@
+"""Session Manager: StartSession, ResumeSession and TerminateSession for forwarding a port.
+
+moto has none of them. AWS: https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_StartSession.html,
+https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_TerminateSession.html
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from terradask_simulator.aws.addresses import loopback_of
+from terradask_simulator.aws.backend import STATE_LOCK
+from terradask_simulator.aws.iam.principals import find_principal
+from terradask_simulator.aws.instances import find_instance, role_of, view_of
+from terradask_simulator.aws.session_manager.sessions import Sessions
+
+__all__ = ["install"]
+
+_DOCUMENT = "AWS-StartPortForwardingSession"
+
+#: Without these the agent of a host isn't connected:
+#: https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html
+_AGENT_CALLS = frozenset({
+    "ssm:UpdateInstanceInformation", "ssmmessages:CreateControlChannel", "ssmmessages:CreateDataChannel",
+    "ssmmessages:OpenControlChannel", "ssmmessages:OpenDataChannel",
+})  # fmt: skip
+
+
+def install(sessions: Sessions) -> None:
+    """Add what moto's Systems Manager lacks.
+
+    Parameters
+    ----------
+    sessions
+        Where sessions are kept.
+    """
+    from moto.ssm.responses import SimpleSystemManagerResponse
+
+    def start_session(response: Any) -> Any:
+        """Answer StartSession."""
+        from moto.core.responses import ActionResult
+
+        target, document = response._get_param("Target"), response._get_param("DocumentName")
+        if document != _DOCUMENT:
+            raise _refusal("InvalidDocument", f"Document with name {document or 'SSM-SessionManagerRunShell'} does not exist.")
+        port = int(((response._get_param("Parameters") or {}).get("portNumber") or ["80"])[0])
+        with STATE_LOCK:
+            instance = find_instance(target)
+            if instance is None or not instance.is_running() or not _agent_connected(instance):
+                raise _refusal("TargetNotConnected", f"{target} is not connected.")
+            address = loopback_of(view_of(instance).private_address)
+        session = sessions.open(target, address, port, who=_named_after(response.get_access_key()))
+        url = f"tcp://127.0.0.1:{session.stream_port}"
+        return ActionResult({"SessionId": session.session_id, "TokenValue": session.token, "StreamUrl": url})
+
+    def resume_session(response: Any) -> Any:
+        """Answer ResumeSession: a session of this plugin that was lost is over."""
+        from moto.core.responses import ActionResult
+
+        return ActionResult({"SessionId": response._get_param("SessionId")})
+
+    def terminate_session(response: Any) -> Any:
+        """Answer TerminateSession."""
+        from moto.core.responses import ActionResult
+
+        session_id = response._get_param("SessionId")
+        sessions.close(session_id)
+        return ActionResult({"SessionId": session_id})
+
+    # moto's answers are dispatched by method name.
+    for answer in (start_session, resume_session, terminate_session):
+        setattr(SimpleSystemManagerResponse, answer.__name__, answer)
+
+
+def _named_after(access_key: str) -> str:
+    """Return what a caller's sessions are named after, so that policies can tell one's own.
+
+    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-restrict-access-quickstart.html
+    """
+    with STATE_LOCK:
+        principal = find_principal(access_key)
+    return "simulated" if principal is None else principal.context["aws:userid"][0]
+
+
+def _agent_connected(instance: Any) -> bool:
+    role = role_of(instance)
+    return role is not None and set(_allowed(role)) >= _AGENT_CALLS
+
+
+def _allowed(role: Any) -> Iterator[str]:
+    """Yield what a role's own policies allow, as they write it."""
+    for document in role.policies.values():
+        for statement in json.loads(document)["Statement"]:
+            if statement["Effect"] == "Allow":
+                actions = statement["Action"]
+                yield from [actions] if isinstance(actions, str) else actions
+
+
+def _refusal(code: str, message: str) -> Exception:
+    from moto.ssm.exceptions import SSMException
+
+    refusal: Exception = SSMException(code, message)
+    return refusal

@@ -1,0 +1,153 @@
+"""Spot instances carry the id of their request, and can be taken back with notice.
+
+moto marks spot instances and nothing else: AWS tells a request's id, announces the end in the instance's metadata, and ends it.
+Paths and documents: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html,
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from terradask_simulator.aws.backend import BELL
+from terradask_simulator.aws.instances import find_instance
+from terradask_simulator.errors import SimulatorError
+
+__all__ = ["end_interrupted", "install", "interrupt", "mark", "notices_of", "recommend_rebalance"]
+
+_REASON = "Server.SpotInstanceTermination"
+
+
+@dataclass
+class _Notices:
+    """What the metadata service tells a spot instance of its future."""
+
+    rebalance_at: datetime.datetime | None = None
+    ends_at: datetime.datetime | None = None
+
+
+#: By instance id: those that were announced something and still live.
+_NOTICES: dict[str, _Notices] = {}
+
+
+def install() -> None:
+    """Let instances that RequestSpotInstances launches carry their request's id."""
+    from moto.ec2.models.spot_requests import SpotInstanceRequest
+
+    launch = SpotInstanceRequest.launch_instance
+
+    def launch_instance(request: Any) -> Any:
+        instance = launch(request)
+        instance.spot_instance_request_id = request.id
+        return instance
+
+    SpotInstanceRequest.launch_instance = launch_instance
+
+
+def mark(instance: Any) -> None:
+    """Give a spot instance what DescribeInstances tells of it.
+
+    Parameters
+    ----------
+    instance
+        moto's instance.
+    """
+    from moto.ec2.utils import random_spot_request_id
+
+    if instance.lifecycle == "spot":
+        instance.spot_instance_request_id = random_spot_request_id()
+
+
+def recommend_rebalance(instance_id: str) -> None:
+    """Announce that an instance is at an elevated risk of interruption; call it with the lock held.
+
+    Parameters
+    ----------
+    instance_id
+        A running spot instance.
+
+    Raises
+    ------
+    SimulatorError
+        There is no such spot instance.
+    """
+    notices = _notices(instance_id)
+    notices.rebalance_at = notices.rebalance_at or _now()
+
+
+def interrupt(instance_id: str, notice_seconds: float) -> None:
+    """Announce the end of a spot instance, and end it when the time has come; call it with the lock held.
+
+    Parameters
+    ----------
+    instance_id
+        A running spot instance.
+    notice_seconds
+        How long before.
+
+    Raises
+    ------
+    SimulatorError
+        There is no such spot instance.
+    """
+    recommend_rebalance(instance_id)
+    notices = _notices(instance_id)
+    notices.ends_at = _now() + datetime.timedelta(seconds=notice_seconds)
+    BELL.set()
+
+
+def end_interrupted() -> None:
+    """End the spot instances whose time has come; call it with the lock held."""
+    from moto.ec2.models.instances import StateReason
+
+    for instance_id, notices in list(_NOTICES.items()):
+        instance = find_instance(instance_id)
+        if instance is None or not instance.is_running():
+            del _NOTICES[instance_id]
+        elif notices.ends_at is not None and notices.ends_at <= _now():
+            del _NOTICES[instance_id]
+            instance.ec2_backend.terminate_instances([instance_id])
+            instance._reason = _REASON
+            instance.state_reason = StateReason(f"{_REASON}: Spot instance termination", _REASON)
+            BELL.set()
+
+
+def notices_of(instance_id: str) -> dict[str, str]:
+    """Return what the metadata service tells of notices, by path below ``meta-data/``; nothing before the first one.
+
+    Parameters
+    ----------
+    instance_id
+        The instance.
+    """
+    told: dict[str, str] = {}
+    notices = _NOTICES.get(instance_id, _Notices())
+    if notices.rebalance_at is not None:
+        told["events/recommendations/rebalance"] = json.dumps({"noticeTime": _text(notices.rebalance_at)})
+    if notices.ends_at is not None:
+        told["spot/instance-action"] = json.dumps({"action": "terminate", "time": _text(notices.ends_at)})
+        told["spot/termination-time"] = _text(notices.ends_at)
+    return told
+
+
+def _notices(instance_id: str) -> _Notices:
+    instance = find_instance(instance_id)
+    if instance is None or not instance.is_running() or instance.lifecycle != "spot":
+        raise SimulatorError(
+            "There is no such spot instance",
+            given=instance_id,
+            allowed="a running instance of the market spot",
+            advice="DescribeInstances shows them with the filter instance-lifecycle=spot",
+        )
+    return _NOTICES.setdefault(instance_id, _Notices())
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def _text(moment: datetime.datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,28 @@
+"""IAM at the simulator's door.
+
+``evaluation`` decides requests from policies, with ``documents``, ``patterns`` and ``conditions``; all of it is pure. ``operation`` reads
+an HTTP request; ``mapping`` says which permissions it needs, with ``reference``, AWS's own list of them, and ``world``, what exists
+(``moto_world`` reads it from moto). ``principals`` says who calls. ``gate`` puts it together, ``refusals`` words the answer. ``log`` keeps
+what was asked for, ``proof`` draws conclusions from it. ``roles`` makes roles with given policies, to act as somebody.
+"""
+
+from __future__ import annotations
+
+from terradask_simulator.aws.iam.documents import MalformedPolicy, Policy
+from terradask_simulator.aws.iam.evaluation import Decision, Policies, Request, evaluate
+from terradask_simulator.aws.iam.log import LoggedRequest
+from terradask_simulator.aws.iam.proof import denied_by, entries, minus_action, needless
+
+__all__ = [
+    "Decision",
+    "LoggedRequest",
+    "MalformedPolicy",
+    "Policies",
+    "Policy",
+    "Request",
+    "denied_by",
+    "entries",
+    "evaluate",
+    "minus_action",
+    "needless",
+]

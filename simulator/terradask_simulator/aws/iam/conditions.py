@@ -1,0 +1,177 @@
+"""Condition operators.
+
+`Condition operators <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html>`_,
+`keys with several values <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-single-vs-multi-valued-context-keys.html>`_.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from collections.abc import Callable
+
+from terradask_simulator.aws.iam.documents import Condition
+from terradask_simulator.aws.iam.patterns import Context, like, like_arn, literal
+from terradask_simulator.errors import SimulatorError
+
+__all__ = ["UnknownOperator", "holds"]
+
+#: Compares a request's value with a policy's: the policy's value, the request's, the context, the policy's version.
+_Comparison = Callable[[str, str, Context, str], bool]
+
+_FOR_ALL, _FOR_ANY, _IF_EXISTS = "forallvalues:", "foranyvalue:", "ifexists"
+
+
+class UnknownOperator(SimulatorError):
+    """A policy uses a condition operator that there is not."""
+
+
+def holds(condition: Condition, context: Context, version: str = "2012-10-17") -> bool:
+    """Say whether one line of a condition holds.
+
+    Parameters
+    ----------
+    condition
+        The line.
+    context
+        The request's keys, in lower case.
+    version
+        The language of the policy.
+
+    Raises
+    ------
+    UnknownOperator
+        There is no such operator.
+
+    Notes
+    -----
+    A key that the request doesn't carry: positive operators don't hold, negated ones do; ``…IfExists`` and ``ForAllValues`` hold,
+    ``ForAnyValue`` doesn't.
+    """
+    operator = condition.operator.lower()
+    values = context.get(condition.key.lower(), ())
+    present = condition.key.lower() in context
+    if operator == "null":
+        return any((wanted.lower() == "true") != present for wanted in condition.values)
+    quantifier = next((one for one in (_FOR_ALL, _FOR_ANY) if operator.startswith(one)), "")
+    operator = operator.removeprefix(quantifier)
+    compare, negated = _operator(operator.removesuffix(_IF_EXISTS), condition.operator)
+    if operator.endswith(_IF_EXISTS) and not present:
+        return True
+
+    def matches(value: str) -> bool:
+        found = any(compare(wanted, value, context, version) for wanted in condition.values)
+        return found != negated
+
+    if quantifier == _FOR_ALL:
+        return all(matches(value) for value in values)
+    if quantifier == _FOR_ANY:
+        return any(matches(value) for value in values)
+    if not present:
+        return negated
+    return all(matches(value) for value in values) if negated else any(matches(value) for value in values)
+
+
+def _operator(name: str, given: str) -> tuple[_Comparison, bool]:
+    if name in _OPERATORS:
+        return _OPERATORS[name], False
+    positive = _NEGATED.get(name)
+    if positive is None:
+        raise UnknownOperator(
+            "A policy uses a condition operator that there is not",
+            given=given,
+            allowed=", ".join([*_OPERATORS, *_NEGATED, "null"]),
+            advice="correct the policy",
+        )
+    return _OPERATORS[positive], True
+
+
+def _string(wanted: str, value: str, context: Context, version: str) -> bool:
+    return literal(wanted, context, version) == value
+
+
+def _string_ignoring_case(wanted: str, value: str, context: Context, version: str) -> bool:
+    filled = literal(wanted, context, version)
+    return filled is not None and filled.lower() == value.lower()
+
+
+def _like(wanted: str, value: str, context: Context, version: str) -> bool:
+    return like(wanted, value, context, version)
+
+
+def _bool(wanted: str, value: str, _context: Context, _version: str) -> bool:
+    return wanted.lower() == value.lower()
+
+
+def _binary(wanted: str, value: str, _context: Context, _version: str) -> bool:
+    return wanted == value
+
+
+def _ip(wanted: str, value: str, _context: Context, _version: str) -> bool:
+    try:
+        return ipaddress.ip_address(value) in ipaddress.ip_network(wanted, strict=False)
+    except ValueError:
+        return False
+
+
+def _numeric(compare: Callable[[float, float], bool]) -> _Comparison:
+    def run(wanted: str, value: str, _context: Context, _version: str) -> bool:
+        try:
+            return compare(float(value), float(wanted))
+        except ValueError:
+            return False
+
+    return run
+
+
+def _dated(compare: Callable[[float, float], bool]) -> _Comparison:
+    def run(wanted: str, value: str, _context: Context, _version: str) -> bool:
+        try:
+            return compare(_seconds(value), _seconds(wanted))
+        except ValueError:
+            return False
+
+    return run
+
+
+def _seconds(text: str) -> float:
+    """Return the seconds since 1970 that a date means: ISO 8601, or the number itself."""
+    try:
+        return float(text)
+    except ValueError:
+        moment = datetime.datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
+
+
+_ORDERS: dict[str, Callable[[float, float], bool]] = {
+    "equals": lambda left, right: left == right,
+    "lessthan": lambda left, right: left < right,
+    "lessthanequals": lambda left, right: left <= right,
+    "greaterthan": lambda left, right: left > right,
+    "greaterthanequals": lambda left, right: left >= right,
+}
+
+_OPERATORS: dict[str, _Comparison] = {
+    "stringequals": _string,
+    "stringequalsignorecase": _string_ignoring_case,
+    "stringlike": _like,
+    "bool": _bool,
+    "binaryequals": _binary,
+    "ipaddress": _ip,
+    # The two are the same: both take wildcards.
+    "arnequals": like_arn,
+    "arnlike": like_arn,
+    **{f"numeric{name}": _numeric(order) for name, order in _ORDERS.items()},
+    **{f"date{name}": _dated(order) for name, order in _ORDERS.items()},
+}
+
+_NEGATED = {
+    "stringnotequals": "stringequals",
+    "stringnotequalsignorecase": "stringequalsignorecase",
+    "stringnotlike": "stringlike",
+    "numericnotequals": "numericequals",
+    "datenotequals": "dateequals",
+    "notipaddress": "ipaddress",
+    "arnnotequals": "arnequals",
+    "arnnotlike": "arnlike",
+}

@@ -1,0 +1,234 @@
+"""Whether policies allow a request. Pure.
+
+`Policy evaluation logic <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html>`_, without
+what belongs to an organization (service and resource control policies).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from terradask_simulator.aws.iam.conditions import holds
+from terradask_simulator.aws.iam.documents import Policy, Statement
+from terradask_simulator.aws.iam.patterns import Context, like, like_resource
+
+__all__ = ["Decision", "Policies", "Request", "evaluate"]
+
+IDENTITY, BOUNDARY, SESSION, RESOURCE = "identity-based policy", "permissions boundary", "session policy", "resource-based policy"
+
+#: What begins the names of actions that a role's trust policy or a key's policy must allow, whatever the caller's own policies say.
+_RESOURCE_DECIDES = ("sts:assumerole", "kms:")
+#: How closely a resource's policy named the caller.
+_NOT, _BY_ACCOUNT, _BY_ENTITY, _BY_SESSION = range(4)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One thing that somebody wants to do to one resource.
+
+    Parameters
+    ----------
+    action
+        ``service:Action``.
+    resource
+        The ARN, or ``*`` where the action knows no resources.
+    context
+        Condition keys with their values; case doesn't count in keys.
+    principal
+        The caller's ARN as error messages show it; empty for nobody.
+    """
+
+    action: str
+    resource: str = "*"
+    context: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    principal: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON knows it."""
+        context = {key: list(values) for key, values in sorted(self.context.items())}
+        return {"action": self.action, "resource": self.resource, "context": context, "principal": self.principal}
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> Request:
+        """Read it again."""
+        context = {key: tuple(values) for key, values in given["context"].items()}
+        return cls(given["action"], given["resource"], context, given["principal"])
+
+    def keys(self) -> Context:
+        """Return the context with its keys in lower case."""
+        return {key.lower(): values for key, values in self.context.items()}
+
+
+@dataclass(frozen=True)
+class Policies:
+    """Every policy that has a say in a request.
+
+    Parameters
+    ----------
+    identity
+        Of the user with its groups, or of the role.
+    boundary
+        The permissions boundary; None where there is none.
+    session
+        The session policy; None where there is none.
+    resource
+        The resource's own policy: a bucket's policy, a role's trust policy; None where there is none, or where it is left out of account.
+    """
+
+    identity: tuple[Policy, ...] = ()
+    boundary: Policy | None = None
+    session: Policy | None = None
+    resource: Policy | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What policies say to a request.
+
+    Parameters
+    ----------
+    allowed
+        Whether it may happen.
+    kind
+        The kind of policy that decided.
+    statement
+        The statement that decided, None where nothing allows it.
+    policy
+        The name of the policy with that statement.
+    """
+
+    allowed: bool
+    kind: str
+    statement: Statement | None = None
+    policy: str = ""
+
+    def why(self, action: str) -> str:
+        """Return the end of AWS's sentence: with an explicit deny, or because nothing allows it.
+
+        `Troubleshoot access denied error messages
+        <https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html>`_
+        """
+        if self.allowed:
+            return ""
+        article = "an" if self.kind == IDENTITY else "a"
+        if self.statement is not None:
+            return f"with an explicit deny in {article} {self.kind}"
+        return f"because no {self.kind} allows the {action} action"
+
+
+def evaluate(request: Request, policies: Policies | Iterable[Policy]) -> Decision:
+    """Decide a request.
+
+    Parameters
+    ----------
+    request
+        What somebody wants to do.
+    policies
+        What has a say; plain policies are identity-based ones.
+    """
+    all_of = policies if isinstance(policies, Policies) else Policies(identity=tuple(policies))
+    context = request.keys()
+    for kind, several in _by_kind(all_of):
+        denied = _first("Deny", request, context, several, named=kind == RESOURCE)
+        if denied is not None:
+            return Decision(False, kind, *denied)
+    granted = _grant_of_resource(request, context, all_of.resource)
+    if granted[0] == _NOT and all_of.resource is not None and request.action.lower().startswith(_RESOURCE_DECIDES):
+        return Decision(False, RESOURCE)
+    if granted[0] == _BY_SESSION or (granted[0] == _BY_ENTITY and not _narrowed_for_role(request, context, all_of)):
+        return Decision(True, RESOURCE, granted[1], all_of.resource.name if all_of.resource else "")
+    return _grant_of_identity(request, context, all_of, by_resource=granted[0] == _BY_ENTITY)
+
+
+def _by_kind(policies: Policies) -> list[tuple[str, tuple[Policy, ...]]]:
+    single = ((RESOURCE, policies.resource), (BOUNDARY, policies.boundary), (SESSION, policies.session))
+    return [(IDENTITY, policies.identity), *((kind, (one,)) for kind, one in single if one is not None)]
+
+
+def _grant_of_identity(request: Request, context: Context, policies: Policies, *, by_resource: bool) -> Decision:
+    allowed = _first("Allow", request, context, policies.identity)
+    if allowed is None and not by_resource:
+        return Decision(False, IDENTITY)
+    for kind, narrowing in ((BOUNDARY, policies.boundary), (SESSION, policies.session)):
+        if narrowing is not None and _first("Allow", request, context, (narrowing,)) is None:
+            return Decision(False, kind)
+    return Decision(True, RESOURCE) if allowed is None else Decision(True, IDENTITY, *allowed)
+
+
+def _narrowed_for_role(request: Request, context: Context, policies: Policies) -> bool:
+    """Say whether boundary and session policy still count although the resource's policy names the caller.
+
+    For a role they do; for a user, or where the policy names the very session, they don't: `Permissions boundaries
+    <https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html#access_policies_boundaries-eval-logic>`_.
+    """
+    is_role = ":assumed-role/" in request.principal or ":role/" in "".join(context.get("aws:principalarn", ()))
+    return is_role and (policies.boundary is not None or policies.session is not None)
+
+
+def _grant_of_resource(request: Request, context: Context, policy: Policy | None) -> tuple[int, Statement | None]:
+    best: tuple[int, Statement | None] = (_NOT, None)
+    for statement in policy.statements if policy else ():
+        if statement.effect == "Allow" and _applies(statement, request, context, policy.version if policy else ""):
+            closeness = _closeness(statement.principals, request, context)
+            best = max(best, (closeness, statement), key=lambda pair: pair[0])
+    return best
+
+
+def _first(
+    effect: str, request: Request, context: Context, policies: tuple[Policy, ...], *, named: bool = False
+) -> tuple[Statement, str] | None:
+    for policy in policies:
+        for statement in policy.statements:
+            if statement.effect != effect or not _applies(statement, request, context, policy.version):
+                continue
+            if not named or _names(statement, request, context):
+                return statement, policy.name
+    return None
+
+
+def _applies(statement: Statement, request: Request, context: Context, version: str) -> bool:
+    return (
+        _action_matches(statement, request.action)
+        and _resource_matches(statement, request, context, version)
+        and all(holds(condition, context, version) for condition in statement.conditions)
+    )
+
+
+def _action_matches(statement: Statement, action: str) -> bool:
+    def any_of(patterns: tuple[str, ...]) -> bool:
+        return any(like(pattern, action, {}, ignore_case=True) for pattern in patterns)
+
+    return any_of(statement.actions) if statement.actions else not any_of(statement.not_actions)
+
+
+def _resource_matches(statement: Statement, request: Request, context: Context, version: str) -> bool:
+    if statement.not_resources:
+        return not any(like_resource(one, request.resource, context, version) for one in statement.not_resources)
+    if not statement.resources:
+        # A trust policy names no resource: it is the role's own.
+        return bool(statement.principals or statement.not_principals)
+    return any(like_resource(one, request.resource, context, version) for one in statement.resources)
+
+
+def _names(statement: Statement, request: Request, context: Context) -> bool:
+    if statement.not_principals:
+        return _closeness(statement.not_principals, request, context) == _NOT
+    return _closeness(statement.principals, request, context) != _NOT
+
+
+def _closeness(principals: tuple[tuple[str, str], ...], request: Request, context: Context) -> int:
+    account = "".join(context.get("aws:principalaccount", ()))
+    entity = "".join(context.get("aws:principalarn", ()))
+    closest = _NOT
+    for kind, name in principals:
+        if kind != "AWS" or (not request.principal and name != "*"):
+            continue
+        if name in ("*", entity):
+            closest = max(closest, _BY_ENTITY)
+        elif name == request.principal:
+            closest = max(closest, _BY_SESSION)
+        elif account and name in (account, f"arn:aws:iam::{account}:root"):
+            closest = max(closest, _BY_ACCOUNT)
+    return closest

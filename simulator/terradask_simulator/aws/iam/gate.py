@@ -1,0 +1,106 @@
+"""What stands in the door: maps each request, asks the caller's policies, and refuses as AWS does."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from terradask_simulator.aws.iam import reference
+from terradask_simulator.aws.iam.documents import Policy
+from terradask_simulator.aws.iam.evaluation import Decision, Policies, Request, evaluate
+from terradask_simulator.aws.iam.log import RequestLog
+from terradask_simulator.aws.iam.mapping import context_of, needs_of
+from terradask_simulator.aws.iam.moto_world import MotoWorld
+from terradask_simulator.aws.iam.operation import Operation, read_operation
+from terradask_simulator.aws.iam.principals import Principal, find_principal
+from terradask_simulator.aws.iam.refusals import Refusal, access_denied, unknown_key
+
+__all__ = ["Gate"]
+
+_log = logging.getLogger(__name__)
+
+
+class Gate:
+    """Judges requests, except those of the simulator's own credentials, which are only logged.
+
+    Parameters
+    ----------
+    log
+        What was asked for.
+    """
+
+    def __init__(self, log: RequestLog | None = None) -> None:
+        self.log = RequestLog() if log is None else log
+
+    def check(self, environ: Mapping[str, Any], body: bytes) -> Refusal | None:
+        """Return the refusal of a request, or None where it may pass. Call it with the state's lock held.
+
+        Parameters
+        ----------
+        environ
+            The WSGI environment.
+        body
+            The whole body.
+        """
+        operation = read_operation(environ, body)
+        principal = find_principal(operation.access_key) if operation.access_key else None
+        if principal is None and (operation.access_key or operation.service != "s3"):
+            return unknown_key(operation)
+        if principal is not None and principal.is_session and _not_by_session(operation):
+            return unknown_key(operation)
+        world = MotoWorld(operation.region)
+        common = _common(operation, principal)
+        for need in needs_of(operation, world):
+            caller = principal.arn if principal else ""
+            request = Request(need.action, need.resource, context_of(need, common), caller)
+            if not reference.is_known(need.action):
+                _log.error("%s is no action that AWS's service authorization reference knows", need.action)
+            decision = _decide(request, principal, world)
+            self.log.record(
+                principal.entity if principal else "anonymous", _name(operation, need.action), request, allowed=decision.allowed
+            )
+            if not decision.allowed:
+                refusal = access_denied(operation, request, decision, need.refusal)
+                _log.warning("refused: %s", refusal.message)
+                return refusal
+        return None
+
+
+def _not_by_session(operation: Operation) -> bool:
+    """Tell whether a user's session, made without a code of a device, may not ask for this.
+
+    `GetSessionToken <https://docs.aws.amazon.com/STS/latest/APIReference/API_GetSessionToken.html>`_.
+    """
+    # That it can't ask for another session either, STS says itself, and better.
+    allowed = {"AssumeRole", "GetCallerIdentity", "GetSessionToken"}
+    return operation.service == "iam" or (operation.service == "sts" and operation.name not in allowed)
+
+
+def _decide(request: Request, principal: Principal | None, world: MotoWorld) -> Decision:
+    if principal is not None and not principal.entity:
+        return Decision(True, "the simulator's own credentials")
+    held = principal.policies if principal else Policies()
+    document = world.resource_policy(request.action, request.resource)
+    resource = None if document is None else Policy.parse(document, "the resource's own policy")
+    return evaluate(request, Policies(held.identity, held.boundary, held.session, resource))
+
+
+def _name(operation: Operation, action: str) -> str:
+    return f"{operation.service}:{operation.name}" if operation.name else action
+
+
+def _common(operation: Operation, principal: Principal | None) -> dict[str, tuple[str, ...]]:
+    now = datetime.datetime.now(datetime.UTC)
+    return {
+        "aws:CurrentTime": (f"{now:%Y-%m-%dT%H:%M:%SZ}",),
+        "aws:EpochTime": (str(int(now.timestamp())),),
+        "aws:RequestedRegion": (operation.region,),
+        # Loopback counts as TLS.
+        "aws:SecureTransport": ("true",),
+        "aws:SourceIp": (operation.source_address,),
+        "aws:UserAgent": (operation.headers.get("user-agent", ""),),
+        "aws:ViaAWSService": ("false",),
+        **(principal.context if principal else {}),
+    }

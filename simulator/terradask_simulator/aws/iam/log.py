@@ -1,0 +1,86 @@
+"""What was asked for at the door, in the words of policies."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from terradask_simulator.aws.iam.evaluation import Request
+
+__all__ = ["LoggedRequest", "RequestLog"]
+
+#: Keys that differ from call to call and would make every request a new one.
+_VOLATILE = ("aws:CurrentTime", "aws:EpochTime", "aws:UserAgent", "aws:userid", "ec2:SourceInstanceARN", "s3:if-match")
+
+
+@dataclass(frozen=True)
+class LoggedRequest:
+    """A request that came, once or more often.
+
+    Parameters
+    ----------
+    request
+        What was asked for; without the keys that differ from call to call.
+    operation
+        The operation that needed it, as ``service:Operation``; another one than the action where that is implied.
+    allowed
+        Whether it was let through.
+    count
+        How often it came.
+    """
+
+    request: Request
+    operation: str
+    allowed: bool
+    count: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON knows it."""
+        return {"request": self.request.as_dict(), "operation": self.operation, "allowed": self.allowed, "count": self.count}
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> LoggedRequest:
+        """Read it again."""
+        return cls(Request.from_dict(given["request"]), given["operation"], given["allowed"], given["count"])
+
+
+class RequestLog:
+    """Requests by principal; the same one is kept once and counted."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[Any, ...], int] = {}
+        self._lock = threading.Lock()
+
+    def record(self, entity: str, operation: str, request: Request, *, allowed: bool) -> None:
+        """Count a request.
+
+        Parameters
+        ----------
+        entity
+            The ARN of the user or role, empty for the simulator's own credentials.
+        operation
+            The operation that needed it.
+        request
+            The request.
+        allowed
+            Whether it was let through.
+        """
+        context = tuple(sorted((key, values) for key, values in request.context.items() if key not in _VOLATILE))
+        key = (entity, operation, request.action, request.resource, context, allowed)
+        with self._lock:
+            self._counts[key] = self._counts.get(key, 0) + 1
+
+    def reset(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._counts.clear()
+
+    def by_principal(self) -> dict[str, list[LoggedRequest]]:
+        """Return the requests of each user or role by its ARN; the simulator's own credentials are ``""``."""
+        table: dict[str, list[LoggedRequest]] = {}
+        with self._lock:
+            for (entity, operation, action, resource, context, allowed), count in self._counts.items():
+                request = Request(action, resource, dict(context), entity)
+                table.setdefault(entity, []).append(LoggedRequest(request, operation, allowed, count))
+        return table

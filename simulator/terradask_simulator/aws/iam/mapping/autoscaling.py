@@ -1,0 +1,105 @@
+"""Amazon EC2 Auto Scaling: operations to permissions.
+
+`Control launch template usage
+<https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html>`_: whoever creates a group
+on a launch template, or gives it one, needs what launching by it needs. Numbers and tags alone are not checked so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from terradask_simulator.aws.iam import reference
+from terradask_simulator.aws.iam.mapping.launches import Launch, launch_needs
+from terradask_simulator.aws.iam.mapping.need import Facts, Need
+from terradask_simulator.aws.iam.operation import Operation, Parameters, named, rows, texts
+from terradask_simulator.aws.iam.world import World
+
+__all__ = ["autoscaling_needs"]
+
+_GROUP = "autoScalingGroup"
+_LAUNCHES = ("CreateAutoScalingGroup", "UpdateAutoScalingGroup")
+
+
+def autoscaling_needs(operation: Operation, world: World) -> Iterator[Need]:
+    """Yield what one of Auto Scaling's operations needs.
+
+    Parameters
+    ----------
+    operation
+        The operation.
+    world
+        What exists.
+    """
+    action, parameters = f"autoscaling:{operation.name}", operation.parameters
+    if _GROUP not in reference.resource_types(action):
+        yield Need(action)
+        return
+    tags = {named(row, "Key"): named(row, "Value") for row in rows(parameters, "Tags")}
+    for name in _groups(parameters, world):
+        arn, has = world.group(name) or (_arn(world, name), None)
+        if operation.name == "CreateAutoScalingGroup" and has is None:
+            # The tags that a group is made with count as its own.
+            has = tags
+        yield Need(action, arn, _GROUP, has_tags=has, gets_tags=tags or None, context=_facts(parameters))
+    if operation.name in _LAUNCHES:
+        for launch in _launches(parameters):
+            yield from launch_needs(launch, world)
+
+
+def _groups(parameters: Parameters, world: World) -> list[str]:
+    found = texts(parameters, "AutoScalingGroupName")
+    found += [named(row, "ResourceId") for row in rows(parameters, "Tags") if named(row, "ResourceId")]
+    if not found:
+        found = [world.group_of_instance(one) or "*" for one in texts(parameters, "InstanceId", "InstanceIds")]
+    return list(dict.fromkeys(found)) or ["*"]
+
+
+def _arn(world: World, name: str) -> str:
+    # Nobody knows the id of a group that isn't there: AWS shows a star, too.
+    return reference.arn("autoscaling", _GROUP, partition=world.partition, region=world.region, account=world.account, names=("*", name))
+
+
+def _facts(parameters: Parameters) -> Facts:
+    facts: Facts = {f"autoscaling:{name}": (named(parameters, name),) for name in ("MinSize", "MaxSize") if named(parameters, name) != ""}
+    subnets = named(parameters, "VPCZoneIdentifier")
+    if subnets:
+        facts["autoscaling:VPCZoneIdentifiers"] = tuple(subnets.split(","))
+    specifications = [one for one, _ in _templates(parameters)]
+    if specifications:
+        exact = all(named(one, "Version") not in ("", "$Latest", "$Default") for one in specifications)
+        facts["autoscaling:LaunchTemplateVersionSpecified"] = (str(exact).lower(),)
+    types = tuple(dict.fromkeys(kind for _, kinds in _templates(parameters) for kind in kinds if kind))
+    if types:
+        facts["autoscaling:InstanceTypes"] = types
+    return facts
+
+
+def _templates(parameters: Parameters) -> list[tuple[Mapping[str, Any], tuple[str, ...]]]:
+    """Return the templates that a request names, each with the instance types that it names for it."""
+    if parameters.get("LaunchTemplate"):
+        return [(parameters["LaunchTemplate"], ())]
+    mixed: Mapping[str, Any] = (parameters.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
+    common = mixed.get("LaunchTemplateSpecification")
+    if not common:
+        return []
+    found: dict[str, tuple[Mapping[str, Any], list[str]]] = {str(common): (common, [])}
+    for row in rows(mixed, "Overrides"):
+        own = row.get("LaunchTemplateSpecification") or common
+        found.setdefault(str(own), (own, []))[1].append(named(row, "InstanceType"))
+    return [(specification, tuple(kinds)) for specification, kinds in found.values()]
+
+
+def _launches(parameters: Parameters) -> Iterator[Launch]:
+    for specification, types in _templates(parameters):
+        name = named(specification, "LaunchTemplateId", "LaunchTemplateName")
+        for instance_type in types or ("",):
+            yield Launch(
+                template=name,
+                version=named(specification, "Version") or "$Default",
+                subnets=tuple(one for one in named(parameters, "VPCZoneIdentifier").split(",") if one),
+                instance_type=instance_type,
+                placement_group=named(parameters, "PlacementGroup"),
+                refusal=f"You are not authorized to use launch template: {name}",
+            )

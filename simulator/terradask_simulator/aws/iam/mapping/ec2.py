@@ -1,0 +1,181 @@
+"""Amazon EC2: operations to permissions.
+
+`Resource-level permissions, tagging at creation <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html>`_
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from terradask_simulator.aws.iam import reference
+from terradask_simulator.aws.iam.mapping.launches import Launch, launch_needs
+from terradask_simulator.aws.iam.mapping.need import Facts, Need
+from terradask_simulator.aws.iam.operation import Operation, Parameters, named, rows, texts
+from terradask_simulator.aws.iam.world import World
+
+__all__ = ["ec2_needs"]
+
+#: Parameters that name resources of a type, where they are not the type's name in camel case with "Id".
+_PARAMETERS: Facts = {
+    "elastic-ip": ("AllocationId",),
+    "image": ("ImageId",),
+    "natgateway": ("NatGatewayId",),
+    "placement-group": ("GroupName",),
+    "security-group": ("GroupId", "SecurityGroupId"),
+    "security-group-rule": ("SecurityGroupRuleId",),
+    "snapshot": ("SnapshotId",),
+    "vpc-endpoint": ("VpcEndpointId",),
+    "vpc-flow-log": ("FlowLogId",),
+    "dhcp-options": ("DhcpOptionsId",),
+}
+#: What an id begins with, for operations that take any resource.
+_TYPES = {
+    "acl": "network-acl",
+    "ami": "image",
+    "dopt": "dhcp-options",
+    "eigw": "egress-only-internet-gateway",
+    "eipalloc": "elastic-ip",
+    "eni": "network-interface",
+    "fl": "vpc-flow-log",
+    "fleet": "fleet",
+    "i": "instance",
+    "igw": "internet-gateway",
+    "lt": "launch-template",
+    "nat": "natgateway",
+    "pg": "placement-group",
+    "rtb": "route-table",
+    "sg": "security-group",
+    "sgr": "security-group-rule",
+    "sir": "spot-instances-request",
+    "snap": "snapshot",
+    "subnet": "subnet",
+    "vol": "volume",
+    "vpc": "vpc",
+    "vpce": "vpc-endpoint",
+}
+_PASSES_PROFILE = {"AssociateIamInstanceProfile", "ReplaceIamInstanceProfileAssociation"}
+
+
+def ec2_needs(operation: Operation, world: World) -> Iterator[Need]:
+    """Yield what one of EC2's operations needs.
+
+    Parameters
+    ----------
+    operation
+        The operation.
+    world
+        What exists.
+    """
+    parameters, action = operation.parameters, f"ec2:{operation.name}"
+    if operation.name == "RunInstances":
+        yield from launch_needs(_launch(parameters), world)
+        return
+    if operation.name in ("CreateTags", "DeleteTags"):
+        yield from _tagging(action, parameters, world)
+        return
+    asked = _asked_tags(parameters)
+    needs = [*_created(action, parameters, world, asked), *_existing(action, parameters, world)]
+    yield from needs or [Need(action)]
+    for kind, tags in asked.items():
+        yield Need(
+            "ec2:CreateTags",
+            _arn(world, kind, "*"),
+            kind,
+            gets_tags=tags,
+            context={"ec2:CreateAction": (operation.name,)},
+        )
+    if operation.name in _PASSES_PROFILE:
+        profile = parameters.get("IamInstanceProfile") or {}
+        yield _pass_role(world.role_of_profile(named(profile, "Arn", "Name")), "ec2.amazonaws.com")
+    elif operation.name == "CreateFlowLogs" and named(parameters, "DeliverLogsPermissionArn"):
+        yield _pass_role(named(parameters, "DeliverLogsPermissionArn"), "vpc-flow-logs.amazonaws.com")
+    elif operation.name == "CreateVpcEndpoint" and _has_private_names(parameters):
+        yield Need("route53:AssociateVPCWithHostedZone", f"arn:{world.partition}:route53:::hostedzone/*", "hostedzone")
+
+
+def _has_private_names(parameters: Parameters) -> bool:
+    is_interface = named(parameters, "VpcEndpointType") == "Interface"
+    return is_interface and named(parameters, "PrivateDnsEnabled").lower() != "false"
+
+
+def _created(action: str, parameters: Parameters, world: World, asked: Mapping[str, Mapping[str, str]]) -> Iterator[Need]:
+    kinds = reference.resource_types(action)
+    for kind in kinds.keys() & reference.created_types(action):
+        # What may be made besides, as rules with a group, is asked for where it gets tags.
+        if kinds[kind] or kind in asked:
+            yield Need(action, _arn(world, kind, "*"), kind, gets_tags=asked.get(kind), context=_facts(world, kind, "", parameters))
+
+
+def _existing(action: str, parameters: Parameters, world: World) -> Iterator[Need]:
+    for kind in reference.resource_types(action).keys() - reference.created_types(action):
+        for name in _ids(kind, parameters, world):
+            yield Need(action, _arn(world, kind, name), kind, has_tags=world.ec2_tags(name), context=_facts(world, kind, name, parameters))
+
+
+def _ids(kind: str, parameters: Parameters, world: World) -> list[str]:
+    if kind == "launch-template" and parameters.get("LaunchTemplateName"):
+        return [world.template_id(named(parameters, "LaunchTemplateName")) or "*"]
+    camel = "".join(part.capitalize() for part in kind.split("-"))
+    found = texts(parameters, *_PARAMETERS.get(kind, ()), f"{camel}Id", f"{camel}Ids")
+    if kind == "security-group-rule":
+        found = found or [named(row, "SecurityGroupRuleId") for row in rows(parameters, "SecurityGroupRule")]
+    if not found:
+        # Associations and rules stand for what they belong to; CreateFlowLogs names what it watches by its id alone.
+        indirect = [one for name in texts(parameters, "AssociationId", "SecurityGroupRuleId") for one in world.related(name)]
+        found = [one for one in [*indirect, *texts(parameters, "ResourceId")] if _type_of(one) == kind]
+    return found
+
+
+def _tagging(action: str, parameters: Parameters, world: World) -> Iterator[Need]:
+    tags = {named(row, "Key"): named(row, "Value") for row in rows(parameters, "Tag")}
+    for name in texts(parameters, "ResourceId"):
+        kind = _type_of(name)
+        yield Need(action, _arn(world, kind, name), kind, has_tags=world.ec2_tags(name), gets_tags=tags)
+
+
+def _type_of(resource_id: str) -> str:
+    return _TYPES.get(resource_id.rpartition("-")[0], resource_id.rpartition("-")[0])
+
+
+def _asked_tags(parameters: Parameters) -> dict[str, dict[str, str]]:
+    return {
+        named(row, "ResourceType"): {named(tag, "Key"): named(tag, "Value") for tag in rows(row, "Tag")}
+        for row in rows(parameters, "TagSpecification")
+        if rows(row, "Tag")
+    }
+
+
+def _facts(world: World, kind: str, name: str, parameters: Parameters) -> Facts:
+    facts: Facts = {}
+    vpc = world.vpc_of(name) if name else named(parameters, "VpcId")
+    if vpc and kind != "vpc":
+        facts["ec2:Vpc"] = (_arn(world, "vpc", vpc),)
+    if name and kind == "vpc":
+        facts["ec2:VpcID"] = (name,)
+    return facts
+
+
+def _arn(world: World, kind: str, name: str) -> str:
+    return reference.arn("ec2", kind, partition=world.partition, region=world.region, account=world.account, names=(name,))
+
+
+def _pass_role(role_arn: str, service: str) -> Need:
+    return Need("iam:PassRole", role_arn or "*", "role", context={"iam:PassedToService": (service,)})
+
+
+def _launch(parameters: Parameters) -> Launch:
+    template: Mapping[str, Any] = parameters.get("LaunchTemplate") or {}
+    interfaces = rows(parameters, "NetworkInterface")
+    profile: Mapping[str, Any] = parameters.get("IamInstanceProfile") or {}
+    return Launch(
+        template=named(template, "LaunchTemplateId", "LaunchTemplateName"),
+        version=named(template, "Version") or "$Default",
+        subnets=tuple(texts(parameters, "SubnetId") + [one for row in interfaces for one in texts(row, "SubnetId")]),
+        security_groups=tuple(texts(parameters, "SecurityGroupId") + [one for row in interfaces for one in texts(row, "SecurityGroupId")]),
+        image=named(parameters, "ImageId"),
+        instance_type=named(parameters, "InstanceType"),
+        profile=named(profile, "Arn", "Name"),
+        key_name=named(parameters, "KeyName"),
+        tags=_asked_tags(parameters),
+    )

@@ -1,0 +1,120 @@
+"""IAM and STS: operations to permissions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from terradask_simulator.aws.iam import reference
+from terradask_simulator.aws.iam.mapping.need import Facts, Need
+from terradask_simulator.aws.iam.operation import Operation, Parameters, named, rows, texts
+from terradask_simulator.aws.iam.world import World
+
+__all__ = ["iam_needs", "sts_needs"]
+
+_NAMES = {
+    "group": ("GroupName",),
+    "instance-profile": ("InstanceProfileName",),
+    "oidc-provider": ("OpenIDConnectProviderArn", "Url"),
+    "policy": ("PolicyArn", "PolicyName"),
+    "role": ("RoleName",),
+    "user": ("UserName",),
+}
+#: What tagging at creation needs: `Tags for IAM resources <https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html>`_.
+_TAGS = {
+    "CreateInstanceProfile": "iam:TagInstanceProfile",
+    "CreateOpenIDConnectProvider": "iam:TagOpenIDConnectProvider",
+    "CreatePolicy": "iam:TagPolicy",
+    "CreateRole": "iam:TagRole",
+    "CreateUser": "iam:TagUser",
+}
+_LINKED = {
+    "autoscaling.amazonaws.com": "AWSServiceRoleForAutoScaling",
+    "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
+}
+#: Nobody needs a permission for these.
+_FREE = {"GetCallerIdentity", "GetSessionToken"}
+
+
+def iam_needs(operation: Operation, world: World) -> Iterator[Need]:
+    """Yield what one of IAM's operations needs.
+
+    Parameters
+    ----------
+    operation
+        The operation.
+    world
+        What exists.
+    """
+    action, parameters = f"iam:{operation.name}", operation.parameters
+    if operation.name == "CreateServiceLinkedRole":
+        yield _linked(action, parameters, world)
+        return
+    tags = {named(row, "Key"): named(row, "Value") for row in rows(parameters, "Tags")}
+    keys = tuple(texts(parameters, "TagKeys"))
+    needs = [
+        replace(_need(action, kind, name, parameters, world), gets_tags=tags or None, gets_keys=keys)
+        for kind, required in reference.resource_types(action).items()
+        for name in _names(kind, parameters, required=required)
+    ]
+    yield from needs or [Need(action)]
+    if tags and operation.name in _TAGS and needs:
+        yield Need(_TAGS[operation.name], needs[0].resource, needs[0].kind, gets_tags=tags)
+    if operation.name == "AddRoleToInstanceProfile":
+        role = world.identity("role", named(parameters, "RoleName"))
+        if role:
+            yield Need("iam:PassRole", role[0], "role", context={"iam:PassedToService": ("ec2.amazonaws.com",)})
+
+
+def sts_needs(operation: Operation, world: World) -> Iterator[Need]:
+    """Yield what one of STS's operations needs.
+
+    Parameters
+    ----------
+    operation
+        The operation.
+    world
+        What exists.
+    """
+    if operation.name in _FREE:
+        return
+    action, parameters = f"sts:{operation.name}", operation.parameters
+    role = named(parameters, "RoleArn")
+    if not role:
+        yield Need(action)
+        return
+    facts: Facts = {"sts:RoleSessionName": (named(parameters, "RoleSessionName"),)}
+    if named(parameters, "ExternalId"):
+        facts["sts:ExternalId"] = (named(parameters, "ExternalId"),)
+    found = world.identity("role", role.rpartition("/")[2])
+    yield Need(action, role, "role", has_tags=found[1] if found else None, context=facts)
+
+
+def _names(kind: str, parameters: Parameters, *, required: bool) -> list[str]:
+    if kind == "policy" and parameters.get("PolicyArn"):
+        return texts(parameters, "PolicyArn")
+    return texts(parameters, *_NAMES.get(kind, ())) or (["*"] if required else [])
+
+
+def _need(action: str, kind: str, name: str, parameters: Parameters, world: World) -> Need:
+    found = None if name == "*" else world.identity(kind, name)
+    facts: Facts = {}
+    if parameters.get("PolicyArn"):
+        facts["iam:PolicyARN"] = (named(parameters, "PolicyArn"),)
+    boundary = named(parameters, "PermissionsBoundary") or world.boundary_of(kind, name)
+    if boundary:
+        facts["iam:PermissionsBoundary"] = (boundary,)
+    # With a path, names lie below it.
+    path = named(parameters, "Path").strip("/")
+    arn = name if name.startswith("arn:") else _arn(world, kind, f"{path}/{name}" if path else name)
+    return Need(action, found[0] if found else arn, kind, has_tags=found[1] if found else None, context=facts)
+
+
+def _arn(world: World, kind: str, name: str) -> str:
+    return reference.arn("iam", kind, partition=world.partition, region=world.region, account=world.account, names=(name,))
+
+
+def _linked(action: str, parameters: Parameters, world: World) -> Need:
+    service = named(parameters, "AWSServiceName")
+    name = f"aws-service-role/{service}/{_LINKED.get(service, '*')}"
+    return Need(action, _arn(world, "role", name), "role", context={"iam:AWSServiceName": (service,)})

@@ -1,0 +1,159 @@
+"""What launching instances needs, by RunInstances or through a group.
+
+`Launch templates and permissions <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/use-launch-templates-to-control-launching-instances.html>`_,
+`Amazon EC2 Auto Scaling API permissions
+<https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-api-permissions.html>`_
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from terradask_simulator.aws.iam import reference
+from terradask_simulator.aws.iam.mapping.need import Facts, Need
+from terradask_simulator.aws.iam.world import World
+
+__all__ = ["Launch", "launch_needs"]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch as a request describes it; what it leaves out comes from the template.
+
+    Parameters
+    ----------
+    template, version
+        A launch template's id or name, empty for none, and its version.
+    subnets, security_groups, image, instance_type, profile, key_name, placement_group
+        Given in the request.
+    tags
+        Tags that the request gives, by type of resource.
+    refusal
+        What AWS says when it refuses; empty for its usual sentence.
+    """
+
+    template: str = ""
+    version: str = "$Default"
+    subnets: tuple[str, ...] = ()
+    security_groups: tuple[str, ...] = ()
+    image: str = ""
+    instance_type: str = ""
+    profile: str = ""
+    key_name: str = ""
+    placement_group: str = ""
+    tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    refusal: str = ""
+
+
+def launch_needs(launch: Launch, world: World) -> Iterator[Need]:
+    """Yield what a launch needs: ``ec2:RunInstances`` on all that takes part, ``ec2:CreateTags``, ``iam:PassRole``.
+
+    Parameters
+    ----------
+    launch
+        The launch.
+    world
+        What exists.
+    """
+    template = world.template(launch.template, launch.version) if launch.template else None
+    data: Mapping[str, Any] = template.data if template else {}
+    common: Facts = {}
+    if template:
+        common["ec2:LaunchTemplate"] = (_arn(world, "launch-template", template.template_id),)
+    for kind, name, from_template, facts in _resources(launch, data, template.template_id if template else "", world):
+        context = {**common, **facts}
+        if template:
+            context["ec2:IsLaunchTemplateResource"] = (str(from_template).lower(),)
+        made = kind in ("instance", "volume", "network-interface")
+        yield Need(
+            "ec2:RunInstances",
+            _arn(world, kind, name),
+            kind,
+            has_tags=None if made else world.ec2_tags(name),
+            gets_tags=_tags(launch, data).get(kind) if made else None,
+            context=context,
+            refusal=launch.refusal,
+        )
+    for kind, tags in _tags(launch, data).items():
+        yield Need(
+            "ec2:CreateTags",
+            _arn(world, kind, "*"),
+            kind,
+            gets_tags=tags,
+            context={"ec2:CreateAction": ("RunInstances",)},
+            refusal=launch.refusal,
+        )
+    profile = launch.profile or _profile(data)
+    role = world.role_of_profile(profile) if profile else ""
+    if role:
+        yield Need("iam:PassRole", role, "role", context={"iam:PassedToService": ("ec2.amazonaws.com",)}, refusal=launch.refusal)
+
+
+#: A resource of a launch: its type, its name, whether the template names it, and condition keys.
+_Resource = tuple[str, str, bool, Facts]
+
+
+def _resources(launch: Launch, data: Mapping[str, Any], template_id: str, world: World) -> Iterator[_Resource]:
+    interfaces = [row for row in data.get("NetworkInterfaces") or [] if isinstance(row, Mapping)]
+    metadata: Mapping[str, Any] = data.get("MetadataOptions") or {}
+    instance: Facts = {
+        "ec2:InstanceType": (launch.instance_type or str(data.get("InstanceType", "")),),
+        "ec2:MetadataHttpTokens": (str(metadata.get("HttpTokens", "optional")),),
+        "ec2:MetadataHttpPutResponseHopLimit": (str(metadata.get("HttpPutResponseHopLimit", "1")),),
+        "ec2:InstanceMarketType": ("spot" if data.get("InstanceMarketOptions") else "on-demand",),
+    }
+    profile = launch.profile or _profile(data)
+    found = world.identity("instance-profile", profile.rpartition("/")[2]) if profile else None
+    if found:
+        instance["ec2:InstanceProfile"] = (found[0],)
+    yield "instance", "*", True, instance
+    yield "volume", "*", True, {}
+    subnets = launch.subnets or tuple(str(row["SubnetId"]) for row in interfaces if row.get("SubnetId"))
+    groups = launch.security_groups or tuple(
+        dict.fromkeys(
+            str(one) for source in ([data], interfaces) for row in source for one in row.get("SecurityGroupIds") or row.get("Groups") or []
+        )
+    )
+    in_subnet: Facts = {"ec2:Subnet": (_arn(world, "subnet", subnets[0]),)} if subnets else {}
+    yield "network-interface", "*", True, in_subnet
+    for subnet in subnets:
+        yield "subnet", subnet, not launch.subnets, _in_vpc(world, subnet)
+    for group in groups:
+        yield "security-group", group, not launch.security_groups, _in_vpc(world, group)
+    image = launch.image or str(data.get("ImageId", ""))
+    if image:
+        yield "image", image, not launch.image, {}
+    key_name = launch.key_name or str(data.get("KeyName", ""))
+    if key_name:
+        yield "key-pair", key_name, not launch.key_name, {}
+    if launch.placement_group:
+        yield "placement-group", launch.placement_group, False, {}
+    if template_id:
+        yield "launch-template", template_id, False, {}
+
+
+def _tags(launch: Launch, data: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    tags: dict[str, dict[str, str]] = {}
+    for row in data.get("TagSpecifications") or []:
+        tags.setdefault(str(row.get("ResourceType")), {}).update(
+            {str(tag["Key"]): str(tag.get("Value", "")) for tag in row.get("Tags") or []}
+        )
+    for kind, more in launch.tags.items():
+        tags.setdefault(kind, {}).update(more)
+    return {kind: values for kind, values in tags.items() if values}
+
+
+def _profile(data: Mapping[str, Any]) -> str:
+    profile: Mapping[str, Any] = data.get("IamInstanceProfile") or {}
+    return str(profile.get("Arn") or profile.get("Name") or "")
+
+
+def _in_vpc(world: World, name: str) -> Facts:
+    vpc = world.vpc_of(name)
+    return {"ec2:Vpc": (_arn(world, "vpc", vpc),)} if vpc else {}
+
+
+def _arn(world: World, kind: str, name: str) -> str:
+    return reference.arn("ec2", kind, partition=world.partition, region=world.region, account=world.account, names=(name,))

@@ -1,0 +1,130 @@
+"""Who calls: from an access key to a principal with its policies. Used with the state's lock held."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from terradask_simulator.aws.backend import ACCOUNT
+from terradask_simulator.aws.fidelity.session_tokens import key_behind
+from terradask_simulator.aws.iam.documents import MalformedPolicy, Policy
+from terradask_simulator.aws.iam.evaluation import Policies
+from terradask_simulator.aws.iam.moto_world import iam_backend, table
+from terradask_simulator.environment import ACCESS_KEY
+
+__all__ = ["Principal", "find_principal"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Principal:
+    """A user or a role's session.
+
+    Parameters
+    ----------
+    arn
+        As error messages show it; a session's for a role.
+    entity
+        The ARN of the user or role: by it requests are logged.
+    policies
+        What it may do.
+    context
+        The condition keys that its requests carry.
+    is_session
+        Whether its credentials are a session of a user's.
+    """
+
+    arn: str
+    entity: str
+    policies: Policies = field(default_factory=Policies)
+    context: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    is_session: bool = False
+
+
+def find_principal(access_key: str) -> Principal | None:
+    """Return whom an access key belongs to, or None.
+
+    Parameters
+    ----------
+    access_key
+        The key's id.
+    """
+    from moto.sts.models import sts_backends
+
+    if access_key == ACCESS_KEY:
+        return Principal("", "")
+    if (key := key_behind(access_key)) is not None:
+        caller = find_principal(key)
+        return None if caller is None else replace(caller, is_session=True)
+    for assumed in reversed(sts_backends[ACCOUNT]["aws"].assumed_roles):
+        if assumed.access_key_id == access_key:
+            return _session(assumed)
+    for user in iam_backend().users.values():
+        if any(key.access_key_id == access_key and key.status == "Active" for key in user.access_keys):
+            return _user(user)
+    return None
+
+
+def _session(assumed: Any) -> Principal | None:
+    role = next((one for one in iam_backend().roles.values() if one.arn == assumed.role_arn), None)
+    if role is None:
+        return None
+    context = _context(role.arn, "AssumedRole", f"{role.id}:{assumed.session_name}", table(role.tags))
+    if assumed.session_name.startswith("i-"):
+        # Sessions of instances' roles are named after their instances.
+        context["ec2:SourceInstanceARN"] = (f"arn:aws:ec2:{assumed.region_name}:{ACCOUNT}:instance/{assumed.session_name}",)
+    boundary = _managed([role.permissions_boundary_arn] if role.permissions_boundary_arn else [])
+    policies = Policies(
+        identity=(*_inline(role.policies), *_managed(role.managed_policies)),
+        boundary=boundary[0] if boundary else None,
+        session=_read(assumed.policy, "session policy") if assumed.policy else None,
+    )
+    return Principal(assumed.arn, role.arn, policies, context)
+
+
+def _user(user: Any) -> Principal:
+    backend = iam_backend()
+    context = _context(user.arn, "User", user.id, table(backend.list_user_tags(user.name)))
+    context["aws:username"] = (user.name,)
+    holders = [user, *(group for group in backend.groups.values() if user in group.users)]
+    identity = [policy for one in holders for policy in (*_inline(one.policies), *_managed(one.managed_policies))]
+    return Principal(user.arn, user.arn, Policies(tuple(identity)), context)
+
+
+def _context(arn: str, kind: str, user_id: str, tags: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    return {
+        "aws:PrincipalAccount": (ACCOUNT,),
+        "aws:PrincipalArn": (arn,),
+        "aws:PrincipalIsAWSService": ("false",),
+        "aws:PrincipalType": (kind,),
+        "aws:userid": (user_id,),
+        **{f"aws:PrincipalTag/{key}": (value,) for key, value in tags.items()},
+    }
+
+
+def _inline(policies: dict[str, Any]) -> list[Policy]:
+    return [policy for name, document in policies.items() if (policy := _read(document, name))]
+
+
+def _managed(arns: Iterable[str]) -> list[Policy]:
+    known = iam_backend().managed_policies
+    found = []
+    for arn in arns:
+        held = known.get(arn)
+        # A boundary that is gone allows nothing.
+        documents = [version.document for version in held.versions if version.is_default] if held is not None else ['{"Statement": []}']
+        found += [policy for document in documents if (policy := _read(document, arn))]
+    return found
+
+
+def _read(document: Any, name: str) -> Policy | None:
+    try:
+        return Policy.parse(document if isinstance(document, str) else json.dumps(document), name)
+    except MalformedPolicy as error:
+        # AWS would not have taken it; it allows nothing.
+        _log.warning("%s", error)
+        return Policy((), name=name)

@@ -1,0 +1,106 @@
+"""Proofs about a policy from what was really asked for: enough, and nothing too many. Pure.
+
+Record one full life with ``Simulator.start(enforce_iam=True)``, take ``Simulator.requests()``, and ask here: that each action taken
+away breaks something then needs no life of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from terradask_simulator.aws.iam.documents import Policy
+from terradask_simulator.aws.iam.evaluation import Policies, Request, evaluate
+from terradask_simulator.aws.iam.patterns import like
+
+__all__ = ["denied_by", "entries", "minus_action", "needless"]
+
+#: A policy's document, as JSON or as text.
+Document = str | Mapping[str, Any]
+
+
+def denied_by(policy: Document | Iterable[Document], requests: Request | Iterable[Request]) -> list[Request]:
+    """Return the requests that policies don't allow.
+
+    Parameters
+    ----------
+    policy
+        One identity-based policy or several.
+    requests
+        What is asked for.
+    """
+    documents = [policy] if isinstance(policy, str | Mapping) else list(policy)
+    held = Policies(tuple(Policy.parse(document) for document in documents))
+    asked = [requests] if isinstance(requests, Request) else requests
+    return [request for request in asked if not evaluate(request, held).allowed]
+
+
+def entries(policy: Document) -> Iterator[tuple[int, str, str]]:
+    """Yield each action of each statement that allows: the statement's number, its name, the action as it is written."""
+    for number, statement in enumerate(_statements(_decoded(policy))):
+        if statement["Effect"] == "Allow":
+            for action in _listed(statement.get("Action", [])):
+                yield number, str(statement.get("Sid", number)), action
+
+
+def minus_action(policy: Document, action: str, statement: int | None = None) -> dict[str, Any]:
+    """Return a policy without an action; a statement that has no other goes with it.
+
+    Parameters
+    ----------
+    policy
+        The policy; it stays as it is.
+    action
+        As it is written in the policy.
+    statement
+        The number of the statement to take it from; by default from each that allows it.
+    """
+    document = _decoded(policy)
+    kept = []
+    for number, one in enumerate(_statements(document)):
+        if one["Effect"] != "Allow" or statement not in (None, number):
+            kept.append(one)
+            continue
+        actions = [each for each in _listed(one.get("Action", [])) if each != action]
+        if actions or "NotAction" in one:
+            kept.append({**one, "Action": actions} if "Action" in one else one)
+    return {**document, "Statement": kept}
+
+
+def needless(policy: Document, requests: Iterable[Request], others: Iterable[Document] = ()) -> list[tuple[str, str]]:
+    """Return the actions that could be taken away with nothing refused: pairs of the statement's name and the action.
+
+    Parameters
+    ----------
+    policy
+        The policy that is looked at.
+    requests
+        What was asked for.
+    others
+        Further policies of the same principal.
+    """
+    rest = [_decoded(document) for document in others]
+    distinct = list({json.dumps(request.as_dict(), sort_keys=True): request for request in requests}.values())
+    refused = denied_by([policy, *rest], distinct)
+    allowed = [request for request in distinct if request not in refused]
+
+    def breaks(number: int, action: str) -> bool:
+        # Only requests for this very action can be refused for want of it.
+        touched = [request for request in allowed if like(action, request.action, {}, ignore_case=True)]
+        return bool(denied_by([minus_action(policy, action, number), *rest], touched))
+
+    return [(name, action) for number, name, action in entries(policy) if not breaks(number, action)]
+
+
+def _decoded(policy: Document) -> dict[str, Any]:
+    whole: dict[str, Any] = json.loads(policy) if isinstance(policy, str) else dict(policy)
+    return whole
+
+
+def _statements(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return _listed(document["Statement"])
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]

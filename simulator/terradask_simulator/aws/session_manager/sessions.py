@@ -1,0 +1,131 @@
+"""Sessions of Session Manager: where this embedded AWS's plugin connects to, and what that leads to.
+
+A real session is one web socket to Systems Manager, which reaches the host's agent; here it is a port of this machine's loopback for each
+session. Its first line is the session's token and what the connection is: ``control``, which lasts as long as the session, or ``data``,
+which is joined to a new connection to the port on the host's loopback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import secrets
+import socket
+from dataclasses import dataclass, field
+
+from terradask_simulator.aws.network import LoopbackNetwork, join
+
+__all__ = ["Session", "Sessions"]
+
+_LINE_SECONDS = 10.0
+
+
+@dataclass
+class Session:
+    """One session.
+
+    Parameters
+    ----------
+    session_id, token
+        As StartSession answers them.
+    instance_id
+        Its target.
+    address, port
+        Where the host's agent connects to.
+    stream_port
+        Where the plugin connects to.
+    """
+
+    session_id: str
+    token: str = field(repr=False)
+    instance_id: str
+    address: str
+    port: int
+    stream_port: int
+    server: asyncio.Server | None = None
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+
+class Sessions:
+    """The sessions that there are.
+
+    Parameters
+    ----------
+    network
+        Whose event loop serves them.
+    """
+
+    def __init__(self, network: LoopbackNetwork) -> None:
+        self._network = network
+        self._sessions: dict[str, Session] = {}
+        network.closers.append(self.close_of)
+
+    def open(self, instance_id: str, address: str, port: int, *, who: str = "simulated") -> Session:
+        """Begin a session; doesn't wait, since whoever calls may hold what the event loop waits for.
+
+        Parameters
+        ----------
+        instance_id
+            Its target.
+        address, port
+            Where the host's agent connects to.
+        who
+            What the session is named after.
+        """
+        listener = socket.create_server(("127.0.0.1", 0))
+        session = Session(f"{who}-{secrets.token_hex(9)}", secrets.token_urlsafe(48), instance_id, address, port, listener.getsockname()[1])
+        self._sessions[session.session_id] = session
+        self._network.soon(self._serve(session, listener))
+        return session
+
+    def close(self, session_id: str) -> bool:
+        """End a session; say whether there was one."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._network.soon(_end(session))
+        return session is not None
+
+    def close_of(self, instance_id: str) -> None:
+        """End every session to an instance."""
+        for session in [each for each in list(self._sessions.values()) if each.instance_id == instance_id]:
+            self.close(session.session_id)
+
+    async def _serve(self, session: Session, listener: socket.socket) -> None:
+        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            session.tasks.add(task)
+            try:
+                await self._carry(session, reader, writer)
+            except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                # Either end may go at any time; who ends the session cancels.
+                pass
+            finally:
+                session.tasks.discard(task)
+                writer.close()
+
+        session.server = await asyncio.start_server(connected, sock=listener)
+        if session.session_id not in self._sessions:
+            await _end(session)
+
+    async def _carry(self, session: Session, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(_LINE_SECONDS):
+            token, _, kind = (await reader.readline()).decode().strip().partition(" ")
+        if not hmac.compare_digest(token, session.token) or session.session_id not in self._sessions:
+            return
+        if kind == "control":
+            await reader.read()
+            self.close(session.session_id)
+        elif kind == "data":
+            await join(reader, writer, session.address, session.port)
+
+
+async def _end(session: Session) -> None:
+    if session.server is not None:
+        session.server.close()
+    me = asyncio.current_task()
+    for task in [task for task in session.tasks if task is not me]:
+        task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)

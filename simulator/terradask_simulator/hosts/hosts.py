@@ -1,0 +1,199 @@
+"""Boots a machine for each running instance, and ends it with the instance."""
+
+from __future__ import annotations
+
+import logging
+import os
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+from terradask_simulator.aws.credentials import RoleKeys
+from terradask_simulator.aws.instances import InstanceView, end_instance
+from terradask_simulator.aws.network import LoopbackNetwork
+from terradask_simulator.hosts.cloud_config import BootFailed
+from terradask_simulator.hosts.faults import HostFaults, fill_disk
+from terradask_simulator.hosts.machine import GRACE_SECONDS, Machine
+from terradask_simulator.hosts.processes import marked_processes
+from terradask_simulator.hosts.simulated_workers.worker_processes import HollowHosts
+from terradask_simulator.hosts.wheel import WheelStore
+
+__all__ = ["Hosts"]
+
+_log = logging.getLogger(__name__)
+
+#: Machines that run at one time; more instances wait for their turn.
+MAX_MACHINES = 64
+
+
+class Hosts:
+    """All machines of one simulator.
+
+    Parameters
+    ----------
+    folder
+        Where hosts' folders lie.
+    endpoint_url
+        Where AWS answers.
+    keys
+        Where roles' credentials come from.
+    network
+        Where instances' addresses are listened on.
+    """
+
+    def __init__(self, folder: Path, endpoint_url: str, keys: RoleKeys, network: LoopbackNetwork) -> None:
+        self._folder = folder
+        self._endpoint_url = endpoint_url
+        self._keys = keys
+        self._network = network
+        self._wheels = WheelStore(folder.parent / "wheels", endpoint_url)
+        #: What machines that begin from now on meet.
+        self.faults = HostFaults()
+        self._hollow = HollowHosts(folder, endpoint_url, keys, self.faults)
+        #: Whether workers' instances that begin from now on get hollow hosts instead of machines.
+        self.are_hollow = False
+        self._machines: dict[str, Machine] = {}
+        self._seen: set[str] = set()
+        # Booting is disk and Python start-up: as many at once as there are processors, and one that waits.
+        self._booting = ThreadPoolExecutor((os.cpu_count() or 1) + 1, "boot")
+        self._ending = ThreadPoolExecutor(32, "end")
+        self._boots: dict[str, Future[None]] = {}
+        self._ends: dict[str, Future[None]] = {}
+
+    def reconcile(self, running: list[InstanceView]) -> None:
+        """Bring machines in line with instances.
+
+        Parameters
+        ----------
+        running
+            The running instances that are hosts.
+        """
+        self._hollow.reconcile([instance for instance in running if self._is_hollow(instance)])
+        alive = {instance.instance_id: instance for instance in running if instance.instance_id not in self._hollow}
+        for instance_id, machine in list(self._machines.items()):
+            if instance_id not in alive:
+                self._end(machine)
+                continue
+            if instance_id in self._ends:
+                continue
+            self._network.forward(alive[instance_id])
+            reason = machine.check()
+            if reason is not None:
+                self._power_off(machine, reason)
+        for instance_id, instance in alive.items():
+            if instance_id not in self._seen and len(self._machines) < MAX_MACHINES:
+                self._seen.add(instance_id)
+                self._begin(instance)
+
+    def _is_hollow(self, instance: InstanceView) -> bool:
+        new = instance.instance_id not in self._seen
+        return instance.instance_id in self._hollow or (new and self.are_hollow and instance.tags.get("terradask:role") == "worker")
+
+    def _begin(self, instance: InstanceView) -> None:
+        folder = self._folder / instance.instance_id
+        folder.mkdir(parents=True)
+        machine = Machine(instance, folder, self._endpoint_url, self.faults)
+        machine.say(f"{instance.instance_type} at {instance.private_address}")
+        self._machines[instance.instance_id] = machine
+        self._boots[instance.instance_id] = self._booting.submit(self._boot, machine)
+
+    def _boot(self, machine: Machine) -> None:
+        instance_id = machine.instance.instance_id
+        try:
+            if not machine.begin_boot():
+                return
+            self._network.open_metadata(machine.instance)
+            self._network.forward(machine.instance)
+            machine.prepare(self._wheels, self._keys.of(instance_id))
+            machine.start()
+        except BootFailed as error:
+            self._boot_failed(machine, str(error))
+        except Exception as error:  # noqa: BLE001  (a boot runs in a pool that would swallow what it raises)
+            _log.warning("boot of %s failed", instance_id, exc_info=True)
+            self._boot_failed(machine, repr(error))
+
+    def _boot_failed(self, machine: Machine, reason: str) -> None:
+        machine.say(f"boot failed: {reason}")
+        if machine.fail():
+            credentials = self._keys.of(machine.instance.instance_id)
+            try:
+                self._wheels.report_failure(machine.instance, machine.root, credentials, f"boot.sh failed: {reason}")
+            except BootFailed as error:
+                machine.say(str(error))
+            self._power_off(machine, "boot failed")
+
+    def _power_off(self, machine: Machine, reason: str) -> None:
+        machine.say(f"power off: {reason}")
+        end_instance(machine.instance.instance_id)
+        self._end(machine)
+
+    def _end(self, machine: Machine, grace_seconds: float = GRACE_SECONDS) -> None:
+        instance_id = machine.instance.instance_id
+        if instance_id not in self._ends:
+            self._ends[instance_id] = self._ending.submit(self._finish, machine, grace_seconds)
+
+    def _finish(self, machine: Machine, grace_seconds: float) -> None:
+        instance_id = machine.instance.instance_id
+        try:
+            boot = self._boots.pop(instance_id, None)
+            if boot is not None and not boot.cancel():
+                machine.give_up()
+                wait([boot])
+            machine.end(grace_seconds=grace_seconds)
+            self._network.close(instance_id)
+            self._keys.forget(instance_id)
+        except Exception:
+            _log.exception("ending %s failed", instance_id)
+            raise
+        finally:
+            self._machines.pop(instance_id, None)
+            self._ends.pop(instance_id, None)
+
+    def kill(self, instance_id: str) -> bool:
+        """Make a machine vanish: its processes are killed, its instance ends as failed.
+
+        Parameters
+        ----------
+        instance_id
+            The instance.
+
+        Returns
+        -------
+        bool
+            Whether there was such a machine.
+        """
+        machine = self._machines.get(instance_id)
+        if machine is None:
+            return self._hollow.kill(instance_id)
+        machine.end(grace_seconds=0)
+        end_instance(instance_id, vanished=True)
+        self._end(machine, 0)
+        return True
+
+    def fill_disk(self, instance_id: str) -> bool:
+        """Let a machine's disk be full from now on, and say whether there is such a machine: hollow hosts have no disk."""
+        machine = self._machines.get(instance_id)
+        if machine is not None:
+            fill_disk(marked_processes([machine.mark]))
+        return machine is not None
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return a row for each machine, for the daemon's control interface."""
+        machines = list(self._machines.values())
+        rows = [machine.instance.host_row(state=machine.state, pid=machine.pid, log_path=machine.log_path) for machine in machines]
+        return self._hollow.table() + rows
+
+    def stop(self, grace_seconds: float) -> None:
+        """End every machine.
+
+        Parameters
+        ----------
+        grace_seconds
+            From SIGTERM to SIGKILL.
+        """
+        self._booting.shutdown(wait=False, cancel_futures=True)
+        self._hollow.stop()
+        for machine in list(self._machines.values()):
+            self._end(machine, grace_seconds)
+        self._booting.shutdown(wait=True)
+        self._ending.shutdown(wait=True)

@@ -1,0 +1,273 @@
+"""One host: a folder that stands for its disk, and a process group that stands for its unit's service."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from terradask_simulator.aws.addresses import METADATA_PORT, loopback_of
+from terradask_simulator.aws.instances import InstanceView
+from terradask_simulator.hosts.cloud_config import parse_cloud_config, write_files
+from terradask_simulator.hosts.faults import HostFaults
+from terradask_simulator.hosts.memory import forget_run, make_run
+from terradask_simulator.hosts.processes import MARK, marked_processes, signal_all, wait_gone
+from terradask_simulator.hosts.systemd_unit import Unit, parse_unit
+from terradask_simulator.hosts.wheel import WheelStore, read_host_json
+
+__all__ = ["GRACE_SECONDS", "Machine", "instance_size"]
+
+#: From SIGTERM to SIGKILL when an instance ends.
+GRACE_SECONDS = 5.0
+
+_UNIT = "etc/systemd/system/terradask-host.service"
+_POWER_COMMANDS = ("systemctl", "poweroff", "shutdown", "halt")
+
+
+class Machine:
+    """The local stand-in for one instance.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    folder
+        Its own folder.
+    endpoint_url
+        Where AWS answers.
+    faults
+        What its host program meets when it starts.
+    """
+
+    def __init__(self, instance: InstanceView, folder: Path, endpoint_url: str, faults: HostFaults) -> None:
+        self.instance = instance
+        self.folder = folder
+        self.root = folder / "root"
+        self.log_path = folder / "host.log"
+        self.state = "waiting"
+        self.unit = Unit()
+        self._endpoint_url = endpoint_url
+        self._faults = faults
+        self._wheel: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starts: deque[float] = deque()
+        self._start_at = 0.0
+        self._lock = threading.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the host program's process, or None while there is none."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    @property
+    def mark(self) -> str:
+        """What every process of this host carries in its environment."""
+        return str(self.root)
+
+    def say(self, text: str) -> None:
+        """Write a line of the simulator's own into the host's log."""
+        with self.log_path.open("a") as log:
+            log.write(f"[simulator {time.strftime('%H:%M:%S')}] {text}\n")
+
+    def begin_boot(self) -> bool:
+        """Say whether the machine boots now; it doesn't when it was ended before its turn came."""
+        with self._lock:
+            if self.state != "waiting":
+                return False
+            self.state = "booting"
+            return True
+
+    def fail(self) -> bool:
+        """Mark the machine as failed, and say whether that is news: a machine that ends can't fail any more."""
+        with self._lock:
+            if self.state in ("ending", "off"):
+                return False
+            self.state = "failed"
+            return True
+
+    def give_up(self) -> None:
+        """Keep a machine that still boots from starting its program."""
+        with self._lock:
+            self.state = "ending"
+
+    def prepare(self, wheels: WheelStore, credentials: Any) -> None:
+        """Do what cloud-init and ``boot.sh`` do: write the files, fetch and check the wheel, read the unit.
+
+        Parameters
+        ----------
+        wheels
+            Where wheels come from.
+        credentials
+            The role's credentials.
+
+        Raises
+        ------
+        BootFailed
+            One of the steps failed.
+        """
+        self.root.mkdir(parents=True, exist_ok=True)
+        for folder in ("etc", "opt", "var/log", "tmp"):
+            (self.root / folder).mkdir(parents=True, exist_ok=True)
+        make_run(self.root)
+        self._write_power_commands()
+        write_files(parse_cloud_config(self.instance.user_data), self.root)
+        host = read_host_json(self.root)
+        unit = self.root / _UNIT
+        self.unit = parse_unit(unit.read_text() if unit.is_file() else "")
+        self._wheel = wheels.fetch(host, credentials)
+
+    def start(self) -> None:
+        """Start the host program, unless the machine was ended meanwhile."""
+        with self._lock:
+            if self.state in ("ending", "off"):
+                return
+            self._starts.append(time.monotonic())
+            self._make_directories()
+            with self.log_path.open("ab") as log:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "terradask_host", *self.unit.arguments],
+                    env=self._environ(),
+                    cwd=self.folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    umask=self.unit.umask,
+                )
+            self.state = "running"
+        self.say(f"started process {self._process.pid}")
+
+    def check(self) -> str | None:
+        """Look after the process, as systemd would.
+
+        Returns
+        -------
+        str or None
+            Why the machine powers off now; None to go on.
+        """
+        if (self.root / "run/terradask-simulator-poweroff").exists():
+            return "the host program asked for it"
+        if self.state == "restarting" and time.monotonic() >= self._start_at:
+            self.start()
+        with self._lock:
+            # Whoever ends the machine sets its state first: what it ended must not be started again.
+            if self.state != "running" or self._process is None:
+                return None
+            code = self._process.poll()
+            return None if code is None else self._ended(code)
+
+    def _ended(self, code: int) -> str | None:
+        self.say(f"the host program ended with {_ending(code)}")
+        if not self.unit.restarts(code):
+            self.state = "ended"
+            well = self.unit.ends_well(code)
+            powers_off = self.unit.powers_off_on_success if well else self.unit.powers_off_on_failure
+            return f"the host program ended with {_ending(code)}" if powers_off else None
+        now = time.monotonic()
+        while self._starts and now - self._starts[0] > self.unit.start_limit_seconds:
+            self._starts.popleft()
+        if len(self._starts) < self.unit.start_limit_burst:
+            self.state, self._start_at = "restarting", now + self.unit.restart_seconds
+            return None
+        self.state = "failed"
+        reason = f"the host program failed {len(self._starts)} times, the last time with {_ending(code)}"
+        self.say(reason)
+        return reason if self.unit.powers_off_on_failure else None
+
+    def end(self, *, grace_seconds: float = GRACE_SECONDS) -> None:
+        """End every process of the machine: SIGTERM first, SIGKILL after a while; blocks until all are gone.
+
+        Parameters
+        ----------
+        grace_seconds
+            From SIGTERM to SIGKILL; 0 kills at once, as a machine that vanishes.
+        """
+        with self._lock:
+            self.state = "ending"
+            process = self._process
+        if process is not None:
+            if grace_seconds > 0:
+                self.say("ending")
+                everyone = [process.pid, *marked_processes([self.mark])]
+                signal_all([process.pid] if self.unit.kill_mode != "control-group" else everyone, signal.SIGTERM)
+                _wait(process, grace_seconds)
+            signal_all([process.pid, *marked_processes([self.mark])] if process.poll() is None else [], signal.SIGKILL)
+            process.wait()
+            while not wait_gone([self.mark], 0.2):
+                signal_all(marked_processes([self.mark]), signal.SIGKILL)
+        forget_run(self.root)
+        self.state = "off"
+
+    def _make_directories(self) -> None:
+        for name in self.unit.runtime_directories:
+            shutil.rmtree(self.root / "run" / name, ignore_errors=True)
+            (self.root / "run" / name).mkdir(parents=True, mode=0o700)
+        for path in self.unit.kept_directories:
+            (self.root / path.lstrip("/")).mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def _environ(self) -> dict[str, str]:
+        cpu_count, memory_bytes = instance_size(self.instance.instance_type)
+        return {
+            **self.unit.environment,
+            "PATH": os.pathsep.join([str(self.folder / "bin"), str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
+            "HOME": str(self.folder),
+            "TMPDIR": str(self.root / "tmp"),
+            "LANG": "C.UTF-8",
+            "PYTHONPATH": str(self._wheel),
+            "PYTHONUNBUFFERED": "1",
+            "AWS_ENDPOINT_URL": self._endpoint_url,
+            "AWS_REGION": self.instance.region,
+            "AWS_DEFAULT_REGION": self.instance.region,
+            "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://{self.instance.private_address}:{METADATA_PORT}",
+            MARK: self.mark,
+            "TERRADASK_HOST_PYTHON": sys.executable,
+            "TERRADASK_HOST_LOOPBACK": loopback_of(self.instance.private_address),
+            "TERRADASK_HOST_CPU_COUNT": str(cpu_count),
+            "TERRADASK_HOST_MEMORY_BYTES": str(memory_bytes),
+            **self._faults.environ(self.folder),
+        }
+
+    def _write_power_commands(self) -> None:
+        """Shadow the commands that power a machine off: they must never reach the computer that this runs on."""
+        folder = self.folder / "bin"
+        folder.mkdir(exist_ok=True)
+        flag = self.root / "run/terradask-simulator-poweroff"
+        for name in _POWER_COMMANDS:
+            script = folder / name
+            touch = f"touch {shlex.quote(str(flag))}"
+            body = f'case "$*" in *poweroff*|*halt*) {touch};; esac' if name == "systemctl" else touch
+            script.write_text(f"#!/bin/sh\n{body}\n")
+            script.chmod(0o755)
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return
+
+
+def _ending(code: int) -> str:
+    return f"code {code}" if code >= 0 else signal.Signals(-code).name
+
+
+def instance_size(instance_type: str) -> tuple[int, int]:
+    """Return an instance type's number of virtual processors and its memory in bytes.
+
+    Parameters
+    ----------
+    instance_type
+        Such as ``m7i.large``.
+    """
+    from moto.ec2.models.instance_types import INSTANCE_TYPES
+
+    known = INSTANCE_TYPES[instance_type]
+    return int(known["VCpuInfo"]["DefaultVCpus"]), int(known["MemoryInfo"]["SizeInMiB"]) * 1024**2

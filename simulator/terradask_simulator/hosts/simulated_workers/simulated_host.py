@@ -1,0 +1,158 @@
+"""One hollow host: joins the scheduler as its instance, reports as a host does, leaves with its instance."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from terradask_host import states
+from terradask_host.agent.launch_documents import security_arguments, worker_names
+from terradask_host.agent.objects import OwnReport
+from terradask_host.agent.report import build_report, now_text
+from terradask_host.metadata import Identity
+from terradask_host.preload.serve import remember_reason
+from terradask_host.rules.policy import Exit, Next, after_worker_exit
+
+if TYPE_CHECKING:
+    from terradask_simulator.hosts.simulated_workers.worker_process import Crew
+
+__all__ = ["HollowHost"]
+
+_AGAIN_SECONDS = 1.0
+
+
+class HollowHost:
+    """A host without a machine, from its instance's beginning to its end.
+
+    Parameters
+    ----------
+    crew
+        The process that it is in.
+    facts
+        Instance id, private address, and the tags that name cluster, role and group.
+    broken
+        Whether it never gets beyond its environment.
+    """
+
+    def __init__(self, crew: Crew, facts: Mapping[str, str], *, broken: bool = False) -> None:
+        self._crew = crew
+        self._identity = Identity(public_address=None, zone="", **facts)
+        self._report = Report(crew, self._identity)
+        self._workers: list[Any] = []
+        self._report.enter(states.BOOTING)
+        self._report.enter(states.ENVIRONMENT)
+        self._life = asyncio.create_task(asyncio.Event().wait() if broken else self._live())
+
+    async def end(self, *, vanished: bool) -> None:
+        """Leave, since the instance is gone."""
+        self._life.cancel()
+        await asyncio.gather(self._life, return_exceptions=True)
+        if vanished:
+            self._report.close()
+            for worker in self._workers:
+                with contextlib.suppress(Exception):
+                    worker.batched_stream.abort()
+        closing = (worker.close(reason="host-leaves", executor_wait=False) for worker in self._workers)
+        await asyncio.gather(*closing, return_exceptions=True)
+        self._report.enter(states.LEFT)
+
+    async def _live(self) -> None:
+        try:
+            while True:
+                self._report.enter(states.WAITING)
+                scheduler = await self._crew.scheduler()
+                self._report.enter(states.STARTING)
+                reason = await self._work(scheduler)
+                follows = after_worker_exit(Exit(0, reason, True), crashes=0, scheduler_answers=True, timing=self._crew.run.config.timing)
+                if follows is Next.RETIRED:
+                    return await self._leave(f"retired: {reason}")
+                self._crew.forget(scheduler)
+                # Forgotten by the scheduler, it may have been retired: then its instance ends meanwhile.
+                grace = self._crew.run.config.timing.retired_grace_seconds
+                await asyncio.sleep(grace if follows is Next.SEEK_LATER else _AGAIN_SECONDS)
+        except Exception as error:  # noqa: BLE001  (whatever it is, the report must say it)
+            self._report.enter(states.FAILED, f"{type(error).__name__}: {error}; {error.__cause__}")
+
+    async def _work(self, scheduler: Mapping[str, Any]) -> str:
+        """Be this host's workers until they have closed; return why the last of them did."""
+        from distributed import Worker
+        from distributed.security import Security
+
+        run, cls = self._crew.run, remember_reason(Worker)
+        security = Security(**security_arguments("worker", run.keys))
+        self._workers = [
+            cls(
+                scheduler["private_address"],
+                security=security,
+                name=name,
+                host=self._identity.private_address,
+                protocol="tls",
+                nthreads=1,
+                memory_limit=None,
+                dashboard=False,
+                dashboard_address="127.0.0.1:0",
+                local_directory=str(run.config.paths.scratch / name),
+            )
+            for name in worker_names(self._identity.instance_id, run.cluster["worker"].get("workers_per_host", 1))
+        ]
+        await asyncio.gather(*self._workers)
+        self._report.enter(states.RUNNING)
+        await asyncio.gather(*(worker.finished() for worker in self._workers))
+        return str(self._workers[-1].close_reason)
+
+    async def _leave(self, reason: str) -> None:
+        """Give the client, who retired this worker, time to end the instance; then leave by ourselves."""
+        self._report.enter(states.LEAVING, reason)
+        await asyncio.sleep(self._crew.run.config.timing.retired_grace_seconds)
+        await asyncio.to_thread(self._crew.run.groups.leave, self._identity.instance_id)
+
+
+class Report:
+    """A host's report. Of several states that wait to be written, the newest is.
+
+    Parameters
+    ----------
+    crew
+        Whose thread writes.
+    identity
+        Who reports.
+    """
+
+    def __init__(self, crew: Crew, identity: Identity) -> None:
+        self._crew = crew
+        self._identity = identity
+        self._own = OwnReport(crew.run.objects, f"hosts/{identity.instance_id}.json")
+        self._steps: list[tuple[str, str, str | None]] = []
+        self._waiting = self._closed = False
+
+    def enter(self, state: str, reason: str | None = None) -> None:
+        """Enter a state."""
+        if self._closed:
+            return
+        self._steps.append((state, now_text(), reason))
+        if not self._waiting:
+            self._waiting = True
+            self._crew.writer.submit(self._write)
+
+    def close(self) -> None:
+        """Say nothing any more."""
+        self._closed = True
+
+    def _write(self) -> None:
+        self._waiting = False
+        if self._closed:
+            return
+        steps = list(self._steps)
+        report = build_report(
+            self._identity,
+            run_id=self._crew.run.run_id,
+            history=[(state, at) for state, at, _ in steps],
+            reasons=[reason for _, _, reason in steps],
+            log_tail=[],
+        )
+        try:
+            self._own.write(report)
+        except Exception as error:  # noqa: BLE001  (a report that can't be written must not end the host)
+            print(f"report {report['state']} of {self._identity.instance_id} not written: {type(error).__name__}: {error}")

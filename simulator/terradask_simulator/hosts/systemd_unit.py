@@ -1,0 +1,145 @@
+"""Reads terradask's systemd unit: how its program is started, and what its end means for the machine."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field
+
+from terradask_simulator.hosts.cloud_config import BootFailed
+
+__all__ = ["Unit", "parse_unit"]
+
+_POWERS_OFF = re.compile(r"\b(poweroff|halt|shutdown)\b")
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|sec|min|m|h|)")
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+_KEPT_BASES = {"StateDirectory": "/var/lib", "CacheDirectory": "/var/cache", "LogsDirectory": "/var/log"}
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What the simulator needs to know of a service unit.
+
+    Parameters
+    ----------
+    arguments
+        The program's arguments, behind ``-m terradask_host``.
+    environment
+        Variables that the unit sets.
+    restart
+        ``no``, ``on-failure`` or ``always``.
+    restart_seconds
+        Pause before a restart.
+    start_limit_burst, start_limit_seconds
+        So many starts within so many seconds are admitted.
+    powers_off_on_success, powers_off_on_failure
+        Whether the machine goes down when the service ends well, or for good after failures.
+    kill_mode
+        ``control-group``: stopping sends SIGTERM to every process of the service; ``mixed`` or ``process``: to the
+        first one only.
+    runtime_directories
+        Folders below ``/run``, made at each start and removed at each end.
+    kept_directories
+        Folders that are made at the start and stay, as absolute paths.
+    umask
+        Of the program.
+    """
+
+    arguments: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    restart: str = "no"
+    restart_seconds: float = 0.1
+    start_limit_burst: int = 5
+    start_limit_seconds: float = 10.0
+    powers_off_on_success: bool = False
+    powers_off_on_failure: bool = False
+    kill_mode: str = "control-group"
+    runtime_directories: tuple[str, ...] = ()
+    kept_directories: tuple[str, ...] = ()
+    umask: int = 0o022
+
+    def ends_well(self, code: int) -> bool:
+        """Say whether systemd counts an end as success.
+
+        Parameters
+        ----------
+        code
+            The exit code, or minus the signal's number.
+        """
+        return code in _CLEAN
+
+    def restarts(self, code: int) -> bool:
+        """Say whether a program that ended with a code is started again, as far as the start limit admits it.
+
+        Parameters
+        ----------
+        code
+            The exit code, or minus the signal's number.
+        """
+        return self.restart == "always" or (self.restart == "on-failure" and not self.ends_well(code))
+
+
+#: Ends that systemd counts as success: exit 0, SIGHUP, SIGINT, SIGPIPE, SIGTERM.
+_CLEAN = (0, -1, -2, -13, -15)
+
+
+def parse_unit(text: str, module: str = "terradask_host") -> Unit:
+    """Read a unit file.
+
+    Parameters
+    ----------
+    text
+        The file.
+    module
+        The Python module that it runs.
+
+    Raises
+    ------
+    BootFailed
+        There is no ``ExecStart`` that runs the module.
+    """
+    settings: dict[str, list[str]] = {}
+    for line in text.replace("\\\n", " ").splitlines():
+        name, equals, value = line.strip().partition("=")
+        if equals and not line.lstrip().startswith(("#", ";")):
+            settings.setdefault(name.strip(), []).append(value.strip())
+    command = shlex.split(_last(settings, "ExecStart", ""))
+    if "-m" not in command or command[command.index("-m") + 1 : command.index("-m") + 2] != [module]:
+        raise BootFailed(f"The unit's ExecStart doesn't run {module}", given=command, allowed=f"PYTHON -m {module} [arguments]")
+    environment = dict(pair.split("=", 1) for value in settings.get("Environment", []) for pair in shlex.split(value) if "=" in pair)
+    on_success = [*settings.get("SuccessAction", []), *settings.get("OnSuccess", []), *settings.get("ExecStopPost", [])]
+    on_failure = [
+        *settings.get("FailureAction", []),
+        *settings.get("OnFailure", []),
+        *settings.get("StartLimitAction", []),
+        *settings.get("ExecStopPost", []),
+    ]
+    return Unit(
+        arguments=tuple(command[command.index("-m") + 2 :]),
+        environment=environment,
+        restart=_last(settings, "Restart", "no"),
+        restart_seconds=_seconds(_last(settings, "RestartSec", "100ms")),
+        start_limit_burst=int(_last(settings, "StartLimitBurst", "5")),
+        start_limit_seconds=_seconds(_last(settings, "StartLimitIntervalSec", _last(settings, "StartLimitInterval", "10s"))),
+        powers_off_on_success=any(_POWERS_OFF.search(value) for value in on_success),
+        powers_off_on_failure=any(_POWERS_OFF.search(value) for value in on_failure),
+        kill_mode=_last(settings, "KillMode", "control-group"),
+        runtime_directories=tuple(_words(settings, "RuntimeDirectory")),
+        kept_directories=tuple(f"{base}/{name}" for key, base in _KEPT_BASES.items() for name in _words(settings, key)),
+        umask=int(_last(settings, "UMask", "0022"), 8),
+    )
+
+
+def _words(settings: dict[str, list[str]], name: str) -> list[str]:
+    return [word for value in settings.get(name, []) for word in value.split() if ".." not in word]
+
+
+def _last(settings: dict[str, list[str]], name: str, default: str) -> str:
+    return settings.get(name, [default])[-1]
+
+
+def _seconds(span: str) -> float:
+    if span == "infinity":
+        return float("inf")
+    return sum(float(number) * _SECONDS[unit] for number, unit in _SPAN.findall(span))

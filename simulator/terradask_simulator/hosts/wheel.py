@@ -1,0 +1,178 @@
+"""Fetches the host program's wheel as a host does: from the bucket, with the role's credentials, by its checksum."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import threading
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from terradask_simulator.aws.credentials import RoleCredentials
+from terradask_simulator.aws.instances import InstanceView
+from terradask_simulator.hosts.cloud_config import BootFailed
+
+__all__ = ["WheelStore", "read_host_json"]
+
+_FORMAT = 1
+
+
+def read_host_json(root: Path) -> dict[str, Any]:
+    """Return ``/etc/terradask/host.json`` of a host.
+
+    Parameters
+    ----------
+    root
+        The folder that stands for the host's root.
+
+    Raises
+    ------
+    BootFailed
+        The file is missing, or of another format.
+    """
+    path = root / "etc/terradask/host.json"
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise BootFailed("The user data writes no readable /etc/terradask/host.json") from error
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise BootFailed(
+            "/etc/terradask/host.json has another format than this simulator understands",
+            given=document.get("format") if isinstance(document, dict) else document,
+            allowed=str(_FORMAT),
+        )
+    return document
+
+
+class WheelStore:
+    """Unpacked wheels by checksum; hosts of one simulator share them, as they share one disk.
+
+    Parameters
+    ----------
+    folder
+        Where wheels are unpacked.
+    endpoint_url
+        Where AWS answers.
+    """
+
+    def __init__(self, folder: Path, endpoint_url: str) -> None:
+        self._folder = folder
+        self._endpoint_url = endpoint_url
+        self._lock = threading.Lock()
+        self._session: Any = None
+
+    def fetch(self, host: dict[str, Any], credentials: RoleCredentials | None) -> Path:
+        """Return the folder with the unpacked wheel that a host's ``host.json`` names.
+
+        Parameters
+        ----------
+        host
+            The document.
+        credentials
+            The role's credentials; the wheel is downloaded with them each time, by each host.
+
+        Raises
+        ------
+        BootFailed
+            There is no role, the bucket refuses, or the checksum is another one.
+        """
+        if credentials is None:
+            raise BootFailed("The instance has no role that could fetch the host program's wheel")
+        wheel = host["wheel"]
+        content = self._download(str(host["region"]), str(host["bucket"]), str(wheel["key"]), credentials)
+        found = hashlib.sha256(content).hexdigest()
+        if found != wheel["sha256"]:
+            raise BootFailed(
+                "The host program's wheel has another checksum than the user data names",
+                given=found,
+                allowed=str(wheel["sha256"]),
+            )
+        return self._unpack(content, found)
+
+    def report_failure(self, instance: InstanceView, root: Path, credentials: RoleCredentials | None, reason: str) -> None:
+        """Write why a host could not boot where clients look, as ``boot.sh`` does.
+
+        Parameters
+        ----------
+        instance
+            The instance.
+        root
+            The folder that stands for its root.
+        credentials
+            The role's credentials.
+        reason
+            What went wrong.
+
+        Raises
+        ------
+        BootFailed
+            It can't be written.
+        """
+        cluster = instance.tags.get("terradask:cluster")
+        if not cluster or credentials is None:
+            raise BootFailed("The instance has no cluster or no role to report to")
+        host = read_host_json(root)
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        document = {
+            "format": _FORMAT,
+            "run_id": instance.tags.get("terradask:run:id"),
+            "instance_id": instance.instance_id,
+            "role": instance.tags.get("terradask:role", ""),
+            "group": instance.tags.get("terradask:group", ""),
+            "state": "failed",
+            "reason": reason,
+            "at": at,
+            "history": [["booting", at], ["failed", at]],
+            "private_address": instance.private_address,
+            "log_tail": reason.splitlines(),
+        }
+        key = f"clusters/{cluster}/hosts/{instance.instance_id}.json"
+        with self._client(str(host["region"]), credentials, f"s3://{host['bucket']}/{key} can't be written") as client:
+            client.put_object(Bucket=host["bucket"], Key=key, Body=json.dumps(document).encode())
+
+    @contextlib.contextmanager
+    def _client(self, region: str, credentials: RoleCredentials, problem: str) -> Iterator[Any]:
+        import botocore.exceptions
+        import botocore.session
+
+        with self._lock:
+            # One session keeps the service model in memory; making a client from it is not thread safe.
+            if self._session is None:
+                self._session = botocore.session.Session()
+            client = self._session.create_client(
+                "s3",
+                region_name=region,
+                endpoint_url=self._endpoint_url,
+                aws_access_key_id=credentials.access_key,
+                aws_secret_access_key=credentials.secret_key,
+                aws_session_token=credentials.token,
+            )
+        try:
+            yield client
+        except (botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError) as error:
+            raise BootFailed(problem, given=str(error)) from error
+        finally:
+            client.close()
+
+    def _download(self, region: str, bucket: str, key: str, credentials: RoleCredentials) -> bytes:
+        with self._client(region, credentials, f"s3://{bucket}/{key} can't be read") as client:
+            content: bytes = client.get_object(Bucket=bucket, Key=key)["Body"].read()
+            return content
+
+    def _unpack(self, content: bytes, sha256: str) -> Path:
+        folder = self._folder / sha256
+        with self._lock:
+            if not folder.is_dir():
+                part = folder.with_suffix(".part")
+                try:
+                    with zipfile.ZipFile(io.BytesIO(content)) as wheel:
+                        wheel.extractall(part)
+                except zipfile.BadZipFile as error:
+                    raise BootFailed("The host program's wheel is no wheel", given=f"{len(content)} bytes") from error
+                part.rename(folder)
+        return folder
