@@ -15,10 +15,20 @@ from moto import mock_aws
 
 from terradask._aws.session import Aws
 from terradask._cleanup import delete, search
-from terradask._cleanup.delete import remove_resources
-from terradask._cleanup.recover_cluster import ClusterRemains
+from terradask._cleanup.delete import delete_resource, delete_resources
+from terradask._cleanup.recover_cluster import ClusterRecovery
 from terradask._cleanup.recover_network import NetworkRecovery
-from terradask._cleanup.resources import EGRESS_RULE, INGRESS_RULE, OF_CLUSTERS, Owner, Resource, outermost, unknown
+from terradask._cleanup.resources import (
+    AUTOSCALING_GROUP,
+    EGRESS_RULE,
+    INGRESS_RULE,
+    OF_CLUSTERS,
+    SECRET,
+    Owner,
+    Resource,
+    outermost,
+    unknown,
+)
 from terradask._cleanup.search import clusters_with_resources, find_cluster, find_network, find_security_groups
 from terradask._common.progress import Message, ProgressEvent
 from terradask._deployments.deployment import Deployment
@@ -146,8 +156,8 @@ def as_state(found: list[Resource]) -> dict[str, str]:
 
 def remains(
     aws: Aws, cluster: str, events: list[ProgressEvent], *, is_isolated: bool = True, own_templates: bool = False
-) -> ClusterRemains:
-    return ClusterRemains(
+) -> ClusterRecovery:
+    return ClusterRecovery(
         aws,
         Deployment(aws, "terradask-default-123456789012-us-east-1", cluster),
         workspace="default",
@@ -207,7 +217,7 @@ def test_everything_of_one_cluster_is_found_and_nothing_of_anothers(aws: Aws):
     assert own(aws, "absent") == []
 
     others = [own(aws, "etl-2"), own(aws, "x", "default-etl"), own(aws, "etl", "other")]
-    remove_resources(aws, own(aws, "etl"), progress=lambda _: None, cluster="etl")
+    delete_resources(aws, own(aws, "etl"), progress=lambda _: None, cluster="etl")
     assert own(aws, "etl") == []
     assert [own(aws, "etl-2"), own(aws, "x", "default-etl"), own(aws, "etl", "other")] == others
     assert leftovers("default", cluster="etl", session=boto3.Session(region_name=REGION)) == []
@@ -260,13 +270,13 @@ def test_strays_are_removed_where_a_plan_makes_them(aws: Aws):
     secrets.create_secret(Name="terradask/default/etl", Tags=tagged("default", "etl"))
     left = remains(aws, "etl", events)
     # A plan that makes nothing of the kind, and one that somebody else's apply has overtaken.
-    left.remove_strays(["aws_s3_object.descriptor"], dict)
+    left.remove_leftovers(["aws_s3_object.descriptor"], dict)
     state = {"aws_secretsmanager_secret.keys": "arn", **as_state(found)}
-    left.remove_strays(["aws_secretsmanager_secret.keys", "aws_iam_role.worker"], lambda: state)
+    left.remove_leftovers(["aws_secretsmanager_secret.keys", "aws_iam_role.worker"], lambda: state)
     assert own(aws, "etl") == found
     assert len(secrets.list_secrets()["SecretList"]) == 1
     assert events == []
-    left.remove_strays(["aws_secretsmanager_secret.keys", "aws_iam_role.worker"], dict)
+    left.remove_leftovers(["aws_secretsmanager_secret.keys", "aws_iam_role.worker"], dict)
     assert own(aws, "etl") == []
     assert secrets.list_secrets()["SecretList"] == []
 
@@ -276,7 +286,7 @@ def test_without_isolation_nothing_more_than_a_placement_group_is_asked_for(aws:
     made: list[str] = []
     monkeypatch.setattr(aws, "client", lambda name, make=aws.client: made.append(name) or make(name))
     left = remains(aws, "etl", [], is_isolated=False)
-    left.remove_strays(["aws_iam_role.worker"], dict)
+    left.remove_leftovers(["aws_iam_role.worker"], dict)
     assert not left.remove_unknown(dict)
     assert not left.remove_all()
     assert set(made) == {"autoscaling", "ec2", "secretsmanager"}
@@ -302,7 +312,7 @@ def test_hosts_end_before_their_placement_group_does(aws: Aws, monkeypatch: pyte
         waited.append(seconds)
         ec2.terminate_instances(InstanceIds=[running["etl"]])
 
-    monkeypatch.setattr("terradask._cleanup.hosts.time.sleep", wait)
+    monkeypatch.setattr("terradask._common.polling.time.sleep", wait)
     state = as_state(own(aws, "etl"))
     for name, expected in (("plain", 0), ("etl", 1), ("etl", 1)):
         remains(aws, name, [], is_isolated=False).make_way(lambda: state)
@@ -380,7 +390,7 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_groups_that_name_each_other_go(aws: Aws, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(delete, "LIMIT_SECONDS", -1)
     Planted(aws, "default", "etl")
-    remove_resources(aws, own(aws, "etl"), progress=lambda _: None, cluster="etl")
+    delete_resources(aws, own(aws, "etl"), progress=lambda _: None, cluster="etl")
     assert own(aws, "etl") == []
 
 
@@ -396,14 +406,14 @@ def test_a_group_waits_for_the_interfaces_of_instances_that_end(aws: Aws, monkey
     assert caught.value.cluster == "etl"
     assert "terradask destroy etl" in str(caught.value)
     with pytest.raises(BaselineError, match="terradask destroy network"):
-        remove_resources(aws, own(aws, "etl"), progress=lambda _: None)
+        delete_resources(aws, own(aws, "etl"), progress=lambda _: None)
 
     def end(event: ProgressEvent) -> None:
         if isinstance(event, Message) and event.text.startswith("waiting"):
             ec2.delete_network_interface(NetworkInterfaceId=interface)
 
     monkeypatch.setattr(delete, "LIMIT_SECONDS", 5)
-    remove_resources(aws, own(aws, "etl"), progress=end, cluster="etl")
+    delete_resources(aws, own(aws, "etl"), progress=end, cluster="etl")
     assert own(aws, "etl") == []
 
 
@@ -429,7 +439,7 @@ def test_the_boundary_is_the_networks(aws: Aws):
     calls: list[str] = []
     events = iam.meta.events
     events.register("before-call.iam.*", lambda model, **_: calls.append(model.name), unique_id="calls")
-    remove_resources(aws, [*network(configuration), role], progress=lambda _: None)
+    delete_resources(aws, [*network(configuration), role], progress=lambda _: None)
     events.unregister("before-call.iam.*", unique_id="calls")
     deleted = [call for call in calls if call.startswith("Delete")]
     assert deleted == ["DeleteRole", "DeletePolicyVersion", "DeletePolicy"]
@@ -466,3 +476,25 @@ def test_every_page_of_what_ec2_has_is_read(aws: Aws):
         "aws_eip",
         "aws_placement_group",
     }
+
+
+def test_an_address_waits_for_its_nat_gateway(aws: Aws, monkeypatch: pytest.MonkeyPatch):
+    """EC2 says of such an address what it says of wrong credentials, too."""
+    ec2 = aws.client("ec2")
+    address = ec2.allocate_address(Domain="vpc")["AllocationId"]
+    make, told = ec2._make_api_call, []
+
+    def refusing(operation: str, arguments: dict[str, Any]) -> Any:
+        if operation == "ReleaseAddress" and not told:
+            raise ClientError({"Error": {"Code": "AuthFailure", "Message": "in use"}}, operation)
+        return make(operation, arguments)
+
+    monkeypatch.setattr(ec2, "_make_api_call", refusing)
+    delete_resources(aws, [Resource("aws_eip", address)], progress=told.append)
+    assert ec2.describe_addresses()["Addresses"] == []
+
+
+@pytest.mark.parametrize("kind", [AUTOSCALING_GROUP, SECRET, "aws_vpc", "aws_iam_role", "aws_cloudwatch_log_group"])
+def test_what_is_gone_already_is_no_error(aws: Aws, kind: str):
+    identity = "vpc-00000000" if kind == "aws_vpc" else "gone"
+    delete_resource(aws, Resource(kind, identity))

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from terradask._aws.session import Aws
-from terradask._cleanup import removal
+from terradask._cleanup import instances
 from terradask._cleanup import sweep as sweeping
 from terradask._cleanup.findings import Sweep, Swept
 from terradask._deployments.deployment import Deployment
@@ -43,7 +43,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setattr(removal, "_POLL_SECONDS", 0)
+    monkeypatch.setattr(instances, "PAUSE_SECONDS", 0)
     # moto knows no prices, and a client for them takes a second to make.
     monkeypatch.setattr(sweeping, "AwsPriceList", lambda aws: SimpleNamespace(look_up=lambda keys: Quotes("nobody")))
     (tmp_path / "terradask.toml").write_text('[workspace]\nisolation = "cluster"\n')
@@ -405,7 +405,7 @@ def test_machines_end_with_their_group_or_by_themselves(workspace: Workspace, ac
     account.autoscaling.set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=1)
     alone = account.instance("gone", "terradask-default-gone-other")
     asked: list[str] = []
-    monkeypatch.setattr(removal, "end_machines", lambda aws, ids, **_: asked.extend(ids))
+    monkeypatch.setattr(instances, "end_instances", lambda aws, ids, **_: asked.extend(ids))
     kinds = sorted(stray.kind for stray in swept(workspace).removed)
     assert (kinds, asked) == (["group", "instance", "instance"], [alone])
     (member,) = {i["InstanceId"] for r in account.ec2.describe_instances()["Reservations"] for i in r["Instances"]} - {alone}
@@ -442,7 +442,7 @@ def test_a_machine_that_ec2_hides_is_not_taken_for_gone(workspace: Workspace, ac
         return make(operation, arguments)
 
     monkeypatch.setattr(client, "_make_api_call", hiding)
-    removal.end_machines(workspace.aws, [hidden, shown], cluster="gone", progress=lambda _: None)
+    instances.end_instances(workspace.aws, [hidden, shown], cluster="gone", progress=lambda _: None)
     assert {account.state_of(hidden), account.state_of(shown)} == {"terminated"}
     assert len(asked) >= 6
 
@@ -481,3 +481,8 @@ def test_the_command(root: Path, workspace: Workspace, account: Account, capsys:
     assert f"removing group {group}: its cluster's deployment is gone" in told
     assert "removed 1 of 1" in told
     assert account.groups() == set()
+
+
+def test_a_state_that_cant_be_read_counts_as_a_deployment(workspace: Workspace, account: Account) -> None:
+    account.put("clusters/half/terraform.tfstate", "no JSON")
+    assert keys(workspace.strays(grace_seconds=GRACE)) == {("deployment", "half")}

@@ -184,7 +184,7 @@ def test_a_thousand_random_worlds_lose_nothing_that_is_young_foreign_or_owned() 
     going = 0
     for number in range(1000):
         seen, first = random_world(draw)
-        by_key = {one.key: one for one in seen.things}
+        by_key = {one.key: one for one in seen.items}
         for stray in judge(seen, grace=GRACE, first_seen=first):
             if not stray.may_go(NOW):
                 continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._cleanup.inventory import DeadLock, Deployed
 from terradask._deployments.deployment import Deployment
+from terradask._deployments.documents import DocumentFormat
 from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, STATE, STATE_LOCK, ClusterObjects
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state.lock_owner import proof_of_end
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from terradask._terraform.state.lock import LockInfo
 
 
-class BucketLook:
-    """Looks into one workspace's bucket."""
+class BucketScan:
+    """Reads one workspace's bucket."""
 
     def __init__(self, aws: Aws, bucket: str, folder_of: Callable[[str], Path]) -> None:
         self._aws = aws
@@ -64,7 +64,7 @@ class BucketLook:
             name,
             max(listed.values()),
             is_whole=is_whole,
-            has_resources=not is_whole and STATE in listed and self._knows_resources(name),
+            has_resources=not is_whole and STATE in listed and self._has_resources(name),
             closing_at=listed.get(CLOSING) or self._ended_at(name, listed),
             started_at=listed.get(RUN),
         )
@@ -78,14 +78,9 @@ class BucketLook:
         with self._aws.explained():
             return max(listed.values()) if Deployment(self._aws, self._bucket, name).marked_closing else None
 
-    def _knows_resources(self, name: str) -> bool:
+    def _has_resources(self, name: str) -> bool:
         with self._aws.explained():
-            try:
-                state = ClusterObjects(self._aws, self._bucket, name).read(STATE)
-            except json.JSONDecodeError:
-                # Whoever destroys it will be told what is wrong with it.
-                return True
-        return bool((state or {}).get("resources"))
+            return has_resources(ClusterObjects(self._aws, self._bucket, name))
 
     def held(self, stack: str, place: S3Place | None) -> str | None:
         """Return who works on a stack, whose state lies at a place; the lock of somebody who is provably gone is noted."""
@@ -108,8 +103,18 @@ class BucketLook:
         return None
 
 
+def has_resources(objects: ClusterObjects) -> bool:
+    """Return whether a cluster's state knows of any resource; one that can't be read may."""
+    try:
+        state = objects.read(STATE)
+    except DocumentFormat:
+        # Terraform says what is wrong with it, when the cluster is destroyed.
+        return True
+    return bool((state or {}).get("resources"))
+
+
 def is_cluster_name(name: str) -> bool:
-    """Tell whether a cluster of ours can have a name."""
+    """Return whether a cluster can have a name."""
     try:
         validate_cluster_name(name)
     except InvalidInput:

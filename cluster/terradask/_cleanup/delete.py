@@ -1,18 +1,30 @@
-"""Remove what there is of a network or a cluster without Terraform, in an order that AWS takes."""
+"""Delete resources without Terraform: one, or what there is of a network or a cluster in an order that AWS takes."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from terradask._cleanup.resources import EGRESS_RULE, INGRESS_RULE, Resource, of_type, outermost
+from terradask._cleanup.resources import (
+    AUTOSCALING_GROUP,
+    EGRESS_RULE,
+    INGRESS_RULE,
+    NETWORK_INTERFACE,
+    SECRET,
+    VOLUME,
+    Resource,
+    of_type,
+    outermost,
+)
+from terradask._common.polling import wait_until
 from terradask._common.progress import Message, Progress
-from terradask.errors import BaselineError, ClusterError, TerradaskError
+from terradask._deployments.store import STATE, STATE_LOCK
+from terradask.errors import AwsError, BaselineError, ClusterError, TerradaskError
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
+    from terradask._deployments.store import ClusterObjects
 
 #: Longest wait for what stands in the way of one resource: a NAT gateway takes minutes to go.
 LIMIT_SECONDS = 600.0
@@ -44,8 +56,15 @@ _IN_THE_WAY = frozenset(
 )
 
 
-def remove_resources(aws: Aws, resources: Iterable[Resource], *, progress: Progress, cluster: str | None = None) -> None:
-    """Remove resources, each after what depends on it. What is gone already is no error.
+def delete_resource(aws: Aws, resource: Resource) -> None:
+    """Delete one resource. What is gone already is no error; what is in use AWS refuses to delete."""
+    service, delete = _ORDER[resource.type]
+    with aws.explained():
+        _unless_gone(partial(delete, aws.client(service), resource))
+
+
+def delete_resources(aws: Aws, resources: Iterable[Resource], *, progress: Progress, cluster: str | None = None) -> None:
+    """Delete resources, each after what depends on it, and wait for what is in the way of one.
 
     Raises
     ------
@@ -60,36 +79,46 @@ def remove_resources(aws: Aws, resources: Iterable[Resource], *, progress: Progr
     ``s3:DeleteBucket``, ``ListBucketVersions``, ``DeleteObjectVersion``: each for what there is of its kind.
     """
     whole = outermost(list(resources))
-    with aws.explained():
-        for group in of_type(whole, "aws_security_group"):
-            # Groups that name each other can't go one by one.
+    for group in of_type(whole, "aws_security_group"):
+        # Groups that name each other can't go one by one.
+        with aws.explained():
             _unless_gone(partial(_revoke_rules, aws.client("ec2"), group))
-        for kind, (service, delete) in _ORDER.items():
-            for resource in of_type(whole, kind):
-                _remove(resource, partial(delete, aws.client(service), resource), progress, cluster)
+    for kind in _ORDER:
+        for resource in of_type(whole, kind):
+            _delete_when_unused(aws, resource, progress, cluster)
 
 
-def _remove(resource: Resource, delete: Callable[[], object], progress: Progress, cluster: str | None) -> None:
+def delete_objects(objects: ClusterObjects) -> None:
+    """Delete the objects of a cluster, its state last: as long as that is there, the cluster can be found and destroyed again."""
+    objects.delete(name for name in objects.names() if name not in (STATE, STATE_LOCK))
+    objects.delete([STATE])
+
+
+def _delete_when_unused(aws: Aws, resource: Resource, progress: Progress, cluster: str | None) -> None:
     from botocore.exceptions import ClientError
 
     name = resource.tags.get("Name", resource.id)
     what = f"{resource.type} {resource.id}" + (f" ({name})" if name != resource.id else "")
-    deadline = time.monotonic() + LIMIT_SECONDS
-    progress(Message(f"removing {what}, which Terraform's state doesn't know"))
-    told = False
-    while True:
+    refusals: list[ClientError] = []
+
+    def is_deleted() -> bool:
         try:
-            _unless_gone(delete)
-            return
-        except ClientError as error:
-            if error.response["Error"]["Code"] not in _IN_THE_WAY:
+            delete_resource(aws, resource)
+        except (ClientError, AwsError) as error:
+            refused = error.__cause__ if isinstance(error, AwsError) else error
+            if not isinstance(refused, ClientError) or refused.response["Error"]["Code"] not in _IN_THE_WAY:
                 raise
-            if time.monotonic() > deadline:
-                raise _in_use(what, error.response["Error"]["Message"], cluster) from error
-        if not told:
+            refusals.append(refused)
+            return False
+        return True
+
+    def tell_once() -> None:
+        if len(refusals) == 1:
             progress(Message(f"waiting for what still uses {what}"))
-            told = True
-        time.sleep(PAUSE_SECONDS)
+
+    progress(Message(f"removing {what}, which Terraform's state doesn't know"))
+    if not wait_until(is_deleted, limit_seconds=LIMIT_SECONDS, pause_seconds=PAUSE_SECONDS, on_wait=tell_once):
+        raise _in_use(what, refusals[-1].response["Error"]["Message"], cluster) from refusals[-1]
 
 
 def _in_use(what: str, given: str, cluster: str | None) -> TerradaskError:
@@ -107,9 +136,15 @@ def _unless_gone(act: Callable[[], object]) -> None:
     try:
         act()
     except ClientError as error:
-        code = error.response["Error"]["Code"]
-        if code not in _GONE and not code.endswith(".NotFound"):
+        if not _is_gone(error.response["Error"]):
             raise
+
+
+def _is_gone(error: Mapping[str, Any]) -> bool:
+    code = error["Code"]
+    # Auto Scaling says it in words alone.
+    in_words = code == "ValidationError" and "not found" in error.get("Message", "")
+    return code in _GONE or code.endswith(".NotFound") or in_words
 
 
 def _revoke_rules(client: Any, group: Resource) -> None:
@@ -173,6 +208,13 @@ def _delete_bucket(client: Any, bucket: Resource) -> None:
 
 #: Terraform's type -> service, and how one is deleted; each after what depends on it.
 _ORDER: Mapping[str, tuple[str, Callable[[Any, Resource], object]]] = {
+    # With its instances.
+    AUTOSCALING_GROUP: (
+        "autoscaling",
+        lambda client, r: client.delete_auto_scaling_group(AutoScalingGroupName=r.id, ForceDelete=True),
+    ),
+    # At once, also one that is scheduled for deletion: its name can be used again.
+    SECRET: ("secretsmanager", lambda client, r: client.delete_secret(SecretId=r.id, ForceDeleteWithoutRecovery=True)),
     INGRESS_RULE: ("ec2", lambda client, r: _revoke(client, r.description["GroupId"], [r.id], egress=False)),
     EGRESS_RULE: ("ec2", lambda client, r: _revoke(client, r.description["GroupId"], [r.id], egress=True)),
     "aws_nat_gateway": ("ec2", lambda client, r: client.delete_nat_gateway(NatGatewayId=r.id)),
@@ -192,6 +234,8 @@ _ORDER: Mapping[str, tuple[str, Callable[[Any, Resource], object]]] = {
         "ec2",
         lambda client, r: client.delete_egress_only_internet_gateway(EgressOnlyInternetGatewayId=r.id),
     ),
+    NETWORK_INTERFACE: ("ec2", lambda client, r: client.delete_network_interface(NetworkInterfaceId=r.id)),
+    VOLUME: ("ec2", lambda client, r: client.delete_volume(VolumeId=r.id)),
     "aws_security_group": ("ec2", lambda client, r: client.delete_security_group(GroupId=r.id)),
     "aws_subnet": ("ec2", lambda client, r: client.delete_subnet(SubnetId=r.id)),
     "aws_route_table": ("ec2", _delete_route_table),

@@ -1,4 +1,4 @@
-"""What a look at a workspace has seen. Pure data."""
+"""What a scan of a workspace has found. Pure data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that there is.
+    """Something that there is.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ class NotVisible:
 
 @dataclass(frozen=True)
 class Inventory:
-    """Everything that one look has seen.
+    """Everything that one scan has found.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class Inventory:
         The workspace that was looked at.
     seen_at
         When.
-    things
+    items
         What AWS has; also what isn't ours.
     deployed
         Name of a cluster -> what the bucket has of it.
@@ -177,7 +177,7 @@ class Inventory:
 
     workspace: str
     seen_at: datetime.datetime
-    things: tuple[Item, ...] = ()
+    items: tuple[Item, ...] = ()
     deployed: Mapping[str, Deployed] = field(default_factory=dict)
     groups: frozenset[str] | None = frozenset()
     dead_locks: tuple[DeadLock, ...] = ()

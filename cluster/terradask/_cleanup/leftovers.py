@@ -1,4 +1,4 @@
-"""What an interruption can leave of a cluster that no state knows.
+"""What an interruption can leave of a cluster that no state knows: groups and a secret.
 
 When Terraform is interrupted, the provider drops the request that is under way; AWS may have done what it asked for all the same. Then a
 group or a secret is there under the cluster's name, and the state doesn't have it: it stands in the way of the next attempt, and no
@@ -7,42 +7,42 @@ group or a secret is there under the cluster's name, and the state doesn't have 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from terradask._aws.autoscaling import tagged_groups
+from terradask._cleanup.delete import delete_resource
+from terradask._cleanup.resources import AUTOSCALING_GROUP, SECRET, Owner, Resource, clusters_of
+from terradask._cleanup.search import find_groups, find_secret, find_secrets
 from terradask.errors import ClusterError
-from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, secret_id, secrets_prefix
+from terradask_modules.names import secrets_prefix
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
 
-_GROUP = "aws_autoscaling_group"
-_SECRET = "aws_secretsmanager_secret"  # noqa: S105  a type of Terraform's
-
 
 @dataclass(frozen=True)
-class Stray:
+class Leftover:
     """A resource of the cluster's that exists.
 
     Parameters
     ----------
     address
         What Terraform would call it.
-    name
-        Its name in AWS.
+    resource
+        What AWS has.
     busy
         Whether it has, or is to have, instances.
     """
 
     address: str
-    name: str
+    resource: Resource
     busy: bool = False
 
 
-def existing(aws: Aws, *, workspace: str, cluster: str) -> list[Stray]:
+def existing(aws: Aws, *, workspace: str, cluster: str) -> list[Leftover]:
     """Return the groups that carry a cluster's tags, and the secret that exists under its name with them.
 
     Notes
@@ -51,11 +51,19 @@ def existing(aws: Aws, *, workspace: str, cluster: str) -> list[Stray]:
     """
     # Clients are made here: boto3's sessions are not safe while they make one.
     scaling, secrets = aws.client("autoscaling"), aws.client("secretsmanager")
-    tags = {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster}
     with aws.explained(), ThreadPoolExecutor(2) as pool:
-        groups = pool.submit(_groups, scaling, workspace, cluster)
-        secret = pool.submit(_secret, secrets, workspace, cluster, tags)
-        return [*groups.result(), *secret.result()]
+        listed = pool.submit(lambda: list(tagged_groups(scaling, workspace=workspace, cluster=cluster)))
+        secret = pool.submit(find_secret, secrets, Owner(workspace, cluster))
+        groups = [
+            Leftover(
+                f"{AUTOSCALING_GROUP}.{name}",
+                Resource(AUTOSCALING_GROUP, group["AutoScalingGroupName"]),
+                bool(group["DesiredCapacity"] or group["Instances"]),
+            )
+            for name, group in listed.result()
+        ]
+        found = secret.result()
+    return groups if found is None else [*groups, Leftover(f"{SECRET}.keys", found)]
 
 
 def clusters(aws: Aws, *, workspace: str) -> set[str]:
@@ -67,37 +75,31 @@ def clusters(aws: Aws, *, workspace: str) -> set[str]:
     """
     scaling, secrets = aws.client("autoscaling"), aws.client("secretsmanager")
     with aws.explained():
-        groups = scaling.get_paginator("describe_auto_scaling_groups").paginate(
-            Filters=[{"Name": f"tag:{TAG_WORKSPACE}", "Values": [workspace]}]
-        )
-        found = [_tags(group) for page in groups for group in page["AutoScalingGroups"] if not group.get("Status")]
-        names = {tags[TAG_CLUSTER] for tags in found if tags.get(TAG_WORKSPACE) == workspace and TAG_CLUSTER in tags}
-        keys = secrets.get_paginator("list_secrets").paginate(Filters=[{"Key": "name", "Values": [secrets_prefix(workspace)]}])
-        listed = {secret["Name"].removeprefix(secrets_prefix(workspace)) for page in keys for secret in page["SecretList"]}
-        # The list is up to five minutes old, and shows what is deleted.
-        return names | {name for name in listed - names if _secret(secrets, workspace, name, {TAG_WORKSPACE: workspace, TAG_CLUSTER: name})}
+        names = clusters_of(find_groups(scaling, workspace=workspace), workspace)
+        listed = {secret.id.removeprefix(secrets_prefix(workspace)) for secret in find_secrets(secrets, workspace=workspace)}
+        return names | {name for name in listed - names if find_secret(secrets, Owner(workspace, name))}
 
 
-def among(found: Iterable[Stray], addresses: Iterable[str]) -> list[Stray]:
+def among(found: Iterable[Leftover], addresses: Iterable[str]) -> list[Leftover]:
     """Return those that are to be created, though they exist."""
     wanted = set(addresses)
-    return [stray for stray in found if stray.address in wanted]
+    return [leftover for leftover in found if leftover.address in wanted]
 
 
-def remove(aws: Aws, strays: Iterable[Stray], *, cluster: str, force: bool) -> None:
-    """Remove strays.
+def remove(aws: Aws, leftovers: Iterable[Leftover], *, cluster: str, force: bool) -> None:
+    """Remove leftovers.
 
     Raises
     ------
     ClusterError
-        Naming the group.
+        Naming the groups that have instances, unless these are to go as well (`force`).
 
     Notes
     -----
     Permissions needed: ``autoscaling:DeleteAutoScalingGroup``, ``secretsmanager:DeleteSecret``.
     """
-    strays = list(strays)
-    busy = [stray.name for stray in strays if stray.busy]
+    leftovers = list(leftovers)
+    busy = [leftover.resource.id for leftover in leftovers if leftover.busy]
     if busy and not force:
         raise ClusterError(
             f"groups of cluster {cluster!r} have instances, but Terraform's state doesn't know them: the state may have been lost",
@@ -105,35 +107,5 @@ def remove(aws: Aws, strays: Iterable[Stray], *, cluster: str, force: bool) -> N
             given=", ".join(busy),
             advice=f"terradask destroy {cluster} ends them; or restore clusters/{cluster}/terraform.tfstate from the bucket's versions",
         )
-    with aws.explained():
-        for stray in strays:
-            if stray.address.startswith(_GROUP):
-                aws.client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName=stray.name, ForceDelete=True)
-            else:
-                aws.client("secretsmanager").delete_secret(SecretId=stray.name, ForceDeleteWithoutRecovery=True)
-
-
-def _groups(client: Any, workspace: str, cluster: str) -> list[Stray]:
-    return [
-        Stray(f"{_GROUP}.{name}", group["AutoScalingGroupName"], bool(group["DesiredCapacity"] or group["Instances"]))
-        for name, group in tagged_groups(client, workspace=workspace, cluster=cluster)
-    ]
-
-
-def _secret(client: Any, workspace: str, cluster: str, tags: Mapping[str, str]) -> list[Stray]:
-    name = secret_id(workspace, cluster)
-    try:
-        answer = client.describe_secret(SecretId=name)
-    except client.exceptions.ResourceNotFoundException:
-        return []
-    if answer.get("DeletedDate") or not _has(answer.get("Tags"), tags):
-        return []
-    return [Stray(f"{_SECRET}.keys", name)]
-
-
-def _has(found: Iterable[Mapping[str, Any]] | None, wanted: Mapping[str, str]) -> bool:
-    return wanted.items() <= _tags({"Tags": found}).items()
-
-
-def _tags(described: Mapping[str, Any]) -> dict[str, str]:
-    return {tag["Key"]: tag.get("Value", "") for tag in described.get("Tags") or ()}
+    for leftover in leftovers:
+        delete_resource(aws, leftover.resource)

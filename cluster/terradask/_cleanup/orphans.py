@@ -1,4 +1,4 @@
-"""Which of the things that were seen nobody owns, and from when on each may go. Pure.
+"""Which items of an inventory are orphans, and from when on each may go. Pure.
 
 What carries another workspace's tag, or none, is never a stray; nor is anything of a deployment that lives, or that somebody works on.
 """
@@ -60,84 +60,88 @@ class Stray:
         return self.held is None and self.ripe_at <= now
 
 
+#: The field's word for it.
+Orphan = Stray
+
+
 def judge(
-    world: Inventory, *, grace: datetime.timedelta, first_seen: Mapping[tuple[Kind, str], datetime.datetime] | None = None
+    inventory: Inventory, *, grace: datetime.timedelta, first_seen: Mapping[tuple[Kind, str], datetime.datetime] | None = None
 ) -> list[Stray]:
     """Return the strays among what was seen, by cluster."""
-    return list(_Judge(world, grace, first_seen or {}).run())
+    return list(_Judge(inventory, grace, first_seen or {}).run())
 
 
 class _Judge:
-    def __init__(self, world: Inventory, grace: datetime.timedelta, first_seen: Mapping[tuple[Kind, str], datetime.datetime]) -> None:
-        self._world = world
+    def __init__(self, inventory: Inventory, grace: datetime.timedelta, first_seen: Mapping[tuple[Kind, str], datetime.datetime]) -> None:
+        self._inventory = inventory
         self._grace = grace
         self._first_seen = first_seen
 
     def run(self) -> Iterator[Stray]:
-        ours = [thing for thing in self._world.things if thing.workspace == self._world.workspace]
-        clusters = {thing.cluster for thing in ours if thing.cluster is not None} | self._world.deployed.keys()
+        ours = [item for item in self._inventory.items if item.workspace == self._inventory.workspace]
+        clusters = {item.cluster for item in ours if item.cluster is not None} | self._inventory.deployed.keys()
         for name in sorted(clusters):
-            yield from self._of_cluster(name, [thing for thing in ours if thing.cluster == name])
-        for thing in ours:
+            yield from self._of_cluster(name, [item for item in ours if item.cluster == name])
+        for item in ours:
             # Everything else without a cluster is the network's.
-            if thing.cluster is None and thing.is_hosts and thing.kind in _PARTS_OF_HOSTS:
-                yield self._stray(thing, "it belongs to no machine", self._since(thing))
+            if item.cluster is None and item.is_hosts and item.kind in _PARTS_OF_HOSTS:
+                yield self._stray(item, "it belongs to no machine", self._since(item))
         yield from self._of_commands()
 
-    def _of_cluster(self, name: str, things: list[Item]) -> Iterator[Stray]:
-        deployed = self._world.deployed.get(name)
+    def _of_cluster(self, name: str, items: list[Item]) -> Iterator[Stray]:
+        deployed = self._inventory.deployed.get(name)
         if deployed is None:
-            yield from self._orphans(things, self._youngest(things))
+            yield from self._orphans(items, self._youngest(items))
         elif deployed.is_whole and not deployed.is_closing:
-            yield from self._lost_machines(things, deployed.held)
+            yield from self._lost_instances(items, deployed.held)
         elif deployed.closing_at is not None and deployed.is_closing:
-            yield self._deployment(deployed, things, "its destruction was begun and not finished", deployed.closing_at)
+            yield self._deployment(deployed, items, "its destruction was begun and not finished", deployed.closing_at)
         elif deployed.has_resources:
-            yield self._deployment(deployed, things, "it was deployed or destroyed in part", self._youngest(things, deployed.touched_at))
+            yield self._deployment(deployed, items, "it was deployed or destroyed in part", self._youngest(items, deployed.touched_at))
         else:
-            since = self._youngest(things, deployed.touched_at)
+            since = self._youngest(items, deployed.touched_at)
             why = "objects without a deployment"
             yield Stray("objects", f"clusters/{name}/", name, deployed.touched_at, why, self._ripe(since), deployed.held)
-            yield from self._orphans(things, since, deployed.held)
+            yield from self._orphans(items, since, deployed.held)
 
-    def _deployment(self, deployed: Deployed, things: list[Item], reason: str, since: datetime.datetime) -> Stray:
-        parts = tuple(thing.parts for thing in things)
-        born = min((thing.born for thing in things if thing.born is not None), default=deployed.touched_at)
+    def _deployment(self, deployed: Deployed, items: list[Item], reason: str, since: datetime.datetime) -> Stray:
+        parts = tuple(item.parts for item in items)
+        born = min((item.born for item in items if item.born is not None), default=deployed.touched_at)
         return Stray("deployment", deployed.name, deployed.name, born, reason, self._ripe(since), deployed.held, parts)
 
-    def _orphans(self, things: list[Item], since: datetime.datetime, held: str | None = None) -> Iterator[Stray]:
-        for thing in things:
+    def _orphans(self, items: list[Item], since: datetime.datetime, held: str | None = None) -> Iterator[Stray]:
+        for item in items:
             why = "its cluster's deployment is gone"
-            if thing.ends_at is not None:
-                why = f"it is scheduled for deletion on {thing.ends_at:%Y-%m-%d}, and keeps its name until then"
-            yield self._stray(thing, why, since, held)
+            if item.ends_at is not None:
+                why = f"it is scheduled for deletion on {item.ends_at:%Y-%m-%d}, and keeps its name until then"
+            yield self._stray(item, why, since, held)
 
-    def _lost_machines(self, things: list[Item], held: str | None) -> Iterator[Stray]:
+    def _lost_instances(self, items: list[Item], held: str | None) -> Iterator[Stray]:
         """Yield the machines of a living deployment whose group is gone: nothing of the deployment's would ever end them."""
-        if self._world.groups is None:
+        if self._inventory.groups is None:
             return
-        for thing in things:
-            if thing.kind == "instance" and thing.group is not None and thing.group not in self._world.groups:
-                yield replace(self._stray(thing, f"its group {thing.group} is gone", self._since(thing), held), is_of_living=True)
+        for item in items:
+            if item.kind == "instance" and item.group is not None and item.group not in self._inventory.groups:
+                yield replace(self._stray(item, f"its group {item.group} is gone", self._since(item), held), is_of_living=True)
 
     def _of_commands(self) -> Iterator[Stray]:
-        for lock in self._world.dead_locks:
-            cluster = lock.stack if lock.stack in self._world.deployed else None
+        for lock in self._inventory.dead_locks:
+            cluster = lock.stack if lock.stack in self._inventory.deployed else None
             # Proof isn't a matter of age.
-            yield Stray("lock", lock.stack, cluster, lock.since, lock.proof, self._world.seen_at)
-        for plan in self._world.old_plans:
-            yield Stray("plan", plan.path, None, plan.planned_at, "it has expired", self._world.seen_at)
+            yield Stray("lock", lock.stack, cluster, lock.since, lock.proof, self._inventory.seen_at)
+        for plan in self._inventory.old_plans:
+            yield Stray("plan", plan.path, None, plan.planned_at, "it has expired", self._inventory.seen_at)
 
-    def _stray(self, thing: Item, reason: str, since: datetime.datetime, held: str | None = None) -> Stray:
-        return Stray(thing.kind, thing.id, thing.cluster, thing.born, reason, self._ripe(since), held, (thing.parts,))
+    def _stray(self, item: Item, reason: str, since: datetime.datetime, held: str | None = None) -> Stray:
+        return Stray(item.kind, item.id, item.cluster, item.born, reason, self._ripe(since), held, (item.parts,))
 
-    def _youngest(self, things: list[Item], *dates: datetime.datetime) -> datetime.datetime:
-        """Return since when all are there: an apply makes a cluster's things within seconds of each other, so that the youngest speaks."""
-        return max(*dates, *map(self._since, things), datetime.datetime.min.replace(tzinfo=datetime.UTC))
+    def _youngest(self, items: list[Item], *dates: datetime.datetime) -> datetime.datetime:
+        """Return since when all are there: an apply makes a cluster's items within seconds of each other, so that the youngest speaks."""
+        return max(*dates, *map(self._since, items), datetime.datetime.min.replace(tzinfo=datetime.UTC))
 
-    def _since(self, thing: Item) -> datetime.datetime:
-        """Return since when a thing is certainly there: by its date, or by the look that saw it first."""
-        return thing.born or self._first_seen.get(thing.key, self._world.seen_at)
+    def _since(self, item: Item) -> datetime.datetime:
+        """Return since when a item is certainly there: by its date, or by the look that saw it first."""
+        return item.born or self._first_seen.get(item.key, self._inventory.seen_at)
 
     def _ripe(self, since: datetime.datetime) -> datetime.datetime:
         return since + self._grace

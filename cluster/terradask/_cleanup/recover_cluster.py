@@ -1,4 +1,4 @@
-"""What stays of a cluster outside of Terraform's reach, on its way in or out: instances, strays, objects in the bucket."""
+"""What stays of a cluster outside of Terraform's reach, on its way in or out: instances, leftovers, objects in the bucket."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from terradask._aws.autoscaling import Groups
 from terradask._cleanup import leftovers
-from terradask._cleanup.delete import remove_resources
-from terradask._cleanup.hosts import wait_for_hosts
+from terradask._cleanup.delete import delete_objects, delete_resources
+from terradask._cleanup.instances import wait_for_hosts
 from terradask._cleanup.resources import OF_CLUSTERS, Resource, of_type, unknown
 from terradask._cleanup.search import find_cluster
 from terradask._common.progress import Message, Progress, phase
-from terradask._deployments.store import EVENTS, STATE, STATE_LOCK, holds_nothing
+from terradask._deployments.store import EVENTS, STATE, holds_nothing
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _Ids = Callable[[], Mapping[str, str]]
 
 
-class ClusterRemains:
+class ClusterRecovery:
     """What has to be ended or removed before and after Terraform works on a cluster."""
 
     def __init__(
@@ -56,15 +56,15 @@ class ClusterRemains:
         had_groups_or_secret = self._remove_groups_and_secret()
         return self.remove_unknown(dict) or had_groups_or_secret
 
-    def remove_strays(self, creates: Collection[str], ids: _Ids) -> None:
+    def remove_leftovers(self, creates: Collection[str], ids: _Ids) -> None:
         """Remove what an interrupted apply made without the state's knowing, where a plan is to create it."""
         left = leftovers.among(leftovers.existing(self._aws, workspace=self._workspace, cluster=self._name), creates)
         if left:
             # Not those that somebody's apply has made since the plan: Terraform refuses it then.
             known = ids()
-            left = [stray for stray in left if stray.address not in known]
+            left = [leftover for leftover in left if leftover.address not in known]
         if left:
-            names = ", ".join(stray.name for stray in left)
+            names = ", ".join(leftover.resource.id for leftover in left)
             self._progress(Message(f"removing what an interrupted deployment left: {names}"))
             leftovers.remove(self._aws, left, cluster=self._name, force=False)
         # After the groups, which are an error if they have instances: those would be in these security groups.
@@ -96,7 +96,7 @@ class ClusterRemains:
         left = unknown(found, ids()) if found else []
         if left:
             with phase(self._progress, "remove", self._name):
-                remove_resources(self._aws, left, progress=self._progress, cluster=self._name)
+                delete_resources(self._aws, left, progress=self._progress, cluster=self._name)
         return bool(left)
 
     def forget_empty_state(self) -> None:
@@ -108,15 +108,10 @@ class ClusterRemains:
                 objects.delete([STATE, *objects.names(EVENTS)])
 
     def forget(self) -> None:
-        """Remove what is left of a cluster that Terraform has destroyed.
-
-        Its state goes last: as long as that is there, the cluster can be found and destroyed again.
-        """
+        """Remove what is left of a cluster that Terraform has destroyed."""
         self._remove_groups_and_secret()
-        objects = self._deployment.objects
         with self._aws.explained():
-            objects.delete(key for key in objects.names() if key not in (STATE, STATE_LOCK))
-            objects.delete([STATE])
+            delete_objects(self._deployment.objects)
 
     def _remove_groups_and_secret(self) -> bool:
         left = leftovers.existing(self._aws, workspace=self._workspace, cluster=self._name)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from terradask._cleanup.adopt import imports, unfinished_security_groups, unknown_addresses
-from terradask._cleanup.delete import remove_resources
+from terradask._cleanup.delete import delete_resources
 from terradask._cleanup.resources import Owner, Resource, unknown
 from terradask._cleanup.search import find_network, find_rules, find_security_groups
 from terradask._common.progress import Message, Progress, phase
@@ -46,7 +46,7 @@ class NetworkRecovery:
             return
         found = unfinished_security_groups(find_security_groups(self._aws, workspace=self._workspace))
         mine = [group for group in unknown(found, self._stack.ids()) if group.description["GroupName"] in names]
-        remove_resources(self._aws, mine, progress=self._progress)
+        delete_resources(self._aws, mine, progress=self._progress)
 
     def remove_unknown(self) -> bool:
         """Remove everything that the state doesn't know: it would stand in the way of removing the rest."""
@@ -56,7 +56,7 @@ class NetworkRecovery:
         left = unknown([*found, *rules], self._stack.ids())
         if left:
             with phase(self._progress, "remove", NETWORK_STACK):
-                remove_resources(self._aws, left, progress=self._progress)
+                delete_resources(self._aws, left, progress=self._progress)
         return bool(left)
 
     def _found(self) -> list[Resource]:

@@ -1,4 +1,4 @@
-"""Remove strays that were looked at just now: cluster by cluster, and of each what others depend on last."""
+"""Remove orphans that were looked at just now: cluster by cluster, and of each what others depend on last."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from terradask._cleanup import removal
-from terradask._cleanup.delete import remove_resources
+from terradask._cleanup import instances
+from terradask._cleanup.bucket_scan import has_resources
+from terradask._cleanup.delete import delete_objects, delete_resource, delete_resources
 from terradask._cleanup.findings import Swept
 from terradask._cleanup.inventory import Inventory, Kind
 from terradask._cleanup.orphans import Stray
 from terradask._common.progress import Message, Progress, phase
-from terradask._deployments.store import DESCRIPTOR, STATE, STATE_LOCK
+from terradask._deployments.store import DESCRIPTOR, STATE
 from terradask.errors import FolderBusy, StateLocked, TerradaskError, TerraformCancelled
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _OWN: tuple[Kind, ...] = ("launch-template", "instance-profile", "role", "securi
 
 
 @dataclass(frozen=True)
-class Doors:
+class ClusterActions:
     """What a workspace does to clusters and states, each under its own locks.
 
     Parameters
@@ -48,13 +49,14 @@ class Doors:
     objects: Callable[[str], ClusterObjects]
 
 
-class Removing:
+class OrphanRemoval:
     """One removal."""
 
-    def __init__(self, aws: Aws, world: Inventory, doors: Doors, progress: Progress) -> None:
+    def __init__(self, aws: Aws, inventory: Inventory, actions: ClusterActions, progress: Progress) -> None:
         self._aws = aws
-        self._things = {thing.key: thing for thing in world.things}
-        self._doors = doors
+        self._groups = {item.key: item.group for item in inventory.items}
+        self._resources = {item.key: item.resource for item in inventory.items if item.resource is not None}
+        self._actions = actions
         self._progress = progress
         self._removed: list[Stray] = []
         self._kept: dict[Stray, str] = {}
@@ -65,14 +67,14 @@ class Removing:
         going = list(going)
         # A dead command's lock would be in the way of everything else.
         for stray in _of(going, "lock"):
-            self._try([stray], partial(self._doors.unlock, stray.id))
+            self._try([stray], partial(self._actions.unlock, stray.id))
         for cluster in sorted({stray.cluster or "" for stray in going if stray.kind != "lock"}):
             self._of_cluster(cluster, [stray for stray in going if (stray.cluster or "") == cluster and stray.kind != "lock"])
         return Swept(tuple(self._removed), self._kept, self._failed)
 
     def _of_cluster(self, cluster: str, strays: list[Stray]) -> None:
         for stray in _of(strays, "deployment"):
-            self._try([stray], partial(self._doors.destroy, stray.id))
+            self._try([stray], partial(self._actions.destroy, stray.id))
         orphans = [stray for stray in strays if stray.kind != "deployment"]
         if not orphans:
             return
@@ -82,7 +84,7 @@ class Removing:
             self._guarded(orphans, partial(self._remove_held, cluster, orphans))
 
     def _remove_held(self, cluster: str, strays: list[Stray]) -> None:
-        with phase(self._progress, "sweep", cluster), self._doors.hold(cluster):
+        with phase(self._progress, "sweep", cluster), self._actions.hold(cluster):
             if self._is_deployed(cluster):
                 self._kept.update(dict.fromkeys(strays, "somebody has deployed a cluster of this name by now"))
             else:
@@ -90,15 +92,15 @@ class Removing:
 
     def _remove(self, cluster: str, strays: list[Stray]) -> None:
         """Remove what a cluster has left; where one step fails, those after it would only wait for it."""
-        machines = _of(strays, "instance")
+        hosts = _of(strays, "instance")
         own = [stray for stray in strays if stray.kind in _OWN]
         steps: list[tuple[list[Stray], Callable[[], object]]] = [
-            *(([s], partial(removal.delete_group, self._aws, s.id)) for s in _of(strays, "group")),
-            (machines, partial(self._end, cluster, machines)),
-            *(([s], partial(removal.delete_secret, self._aws, s.id)) for s in _of(strays, "secret")),
-            (own, partial(self._remove_own, cluster, own)),
-            *(([s], partial(removal.delete_interface, self._aws, s.id)) for s in _of(strays, "network-interface")),
-            *(([s], partial(removal.delete_volume, self._aws, s.id)) for s in _of(strays, "volume")),
+            *(([s], partial(self._delete, s)) for s in _of(strays, "group")),
+            (hosts, partial(self._end, cluster, hosts)),
+            *(([s], partial(self._delete, s)) for s in _of(strays, "secret")),
+            (own, partial(self._delete_own, cluster, own)),
+            *(([s], partial(self._delete, s)) for s in _of(strays, "network-interface")),
+            *(([s], partial(self._delete, s)) for s in _of(strays, "volume")),
             *(([s], partial(self._forget, cluster)) for s in _of(strays, "objects")),
             *(([s], partial(Path(s.id).unlink, missing_ok=True)) for s in _of(strays, "plan")),
         ]
@@ -136,28 +138,28 @@ class Removing:
         noted.update({stray: why for stray in strays if stray not in self._removed and stray not in self._failed})
         return False
 
-    def _end(self, cluster: str, machines: Sequence[Stray]) -> None:
+    def _end(self, cluster: str, hosts: Sequence[Stray]) -> None:
         # The others end with their group.
         ended = {stray.id for stray in self._removed if stray.kind == "group"}
-        lost = [stray.id for stray in machines if self._things[stray.key].group not in ended]
+        lost = [stray.id for stray in hosts if self._groups[stray.key] not in ended]
         if lost:
-            removal.end_machines(self._aws, lost, cluster=cluster or None, progress=self._progress)
+            instances.end_instances(self._aws, lost, cluster=cluster or None, progress=self._progress)
 
-    def _remove_own(self, cluster: str, own: Sequence[Stray]) -> None:
-        resources: list[Any] = [self._things[stray.key].resource for stray in own]
-        remove_resources(self._aws, resources, progress=self._progress, cluster=cluster)
+    def _delete(self, stray: Stray) -> None:
+        delete_resource(self._aws, self._resources[stray.key])
+
+    def _delete_own(self, cluster: str, own: Sequence[Stray]) -> None:
+        resources = [self._resources[stray.key] for stray in own]
+        delete_resources(self._aws, resources, progress=self._progress, cluster=cluster)
 
     def _is_deployed(self, cluster: str) -> bool:
-        objects = self._doors.objects(cluster)
+        objects = self._actions.objects(cluster)
         with self._aws.explained():
             names = objects.names()
-            return DESCRIPTOR in names or (STATE in names and bool((objects.read(STATE) or {}).get("resources")))
+            return DESCRIPTOR in names or (STATE in names and has_resources(objects))
 
     def _forget(self, cluster: str) -> None:
-        """Remove a cluster's objects, its state last: as long as that is there, the cluster can be found."""
-        objects = self._doors.objects(cluster)
-        objects.delete(name for name in objects.names() if name not in (STATE, STATE_LOCK))
-        objects.delete([STATE])
+        delete_objects(self._actions.objects(cluster))
 
 
 def _of(strays: Iterable[Stray], kind: Kind) -> list[Stray]:

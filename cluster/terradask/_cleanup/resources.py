@@ -10,6 +10,8 @@ from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
 
 INGRESS_RULE, EGRESS_RULE = "aws_vpc_security_group_ingress_rule", "aws_vpc_security_group_egress_rule"
 RULES = (INGRESS_RULE, EGRESS_RULE)
+AUTOSCALING_GROUP, SECRET = "aws_autoscaling_group", "aws_secretsmanager_secret"
+NETWORK_INTERFACE, VOLUME = "aws_network_interface", "aws_ebs_volume"
 
 #: What lies within another resource and goes with it -> that one's type, and what the description calls its id.
 PARENTS: Mapping[str, tuple[str, str]] = {
@@ -67,6 +69,11 @@ class Owner:
         """The tags that all of its resources carry."""
         return {TAG_WORKSPACE: self.workspace, **({} if self.cluster is None else {TAG_CLUSTER: self.cluster})}
 
+    @property
+    def filters(self) -> list[dict[str, Any]]:
+        """The filters of AWS's lists by which what carries these tags is found."""
+        return [{"Name": f"tag:{tag}", "Values": [value]} for tag, value in self.tags.items()]
+
     def owns(self, resource: Resource) -> bool:
         """Tell whether a resource is its: never what carries other tags, or none."""
         tags = resource.tags
@@ -76,6 +83,12 @@ class Owner:
 def of_type(resources: Iterable[Resource], *types: str) -> Iterator[Resource]:
     """Return those of some types."""
     return (resource for resource in resources if resource.type in types)
+
+
+def clusters_of(found: Iterable[Resource], workspace: str) -> set[str]:
+    """Return the names of a workspace's clusters that resources belong to, by their tags."""
+    tags = [resource.tags for resource in found]
+    return {each[TAG_CLUSTER] for each in tags if each.get(TAG_WORKSPACE) == workspace and TAG_CLUSTER in each}
 
 
 def unknown(found: Iterable[Resource], ids: Mapping[str, str]) -> list[Resource]:

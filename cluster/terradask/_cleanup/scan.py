@@ -1,4 +1,4 @@
-"""One look at everything that carries a workspace's tag, and at what its bucket has of each cluster. Changes nothing."""
+"""A scan of everything that carries a workspace's tag, and of what its bucket has of each cluster. Changes nothing."""
 
 from __future__ import annotations
 
@@ -9,31 +9,43 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from terradask._cleanup.bucket_scan import BucketLook, is_cluster_name
+from terradask._cleanup.bucket_scan import BucketScan, is_cluster_name
 from terradask._cleanup.inventory import Deployed, Inventory, Item, Kind, NotVisible, OldPlan
-from terradask._cleanup.resources import outermost
-from terradask._cleanup.search import clusters_in_ec2, clusters_with_roles, find_cluster
-from terradask._deployments.instances import Instance, find_instances, tags_of
+from terradask._cleanup.resources import AUTOSCALING_GROUP, NETWORK_INTERFACE, SECRET, VOLUME, Owner, Resource, outermost
+from terradask._cleanup.search import (
+    clusters_in_ec2,
+    clusters_with_roles,
+    find_cluster,
+    find_groups,
+    find_in_ec2,
+    find_secrets,
+)
+from terradask._deployments.instances import Instance, find_instances
 from terradask._plans.basis import PLAN_LIFETIME
 from terradask._pricing.running import parts_of_host, parts_of_secret, parts_of_volume
 from terradask._terraform.state.s3 import S3Place
 from terradask.errors import AccessDenied, BackendMissing
-from terradask_modules.names import NETWORK_STACK, ROLES, TAG_CLUSTER, TAG_WORKSPACE, host_name, secrets_prefix
+from terradask_modules.names import NETWORK_STACK, ROLES, TAG_CLUSTER, TAG_WORKSPACE, host_name
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
-    from terradask._cleanup.resources import Resource
     from terradask._network.baseline import Isolated
     from terradask._terraform.state.backend import StateBackend
 
 Found = TypeVar("Found")
 
 _PARALLEL = 16
+#: What belongs to no instance.
+_AVAILABLE = {"Name": "status", "Values": ["available"]}
 
-#: Terraform's type of what isolated clusters have of their own -> its kind, and what AWS calls its date; None where it knows none.
-_OWN_KINDS: Mapping[str, tuple[Kind, str | None]] = {
+#: Terraform's type -> its kind, and what AWS calls its date; None where it knows none.
+_KINDS: Mapping[str, tuple[Kind, str | None]] = {
+    AUTOSCALING_GROUP: ("group", "CreatedTime"),
+    SECRET: ("secret", "CreatedDate"),
+    VOLUME: ("volume", "CreateTime"),
+    NETWORK_INTERFACE: ("network-interface", None),
     "aws_launch_template": ("launch-template", "CreateTime"),
     "aws_security_group": ("security-group", None),
     "aws_iam_role": ("role", "CreateDate"),
@@ -42,8 +54,8 @@ _OWN_KINDS: Mapping[str, tuple[Kind, str | None]] = {
 
 
 @dataclass(frozen=True)
-class Looked:
-    """Where a look looks.
+class ScanScope:
+    """Where a scan looks.
 
     Parameters
     ----------
@@ -73,7 +85,7 @@ class Looked:
     network_state: Callable[[], StateBackend]
 
 
-def look(where: Looked) -> Inventory:
+def scan(scope: ScanScope) -> Inventory:
     """Look at everything once.
 
     What the caller may not look at is left out, and said to be. The bucket is needed: it alone says what lives.
@@ -87,17 +99,17 @@ def look(where: Looked) -> Inventory:
     -----
     Permissions needed: ``s3:ListBucket`` and ``s3:GetObject`` on ``clusters/*``; ``autoscaling:DescribeAutoScalingGroups``;
     ``ec2:DescribeInstances``, ``DescribeVolumes``, ``DescribeNetworkInterfaces``; ``secretsmanager:ListSecrets``, ``DescribeSecret``; where
-    clusters have things of their own, also those of `find_cluster` and ``iam:ListRoles``.
+    clusters have items of their own, also those of `find_cluster` and ``iam:ListRoles``.
     """
-    return _Look(where).run()
+    return _Scan(scope).run()
 
 
-class _Look:
-    def __init__(self, where: Looked) -> None:
-        self._where = where
-        self._aws = where.aws
+class _Scan:
+    def __init__(self, scope: ScanScope) -> None:
+        self._scope = scope
+        self._aws = scope.aws
         self._unseen: list[NotVisible] = []
-        self._bucket = BucketLook(where.aws, where.bucket, where.folder_of)
+        self._bucket = BucketScan(scope.aws, scope.bucket, scope.folder_of)
 
     def run(self) -> Inventory:
         seen_at, listed = self._bucket.listed()
@@ -114,24 +126,24 @@ class _Look:
             ]
             deployed = {one.name: one for one in pool.map(lambda name: self._bucket.deployed(name, listed[name]), sorted(listed))}
             seen_groups = groups.result()
-            things = [thing for each in rest for thing in each.result() or ()]
-        self._look_at_network_lock()
-        names = None if seen_groups is None else self._existing(seen_groups, things)
-        things += seen_groups or ()
-        things += self._own_of_orphans({thing.cluster for thing in things if thing.cluster} | deployed.keys(), deployed)
+            items = [item for each in rest for item in each.result() or ()]
+        self._scan_network_lock()
+        names = None if seen_groups is None else self._existing(seen_groups, items)
+        items += seen_groups or ()
+        items += self._own_of_orphans({item.cluster for item in items if item.cluster} | deployed.keys(), deployed)
         return Inventory(
-            workspace=self._where.workspace,
+            workspace=self._scope.workspace,
             seen_at=seen_at,
-            things=tuple(self._unless_gone(things, deployed)),
+            items=tuple(self._unless_gone(items, deployed)),
             deployed=deployed,
             groups=names,
             dead_locks=tuple(self._bucket.dead),
-            old_plans=tuple(_old_plans(self._where.plans, seen_at)),
+            old_plans=tuple(_old_plans(self._scope.plans, seen_at)),
             unseen=tuple(self._unseen),
         )
 
-    def _look_at_network_lock(self) -> None:
-        place = self._where.network_state()
+    def _scan_network_lock(self) -> None:
+        place = self._scope.network_state()
         if isinstance(place, S3Place):
             # Without its bucket there is no lock either.
             with suppress(BackendMissing):
@@ -147,96 +159,80 @@ class _Look:
             self._unseen.append(NotVisible(what, denied.action if ":" in denied.action else action))
             return None
 
-    def _pages(self, service: str, operation: str, **request: Any) -> Iterator[Mapping[str, Any]]:
-        yield from self._aws.client(service).get_paginator(operation).paginate(**request)
-
     @property
-    def _tagged(self) -> dict[str, Any]:
-        return {"Name": f"tag:{TAG_WORKSPACE}", "Values": [self._where.workspace]}
+    def _owner(self) -> Owner:
+        return Owner(self._scope.workspace)
 
     def _groups(self) -> list[Item]:
-        return [
-            _thing("group", group["AutoScalingGroupName"], group.get("Tags"), group.get("CreatedTime"))
-            for page in self._pages("autoscaling", "describe_auto_scaling_groups", Filters=[self._tagged])
-            for group in page["AutoScalingGroups"]
-            # One that is being deleted is still shown for a while.
-            if not group.get("Status")
-        ]
+        return list(map(_item, find_groups(self._aws.client("autoscaling"), workspace=self._scope.workspace)))
 
-    def _existing(self, groups: Iterable[Item], things: Iterable[Item]) -> frozenset[str]:
+    def _existing(self, groups: Iterable[Item], items: Iterable[Item]) -> frozenset[str]:
         """Return the groups that exist, those among them that machines name though they carry no tag, or another one's."""
         tagged = {group.id for group in groups}
-        named = sorted({thing.group for thing in things if thing.group is not None} - tagged)
+        named = sorted({item.group for item in items if item.group is not None} - tagged)
         with self._aws.explained():
-            pages = self._pages("autoscaling", "describe_auto_scaling_groups", AutoScalingGroupNames=named) if named else ()
+            paginator = self._aws.client("autoscaling").get_paginator("describe_auto_scaling_groups")
+            pages = paginator.paginate(AutoScalingGroupNames=named) if named else ()
             return frozenset(tagged | {group["AutoScalingGroupName"] for page in pages for group in page["AutoScalingGroups"]})
 
     def _instances(self) -> list[Item]:
         try:
-            found = find_instances(self._aws, workspace=self._where.workspace)
+            found = find_instances(self._aws, workspace=self._scope.workspace)
         except AccessDenied:
             # Without the sizes of volumes, which only a price needs.
-            found = find_instances(self._aws, workspace=self._where.workspace, with_volumes=False)
-        return [_machine(instance, self._aws.region) for instance in found]
+            found = find_instances(self._aws, workspace=self._scope.workspace, with_volumes=False)
+        return [_instance(instance, self._aws.region) for instance in found]
 
     def _volumes(self) -> list[Item]:
         return [
             replace(
-                self._part("volume", volume["VolumeId"], volume.get("Tags"), volume["CreateTime"]),
-                parts=parts_of_volume(volume["Size"], self._aws.region) if volume["VolumeType"] == "gp3" else None,
+                self._part_of_host(volume),
+                parts=parts_of_volume(volume.description["Size"], self._aws.region) if volume.description["VolumeType"] == "gp3" else None,
             )
-            for page in self._pages("ec2", "describe_volumes", Filters=[self._tagged, {"Name": "status", "Values": ["available"]}])
-            for volume in page["Volumes"]
+            for volume in find_in_ec2(self._aws.client("ec2"), VOLUME, self._owner, _AVAILABLE)
         ]
 
     def _interfaces(self) -> list[Item]:
-        return [
-            self._part("network-interface", interface["NetworkInterfaceId"], interface.get("TagSet"), None)
-            for page in self._pages(
-                "ec2", "describe_network_interfaces", Filters=[self._tagged, {"Name": "status", "Values": ["available"]}]
-            )
-            for interface in page["NetworkInterfaces"]
-        ]
+        return list(map(self._part_of_host, find_in_ec2(self._aws.client("ec2"), NETWORK_INTERFACE, self._owner, _AVAILABLE)))
 
-    def _part(self, kind: Kind, identity: str, listed: Any, born: datetime.datetime | None) -> Item:
-        thing, tags = _thing(kind, identity, listed, born), tags_of(listed)
-        names = {host_name(self._where.workspace, role, cluster) for role in ROLES for cluster in (None, thing.cluster)}
-        return replace(thing, is_hosts=tags.get("Name") in names)
+    def _part_of_host(self, resource: Resource) -> Item:
+        item = _item(resource)
+        names = {host_name(self._scope.workspace, role, cluster) for role in ROLES for cluster in (None, item.cluster)}
+        return replace(item, is_hosts=resource.tags.get("Name") in names)
 
     def _secrets(self) -> list[Item]:
-        request = {"Filters": [{"Key": "name", "Values": [secrets_prefix(self._where.workspace)]}], "IncludePlannedDeletion": True}
+        found = find_secrets(self._aws.client("secretsmanager"), workspace=self._scope.workspace, IncludePlannedDeletion=True)
         return [
             replace(
-                _thing("secret", secret["Name"], secret.get("Tags"), secret.get("CreatedDate")),
-                ends_at=secret.get("DeletedDate"),
+                _item(secret),
+                ends_at=secret.description.get("DeletedDate"),
                 # One that is scheduled for deletion costs nothing: https://aws.amazon.com/secrets-manager/pricing/
-                parts=() if secret.get("DeletedDate") else parts_of_secret(self._aws.region),
+                parts=() if secret.description.get("DeletedDate") else parts_of_secret(self._aws.region),
             )
-            for page in self._pages("secretsmanager", "list_secrets", **request)
-            for secret in page["SecretList"]
+            for secret in found
         ]
 
-    def _unless_gone(self, things: Iterable[Item], deployed: Mapping[str, Deployed]) -> Iterator[Item]:
+    def _unless_gone(self, items: Iterable[Item], deployed: Mapping[str, Deployed]) -> Iterator[Item]:
         """Leave out secrets that are gone: the list of secrets is up to five minutes old. Those of what lives don't matter."""
         client = self._aws.client("secretsmanager")
-        for thing in things:
-            if thing.kind == "secret" and not _lives(deployed.get(thing.cluster or "")):
+        for item in items:
+            if item.kind == "secret" and not _lives(deployed.get(item.cluster or "")):
                 try:
                     with self._aws.explained():
-                        client.describe_secret(SecretId=thing.id)
+                        client.describe_secret(SecretId=item.id)
                 except client.exceptions.ResourceNotFoundException:
                     continue
                 except AccessDenied:
-                    self._unseen.append(NotVisible(f"secret {thing.id}", "secretsmanager:DescribeSecret"))
+                    self._unseen.append(NotVisible(f"secret {item.id}", "secretsmanager:DescribeSecret"))
                     continue
-            yield thing
+            yield item
 
     def _own_of_orphans(self, known: set[str], deployed: Mapping[str, Deployed]) -> list[Item]:
         """Return what clusters without a deployment have of their own, where clusters may have anything."""
-        isolated = self._where.isolated()
-        if isolated is None and not self._where.own_templates():
+        isolated = self._scope.isolated()
+        if isolated is None and not self._scope.own_templates():
             return []
-        workspace = self._where.workspace
+        workspace = self._scope.workspace
 
         def own(cluster: str) -> list[Resource]:
             return outermost(find_cluster(self._aws, workspace=workspace, cluster=cluster, isolated=isolated))
@@ -263,24 +259,19 @@ class _Look:
             for name in sorted(known)
             if is_cluster_name(name) and not _lives(deployed.get(name))
         ]
-        return [_owned(resource) for resources in found for resource in resources]
+        return [_item(resource) for resources in found for resource in resources]
 
 
 def _lives(deployed: Deployed | None) -> bool:
     return deployed is not None and deployed.is_whole and not deployed.is_closing
 
 
-def _thing(kind: Kind, identity: str, listed: Any, born: datetime.datetime | None) -> Item:
-    tags = tags_of(listed)
-    return Item(kind, identity, *_owner(tags.get(TAG_WORKSPACE), tags.get(TAG_CLUSTER)), born)
-
-
 def _owner(workspace: str | None, cluster: str | None) -> tuple[str | None, str | None]:
-    """Return whose a thing is; with a name that no cluster of ours can have, nobody's: somebody else's tags."""
+    """Return whose a item is; with a name that no cluster of ours can have, nobody's: somebody else's tags."""
     return (workspace, cluster) if cluster is None or is_cluster_name(cluster) else (None, None)
 
 
-def _machine(instance: Instance, region: str) -> Item:
+def _instance(instance: Instance, region: str) -> Item:
     return Item(
         "instance",
         instance.id,
@@ -291,8 +282,8 @@ def _machine(instance: Instance, region: str) -> Item:
     )
 
 
-def _owned(resource: Resource) -> Item:
-    kind, date = _OWN_KINDS[resource.type]
+def _item(resource: Resource) -> Item:
+    kind, date = _KINDS[resource.type]
     born = None if date is None else resource.description.get(date)
     whose = _owner(resource.tags.get(TAG_WORKSPACE), resource.tags.get(TAG_CLUSTER))
     return Item(kind, resource.id, *whose, born, resource=resource)

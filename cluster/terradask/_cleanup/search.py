@@ -12,8 +12,20 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from terradask._cleanup.resources import EGRESS_RULE, INGRESS_RULE, Owner, Resource, of_type
-from terradask_modules.names import ROLES, TAG_CLUSTER, TAG_WORKSPACE, role_name
+from terradask._cleanup.resources import (
+    AUTOSCALING_GROUP,
+    EGRESS_RULE,
+    INGRESS_RULE,
+    NETWORK_INTERFACE,
+    SECRET,
+    VOLUME,
+    Owner,
+    Resource,
+    clusters_of,
+    of_type,
+)
+from terradask._deployments.instances import tags_of
+from terradask_modules.names import ROLES, role_name, secret_id, secrets_prefix
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -40,10 +52,12 @@ _IN_EC2 = {
     ),
     "aws_flow_log": ("describe_flow_logs", "FlowLogs", "FlowLogId"),
     "aws_placement_group": ("describe_placement_groups", "PlacementGroups", "GroupName"),
+    NETWORK_INTERFACE: ("describe_network_interfaces", "NetworkInterfaces", "NetworkInterfaceId"),
+    VOLUME: ("describe_volumes", "Volumes", "VolumeId"),
 }
 
 #: Looked for only where they are configured: who plans a network without them may not be allowed to.
-_OPTIONAL = frozenset({"aws_egress_only_internet_gateway", "aws_flow_log", "aws_placement_group"})
+_OPTIONAL = frozenset({"aws_egress_only_internet_gateway", "aws_flow_log", "aws_placement_group", NETWORK_INTERFACE, VOLUME})
 
 #: What any cluster can have of its own in EC2, and isolated ones have.
 _PLACEMENT = "aws_placement_group"
@@ -67,7 +81,7 @@ def find_network(aws: Aws, *, workspace: str, bucket: str, configuration: Mappin
     # Clients are made here: boto3's sessions are not safe while they make one.
     ec2, iam, logs, s3 = (aws.client(service) for service in ("ec2", "iam", "logs", "s3"))
     owner, configured = Owner(workspace), configuration.get("resource", {})
-    searches: list[_Search] = [partial(_in_ec2, ec2, kind, owner) for kind in _IN_EC2 if kind not in _OPTIONAL or kind in configured]
+    searches: list[_Search] = [partial(find_in_ec2, ec2, kind, owner) for kind in _IN_EC2 if kind not in _OPTIONAL or kind in configured]
     for kind, client, find in (
         ("aws_iam_role", iam, _role),
         ("aws_iam_instance_profile", iam, _instance_profile),
@@ -95,11 +109,11 @@ def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated |
     ec2, owner = aws.client("ec2"), Owner(workspace, cluster)
     searches: list[_Search] = [partial(_placement_groups, ec2, owner)]
     if isolated is None:
-        searches += [partial(_in_ec2, ec2, _TEMPLATE, owner)] if own_templates else []
+        searches += [partial(find_in_ec2, ec2, _TEMPLATE, owner)] if own_templates else []
         return [resource for resource in _answers(aws, searches) if owner.owns(resource)]
     iam = aws.client("iam")
     names = [role_name(workspace, role, isolated.role_name_prefix, cluster) for role in ROLES]
-    searches += [partial(_in_ec2, ec2, kind, owner) for kind in _OF_CLUSTERS]
+    searches += [partial(find_in_ec2, ec2, kind, owner) for kind in _OF_CLUSTERS]
     searches += [partial(find, iam, name) for find in (_role, _instance_profile) for name in names]
     found = [resource for resource in _answers(aws, searches) if owner.owns(resource)]
     # Rules of somebody else's making go with their group alone.
@@ -133,9 +147,9 @@ def clusters_in_ec2(aws: Aws, *, workspace: str, isolated: Isolated | None, own_
     """
     ec2 = aws.client("ec2")
     kinds = _OF_CLUSTERS if isolated is not None else (_TEMPLATE,) if own_templates else ()
-    searches: list[_Search] = [partial(_in_ec2, ec2, kind, Owner(workspace)) for kind in kinds]
+    searches: list[_Search] = [partial(find_in_ec2, ec2, kind, Owner(workspace)) for kind in kinds]
     found = _answers(aws, [partial(_placement_groups, ec2, Owner(workspace)), *searches])
-    return {resource.tags[TAG_CLUSTER] for resource in found if TAG_CLUSTER in resource.tags}
+    return clusters_of(found, workspace)
 
 
 def clusters_with_roles(aws: Aws, *, workspace: str, isolated: Isolated, known: Collection[str]) -> set[str]:
@@ -151,8 +165,7 @@ def clusters_with_roles(aws: Aws, *, workspace: str, isolated: Isolated, known: 
         pages = iam.get_paginator("list_roles").paginate(PathPrefix=isolated.role_path)
         names = {role["RoleName"] for page in pages for role in page["Roles"]} - expected
     # The list is without tags.
-    roles = [role.tags for role in _answers(aws, [partial(_role, iam, name) for name in sorted(names)])]
-    return {tags[TAG_CLUSTER] for tags in roles if tags.get(TAG_WORKSPACE) == workspace and TAG_CLUSTER in tags}
+    return clusters_of(_answers(aws, [partial(_role, iam, name) for name in sorted(names)]), workspace)
 
 
 def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:
@@ -164,7 +177,7 @@ def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:
     """
     client, owner = aws.client("ec2"), Owner(workspace)
     with aws.explained():
-        groups = [group for group in _in_ec2(client, "aws_security_group", owner) if owner.owns(group)]
+        groups = [group for group in find_in_ec2(client, "aws_security_group", owner) if owner.owns(group)]
     return [*groups, *find_rules(aws, groups)]
 
 
@@ -181,10 +194,54 @@ def find_rules(aws: Aws, resources: Iterable[Resource]) -> list[Resource]:
     pages = aws.client("ec2").get_paginator("describe_security_group_rules")
     with aws.explained():
         return [
-            Resource(EGRESS_RULE if rule["IsEgress"] else INGRESS_RULE, rule["SecurityGroupRuleId"], _tags(rule), rule)
+            Resource(EGRESS_RULE if rule["IsEgress"] else INGRESS_RULE, rule["SecurityGroupRuleId"], tags_of(rule.get("Tags")), rule)
             for page in pages.paginate(Filters=[{"Name": "group-id", "Values": groups}])
             for rule in page["SecurityGroupRules"]
         ]
+
+
+def find_in_ec2(client: Any, kind: str, owner: Owner, *filters: Mapping[str, Any]) -> list[Resource]:
+    """Return the resources of one of EC2's kinds that carry an owner's tags, and fit further filters of EC2's."""
+    method, listing, key = _IN_EC2[kind]
+    # EC2 spells it otherwise for flow logs alone.
+    argument = "Filter" if kind == "aws_flow_log" else "Filters"
+    wanted = {argument: [*owner.filters, *filters]}
+    # Of addresses there are no pages.
+    pages = client.get_paginator(method).paginate(**wanted) if client.can_paginate(method) else [getattr(client, method)(**wanted)]
+    # Interfaces alone have their tags under another name.
+    found = (Resource(kind, item[key], tags_of(item.get("Tags", item.get("TagSet"))), item) for page in pages for item in page[listing])
+    # A VPC's default group ends with the VPC.
+    return [r for r in found if str(r.description.get("State")).lower() not in _ENDED and r.description.get("GroupName") != "default"]
+
+
+def find_groups(client: Any, *, workspace: str) -> list[Resource]:
+    """Return the Auto Scaling groups that carry a workspace's tag."""
+    pages = client.get_paginator("describe_auto_scaling_groups").paginate(Filters=Owner(workspace).filters)
+    return [
+        Resource(AUTOSCALING_GROUP, group["AutoScalingGroupName"], tags_of(group.get("Tags")), group)
+        for page in pages
+        for group in page["AutoScalingGroups"]
+        # One that is being deleted is still shown for a while.
+        if not group.get("Status")
+    ]
+
+
+def find_secrets(client: Any, *, workspace: str, **options: bool) -> list[Resource]:
+    """Return the secrets under a workspace's prefix. The list is up to five minutes old, and shows what is deleted."""
+    filters = [{"Key": "name", "Values": [secrets_prefix(workspace)]}]
+    pages = client.get_paginator("list_secrets").paginate(Filters=filters, **options)
+    return [Resource(SECRET, one["Name"], tags_of(one.get("Tags")), one) for page in pages for one in page["SecretList"]]
+
+
+def find_secret(client: Any, owner: Owner) -> Resource | None:
+    """Return the secret of a cluster, where it exists, carries the cluster's tags, and isn't to be deleted."""
+    name = secret_id(owner.workspace, str(owner.cluster))
+    try:
+        answer = client.describe_secret(SecretId=name)
+    except client.exceptions.ResourceNotFoundException:
+        return None
+    found = Resource(SECRET, name, tags_of(answer.get("Tags")), answer)
+    return found if owner.owns(found) and not answer.get("DeletedDate") else None
 
 
 def _answers(aws: Aws, searches: Sequence[_Search]) -> list[Resource]:
@@ -193,23 +250,11 @@ def _answers(aws: Aws, searches: Sequence[_Search]) -> list[Resource]:
         return [resource for answer in pool.map(lambda search: search(), searches) for resource in answer]
 
 
-def _in_ec2(client: Any, kind: str, owner: Owner) -> list[Resource]:
-    method, listing, key = _IN_EC2[kind]
-    # EC2 spells it otherwise for flow logs alone.
-    argument = "Filter" if kind == "aws_flow_log" else "Filters"
-    wanted = {argument: [{"Name": f"tag:{tag}", "Values": [value]} for tag, value in owner.tags.items()]}
-    # Of addresses there are no pages.
-    pages = client.get_paginator(method).paginate(**wanted) if client.can_paginate(method) else [getattr(client, method)(**wanted)]
-    found = (Resource(kind, item[key], _tags(item), item) for page in pages for item in page[listing])
-    # A VPC's default group ends with the VPC.
-    return [r for r in found if str(r.description.get("State")).lower() not in _ENDED and r.description.get("GroupName") != "default"]
-
-
 def _placement_groups(client: Any, owner: Owner) -> list[Resource]:
     from botocore.exceptions import ClientError
 
     try:
-        return _in_ec2(client, _PLACEMENT, owner)
+        return find_in_ec2(client, _PLACEMENT, owner)
     except ClientError as error:
         # A policy from before there were any: whoever holds it has made none.
         if error.response["Error"]["Code"] == "UnauthorizedOperation":
@@ -222,7 +267,7 @@ def _role(client: Any, name: str) -> list[Resource]:
         role = client.get_role(RoleName=name)["Role"]
     except client.exceptions.NoSuchEntityException:
         return []
-    return [Resource("aws_iam_role", name, _tags(role), role)]
+    return [Resource("aws_iam_role", name, tags_of(role.get("Tags")), role)]
 
 
 def _role_policies(client: Any, role: str) -> list[Resource]:
@@ -238,7 +283,7 @@ def _instance_profile(client: Any, name: str) -> list[Resource]:
         profile = client.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]
     except client.exceptions.NoSuchEntityException:
         return []
-    return [Resource("aws_iam_instance_profile", name, _tags(profile), profile)]
+    return [Resource("aws_iam_instance_profile", name, tags_of(profile.get("Tags")), profile)]
 
 
 def _policy(client: Any, arn: str) -> list[Resource]:
@@ -246,7 +291,7 @@ def _policy(client: Any, arn: str) -> list[Resource]:
         policy = client.get_policy(PolicyArn=arn)["Policy"]
     except client.exceptions.NoSuchEntityException:
         return []
-    return [Resource("aws_iam_policy", arn, _tags(policy), policy)]
+    return [Resource("aws_iam_policy", arn, tags_of(policy.get("Tags")), policy)]
 
 
 def _log_group(client: Any, name: str) -> list[Resource]:
@@ -274,11 +319,7 @@ def _bucket(client: Any, name: str, account: str) -> list[Resource]:
         if error.response["Error"]["Code"] != "NoSuchTagSet":
             raise
         tags = []
-    return [Resource("aws_s3_bucket", name, _tags({"Tags": tags}))]
-
-
-def _tags(item: Mapping[str, Any]) -> dict[str, str]:
-    return {tag["Key"]: tag.get("Value", "") for tag in item.get("Tags") or ()}
+    return [Resource("aws_s3_bucket", name, tags_of(tags))]
 
 
 def _plain_arn(arn: str) -> str:

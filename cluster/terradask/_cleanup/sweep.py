@@ -1,4 +1,4 @@
-"""Look for what nobody owns, and remove it: each thing is looked at again before it goes."""
+"""Find orphans and remove them: each is looked at again before it goes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import replace
 from terradask._cleanup.findings import Sweep, Swept
 from terradask._cleanup.inventory import Inventory, Kind
 from terradask._cleanup.orphans import Stray, judge
-from terradask._cleanup.remove_orphans import Doors, Removing
-from terradask._cleanup.scan import Looked, look
+from terradask._cleanup.remove_orphans import ClusterActions, OrphanRemoval
+from terradask._cleanup.scan import ScanScope, scan
 from terradask._common.progress import Message, Progress, phase
 from terradask._pricing.price_list import AwsPriceList
 from terradask._pricing.running import price_keys
@@ -23,25 +23,25 @@ _Dates = Mapping[tuple[Kind, str], datetime.datetime]
 
 
 class Sweeper:
-    """Looks through one workspace."""
+    """Finds the orphans of one workspace, and removes them."""
 
-    def __init__(self, where: Looked, doors: Doors, progress: Progress) -> None:
-        self._where = where
-        self._doors = doors
+    def __init__(self, scope: ScanScope, actions: ClusterActions, progress: Progress) -> None:
+        self._scope = scope
+        self._actions = actions
         self._progress = progress
 
     def find(self, grace_seconds: float) -> Sweep:
         """Return what nobody owns, with its prices; nothing changes."""
-        found, _ = self._look(grace_seconds, {})
+        found, _ = self._scan(grace_seconds, {})
         keys = price_keys(parts for stray in found.strays for parts in stray.parts)
-        return replace(found, quotes=AwsPriceList(self._where.aws).look_up(keys)) if keys else found
+        return replace(found, quotes=AwsPriceList(self._scope.aws).look_up(keys)) if keys else found
 
     def remove(self, found: Sweep) -> Swept:
         """Remove what was found, as far as nobody owns it still; interrupted at any point, the next sweep goes on."""
         if not found.strays:
             return Swept((), {}, {})
         self._wait_for_the_young(found)
-        again, world = self._look(found.grace_seconds, found.first_seen)
+        again, inventory = self._scan(found.grace_seconds, found.first_seen)
         now = {stray.key: stray for stray in again.strays}
         kept: dict[Stray, str] = {}
         going: list[Stray] = []
@@ -53,26 +53,26 @@ class Sweeper:
                 going.append(fresh)
             else:
                 kept[stray] = fresh.held or f"it, or something of its cluster's, is younger than {found.grace_seconds:.0f} s"
-        swept = Removing(self._where.aws, world, self._doors, self._progress).run(going)
+        swept = OrphanRemoval(self._scope.aws, inventory, self._actions, self._progress).run(going)
         return replace(swept, kept={**kept, **swept.kept})
 
-    def _look(self, grace_seconds: float, first_seen: _Dates) -> tuple[Sweep, Inventory]:
-        where = self._where
-        with phase(self._progress, "look", where.workspace):
-            world = look(where)
-        strays = judge(world, grace=datetime.timedelta(seconds=grace_seconds), first_seen=first_seen)
-        undated = {thing.key: first_seen.get(thing.key, world.seen_at) for thing in world.things if thing.born is None}
+    def _scan(self, grace_seconds: float, first_seen: _Dates) -> tuple[Sweep, Inventory]:
+        scope = self._scope
+        with phase(self._progress, "look", scope.workspace):
+            inventory = scan(scope)
+        strays = judge(inventory, grace=datetime.timedelta(seconds=grace_seconds), first_seen=first_seen)
+        undated = {item.key: first_seen.get(item.key, inventory.seen_at) for item in inventory.items if item.born is None}
         found = Sweep(
-            workspace=where.workspace,
-            region=where.aws.region,
-            account=where.aws.account_id,
-            looked_at=world.seen_at,
+            workspace=scope.workspace,
+            region=scope.aws.region,
+            account=scope.aws.account_id,
+            looked_at=inventory.seen_at,
             grace_seconds=grace_seconds,
             strays=tuple(strays),
-            unseen=world.unseen,
+            unseen=inventory.unseen,
             first_seen=undated,
         )
-        return found, world
+        return found, inventory
 
     def _wait_for_the_young(self, found: Sweep) -> None:
         waits = [(stray.ripe_at - found.looked_at).total_seconds() for stray in found.strays if stray.held is None]

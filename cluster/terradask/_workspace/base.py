@@ -17,7 +17,7 @@ from terradask.errors import BaselineError, BaselineInUse
 from terradask_modules.names import NETWORK_STACK, clusters_role_path
 
 if TYPE_CHECKING:
-    from terradask._cleanup.recover_cluster import ClusterRemains
+    from terradask._cleanup.recover_cluster import ClusterRecovery
     from terradask._cleanup.recover_network import NetworkRecovery
     from terradask._deployments.deployment import Deployment
     from terradask._deployments.overview import ClusterOverview
@@ -257,10 +257,10 @@ class WorkspaceBase(WorkspaceCore):
             return self.baseline().cluster_launch_templates
         return self.settings.network.cluster_launch_templates
 
-    def _remains(self, name: str) -> ClusterRemains:
-        from terradask._cleanup.recover_cluster import ClusterRemains
+    def _remains(self, name: str) -> ClusterRecovery:
+        from terradask._cleanup.recover_cluster import ClusterRecovery
 
-        return ClusterRemains(
+        return ClusterRecovery(
             self.aws,
             self.deployment(name),
             workspace=self.settings.workspace.name,

@@ -275,7 +275,7 @@ class Workspace(PlanningWorkspace):
             else:
                 # First: what is applied is wanted, also should this be interrupted.
                 self._keep(plan.stack)
-                remains.remove_strays(plan.creates, stack.ids)
+                remains.remove_leftovers(plan.creates, stack.ids)
             stack.apply(plan)
             if plan.destroy:
                 remains.forget()
@@ -293,11 +293,11 @@ class Workspace(PlanningWorkspace):
             self.deployment(cluster).keep()
 
     def _sweeper(self) -> Sweeper:
-        from terradask._cleanup.remove_orphans import Doors
-        from terradask._cleanup.scan import Looked
+        from terradask._cleanup.remove_orphans import ClusterActions
+        from terradask._cleanup.scan import ScanScope
         from terradask._cleanup.sweep import Sweeper
 
-        where = Looked(
+        scope = ScanScope(
             self.aws,
             workspace=self.settings.workspace.name,
             bucket=self.bucket,
@@ -307,7 +307,7 @@ class Workspace(PlanningWorkspace):
             plans=self._plans,
             network_state=lambda: self._state_place(NETWORK_STACK),
         )
-        doors = Doors(
+        actions = ClusterActions(
             destroy=self.destroy_cluster, unlock=self.unlock, hold=self._holding_state, objects=lambda name: self.deployment(name).objects
         )
-        return Sweeper(where, doors, self._progress)
+        return Sweeper(scope, actions, self._progress)

@@ -1,0 +1,96 @@
+"""End instances, and wait for the end of those that end with their group."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from terradask._cleanup import delete
+from terradask._cleanup.resources import Owner
+from terradask._common.polling import wait_until
+from terradask._common.progress import Message, Progress
+from terradask.errors import ClusterError
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+
+#: Longest wait for instances to be seen ending, in seconds: EC2 may not show one for a minute.
+LIMIT_SECONDS = 120.0
+PAUSE_SECONDS = 2.0
+_BATCH = 100
+
+_ENDED = frozenset({"shutting-down", "terminated"})
+_THERE = ["pending", "running", "shutting-down", "stopping", "stopped"]
+
+
+def end_instances(aws: Aws, ids: Collection[str], *, cluster: str | None, progress: Progress) -> None:
+    """End instances, and see that they do: that EC2 doesn't know one just now doesn't mean that it is gone.
+
+    Raises
+    ------
+    ClusterError
+        If one isn't seen ending in two minutes.
+
+    Notes
+    -----
+    Permissions needed: ``ec2:TerminateInstances``, ``ec2:DescribeInstances``.
+    """
+    ec2, left = aws.client("ec2"), sorted(set(ids))
+
+    def are_ending() -> bool:
+        with aws.explained():
+            for start in range(0, len(left), _BATCH):
+                _terminate(ec2, left[start : start + _BATCH])
+            ending = _ending(ec2, left)
+        left[:] = [identity for identity in left if identity not in ending]
+        return not left
+
+    def tell() -> None:
+        progress(Message(f"waiting until EC2 ends {', '.join(left)}"))
+
+    if left and not wait_until(are_ending, limit_seconds=LIMIT_SECONDS, pause_seconds=PAUSE_SECONDS, on_wait=tell):
+        raise ClusterError(
+            f"EC2 doesn't end {', '.join(left)}",
+            cluster=cluster,
+            advice="look at them in the EC2 console, then: terradask sweep",
+        )
+
+
+def wait_for_hosts(aws: Aws, *, workspace: str, cluster: str) -> None:
+    """Wait until no instance of a cluster is left, ten minutes at most.
+
+    A group is gone before its instances are, and AWS deletes no placement group with an instance in it:
+    https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeletePlacementGroup.html
+
+    Notes
+    -----
+    Permission needed: ``ec2:DescribeInstances``.
+    """
+    filters = [*Owner(workspace, cluster).filters, {"Name": "instance-state-name", "Values": _THERE}]
+    with aws.explained():
+        wait_until(
+            lambda: not aws.client("ec2").describe_instances(Filters=filters)["Reservations"],
+            limit_seconds=delete.LIMIT_SECONDS,
+            pause_seconds=delete.PAUSE_SECONDS,
+        )
+
+
+def _terminate(client: Any, ids: Sequence[str]) -> None:
+    from botocore.exceptions import ClientError
+
+    try:
+        client.terminate_instances(InstanceIds=list(ids))
+    except ClientError as error:
+        if not error.response["Error"]["Code"].startswith("InvalidInstanceID"):
+            raise
+        # One that EC2 doesn't know makes it refuse all of them.
+        if len(ids) > 1:
+            for identity in ids:
+                _terminate(client, [identity])
+
+
+def _ending(client: Any, ids: Sequence[str]) -> set[str]:
+    # By a filter: asked for by id, one that isn't known would be an error.
+    pages = client.get_paginator("describe_instances").paginate(Filters=[{"Name": "instance-id", "Values": list(ids)}])
+    found = [instance for page in pages for reservation in page["Reservations"] for instance in reservation["Instances"]]
+    return {instance["InstanceId"] for instance in found if instance["State"]["Name"] in _ENDED}
