@@ -1,4 +1,4 @@
-"""What a host knows before it asks anybody: ``host.json``, its paths, and the machine's size."""
+"""What a host knows before it asks AWS: ``host.json``, its paths, and the machine's size."""
 
 from __future__ import annotations
 

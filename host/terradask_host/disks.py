@@ -83,7 +83,7 @@ def mount_commands(device: str, scratch: Path) -> list[list[str]]:
     ]
 
 
-def prepare_scratch(paths: Paths, *, run: Run, say: Callable[[str], None]) -> bool:
+def prepare_scratch(paths: Paths, *, run: Run, log: Callable[[str], None]) -> bool:
     """Mount the instance's local disks, if it has any, where Dask spills.
 
     Parameters
@@ -92,7 +92,7 @@ def prepare_scratch(paths: Paths, *, run: Run, say: Callable[[str], None]) -> bo
         The host's paths.
     run
         Runs a command and returns its output; raises `subprocess.CalledProcessError` or `OSError` where that fails.
-    say
+    log
         Takes a line for the log.
 
     Returns
@@ -102,19 +102,19 @@ def prepare_scratch(paths: Paths, *, run: Run, say: Callable[[str], None]) -> bo
     """
     disks = unused_disks(json.loads(run(LIST)))
     if not disks:
-        say("no local disks: scratch space lies on the volume")
+        log("no local disks: scratch space lies on the volume")
         return False
-    device = disks[0] if len(disks) == 1 else _stripe(disks, run=run, say=say)
+    device = disks[0] if len(disks) == 1 else _stripe(disks, run=run, log=log)
     for command in mount_commands(device, paths.scratch):
         run(command)
     fstab = paths.root / "etc" / "fstab"
     with fstab.open("a") as lines:
         lines.write(f"LABEL={LABEL} {paths.scratch} xfs defaults,noatime,nofail 0 2\n")
-    say(f"scratch space lies on {device}, of {', '.join(sorted(disks))}")
+    log(f"scratch space lies on {device}, of {', '.join(sorted(disks))}")
     return True
 
 
-def _stripe(disks: Sequence[str], *, run: Run, say: Callable[[str], None]) -> str:
+def _stripe(disks: Sequence[str], *, run: Run, log: Callable[[str], None]) -> str:
     """Make one device of several disks; where that fails, the largest has to do."""
     try:
         if shutil.which("mdadm") is None:
@@ -122,7 +122,7 @@ def _stripe(disks: Sequence[str], *, run: Run, say: Callable[[str], None]) -> st
         for command in stripe_commands(disks):
             run(command)
     except (OSError, subprocess.SubprocessError) as error:
-        say(f"{len(disks)} local disks could not be striped, one is used: {error}")
+        log(f"{len(disks)} local disks could not be striped, one is used: {error}")
         # A failed attempt may have left its mark on some.
         return disks[0]
     return ARRAY
@@ -135,13 +135,13 @@ def _run(command: Sequence[str]) -> str:
 def main() -> int:
     """Return 0 when scratch space is ready, on whichever disk; 1 when local disks are there and could not be used."""
 
-    def say(line: str) -> None:
+    def log(line: str) -> None:
         print(f"terradask-boot: {line}", flush=True)
 
     try:
-        prepare_scratch(Paths(Path(os.environ.get(ROOT_VARIABLE) or "/")), run=_run, say=say)
+        prepare_scratch(Paths(Path(os.environ.get(ROOT_VARIABLE) or "/")), run=_run, log=log)
     except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
-        say(f"local disks can't be used, scratch space lies on the volume: {error}")
+        log(f"local disks can't be used, scratch space lies on the volume: {error}")
         return 1
     return 0
 

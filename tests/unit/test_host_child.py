@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from terradask_host.agent.child import LAUNCHER, DaskChild, child_environ
-from terradask_host.agent.event_queue import ChildEnded, ChildSaid, Mailbox
+from terradask_host.agent.event_queue import ChildEnded, ChildSaid, EventQueue
 from terradask_host.rules.policy import Exit
 
 
@@ -25,14 +25,14 @@ def test_the_dask_process_does_not_see_the_host_programs_python(tmp_path: Path) 
     assert environ["A"] == "1"
 
 
-def start_child(tmp_path: Path, mailbox: Mailbox, log: list[str]) -> DaskChild:
+def start_child(tmp_path: Path, events: EventQueue, log: list[str]) -> DaskChild:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    return DaskChild(Path(sys.executable), environ=environ, folder=tmp_path, mailbox=mailbox, log=log.append)
+    return DaskChild(Path(sys.executable), environ=environ, folder=tmp_path, events=events, log=log.append)
 
 
-def drain(mailbox: Mailbox, number: int) -> tuple[list[str], Exit]:
+def drain(events: EventQueue, number: int) -> tuple[list[str], Exit]:
     said: list[str] = []
-    while (event := mailbox.next(30)) is not None:
+    while (event := events.next(30)) is not None:
         if isinstance(event, ChildEnded) and event.child == number:
             return said, event.end
         if isinstance(event, ChildSaid):
@@ -41,11 +41,11 @@ def drain(mailbox: Mailbox, number: int) -> tuple[list[str], Exit]:
 
 
 def test_a_process_that_can_not_start_says_why(tmp_path: Path) -> None:
-    mailbox, log = Mailbox(), list[str]()
-    child = start_child(tmp_path, mailbox, log)
+    events, log = EventQueue(), list[str]()
+    child = start_child(tmp_path, events, log)
     child.send({"role": "worker", "dask_config": {}, "host_config": {}})
     child.send({"class": "nowhere.Worker", "security": {}, "scheduler": "tls://127.0.0.1:9", "workers": [{}]})
-    said, end = drain(mailbox, child.number)
+    said, end = drain(events, child.number)
     child.kill()
     assert said == ["imported", "failed"]
     assert end.code == 1
@@ -55,24 +55,24 @@ def test_a_process_that_can_not_start_says_why(tmp_path: Path) -> None:
 
 
 def test_a_process_ends_when_the_host_program_goes(tmp_path: Path) -> None:
-    mailbox = Mailbox()
-    child = start_child(tmp_path, mailbox, [])
+    events = EventQueue()
+    child = start_child(tmp_path, events, [])
     assert child._process.stdin is not None
     child._process.stdin.close()
-    said, end = drain(mailbox, child.number)
+    said, end = drain(events, child.number)
     assert (said, end.code) == ([], -signal.SIGKILL)
     child.kill()
 
 
 def test_sending_to_a_process_that_is_gone_is_no_error(tmp_path: Path) -> None:
-    child = start_child(tmp_path, Mailbox(), [])
+    child = start_child(tmp_path, EventQueue(), [])
     child.kill()
     child.send({"do": "leave"})
 
 
 def test_an_unusable_python_is_an_error_at_once(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nowhere"):
-        DaskChild(Path("/nowhere/python"), environ={}, folder=tmp_path, mailbox=Mailbox(), log=lambda _: None)
+        DaskChild(Path("/nowhere/python"), environ={}, folder=tmp_path, events=EventQueue(), log=lambda _: None)
 
 
 def test_the_agent_starts_without_boto3_dask_or_the_other_packages() -> None:

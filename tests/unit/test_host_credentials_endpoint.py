@@ -17,7 +17,7 @@ from botocore.credentials import ContainerProvider
 from botocore.exceptions import CredentialRetrievalError
 from botocore.utils import ContainerMetadataFetcher
 
-from terradask_host.preload.credentials_endpoint import CredentialsDoor
+from terradask_host.preload.credentials_endpoint import CredentialsEndpoint
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -28,14 +28,14 @@ def credentials(name: str, *, minutes: float = 60) -> dict[str, str]:
 
 
 @pytest.fixture
-def door() -> Iterator[CredentialsDoor]:
-    door = CredentialsDoor()
+def door() -> Iterator[CredentialsEndpoint]:
+    door = CredentialsEndpoint()
     door.hold(credentials("first"))
     yield door
     door.close()
 
 
-def provider(door: CredentialsDoor) -> ContainerProvider:
+def provider(door: CredentialsEndpoint) -> ContainerProvider:
     return ContainerProvider(environ=door.variables, fetcher=ContainerMetadataFetcher(sleep=lambda _: None))
 
 
@@ -50,14 +50,14 @@ def ask(url: str, token: str | None) -> tuple[int, dict[str, str]]:
 
 
 @pytest.mark.parametrize("token", [None, "", "another", "ä"])
-def test_nobody_is_answered_without_the_token(door: CredentialsDoor, token: str | None) -> None:
+def test_nobody_is_answered_without_the_token(door: CredentialsEndpoint, token: str | None) -> None:
     status, answer = ask(door.variables["AWS_CONTAINER_CREDENTIALS_FULL_URI"], None if token is None else token.encode().decode("latin-1"))
     assert status == 403
     assert answer["code"] == "AccessDenied"
     assert "first" not in str(answer)
 
 
-def test_it_listens_on_loopback_alone_and_has_one_path(door: CredentialsDoor) -> None:
+def test_it_listens_on_loopback_alone_and_has_one_path(door: CredentialsEndpoint) -> None:
     url, token = (door.variables[f"AWS_CONTAINER_{name}"] for name in ("CREDENTIALS_FULL_URI", "AUTHORIZATION_TOKEN"))
     assert url.startswith("http://127.0.0.1:")
     assert ask(url, token) == (200, credentials("first") | {"Expiration": ask(url, token)[1]["Expiration"]})
@@ -65,7 +65,7 @@ def test_it_listens_on_loopback_alone_and_has_one_path(door: CredentialsDoor) ->
 
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="the system has no files in memory")
-def test_the_token_is_in_a_file_that_lies_on_no_disk_and_that_other_processes_read(door: CredentialsDoor) -> None:
+def test_the_token_is_in_a_file_that_lies_on_no_disk_and_that_other_processes_read(door: CredentialsEndpoint) -> None:
     path = door.variables["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]
     assert Path(path).read_text() == door.variables["AWS_CONTAINER_AUTHORIZATION_TOKEN"]
     assert "memfd:" in str(Path(path).readlink())
@@ -73,7 +73,7 @@ def test_the_token_is_in_a_file_that_lies_on_no_disk_and_that_other_processes_re
     assert subprocess.run(read, capture_output=True, check=True, text=True).stdout == Path(path).read_text()
 
 
-def test_the_sdk_takes_newer_ones_before_the_older_expire(door: CredentialsDoor) -> None:
+def test_the_sdk_takes_newer_ones_before_the_older_expire(door: CredentialsEndpoint) -> None:
     door.hold(credentials("older", minutes=14))
     held = provider(door).load()
     assert held is not None
@@ -85,7 +85,7 @@ def test_the_sdk_takes_newer_ones_before_the_older_expire(door: CredentialsDoor)
     assert held.get_frozen_credentials().access_key == "newer"
 
 
-def test_what_has_expired_is_not_handed_out_and_the_sdks_error_says_what_to_do(door: CredentialsDoor) -> None:
+def test_what_has_expired_is_not_handed_out_and_the_sdks_error_says_what_to_do(door: CredentialsEndpoint) -> None:
     door.hold(credentials("old", minutes=-1))
     with pytest.raises(CredentialRetrievalError, match=r"expired at 20.*Attach again: Cluster\.from_name") as caught:
         provider(door).load()

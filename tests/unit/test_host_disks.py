@@ -42,7 +42,7 @@ class Machine:
     def prepare(self, root: Path) -> bool:
         (root / "etc").mkdir()
         (root / "etc/fstab").write_text("LABEL=/ / xfs defaults 1 1\n")
-        return prepare_scratch(Paths(root), run=self.run, say=self.said.append)
+        return prepare_scratch(Paths(root), run=self.run, log=self.said.append)
 
 
 def test_an_instance_without_local_disks_is_left_alone(tmp_path: Path) -> None:

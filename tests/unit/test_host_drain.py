@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from terradask_host.preload import drain
-from terradask_host.preload.drain import EMPTY_OPERATION, let_empty
+from terradask_host.preload.drain import DRAIN_OPERATION, allow_draining
 
 
 class Scheduler:
@@ -38,7 +38,7 @@ class Scheduler:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drain, "_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(drain, "POLL_SECONDS", 0.001)
 
 
 async def _soon() -> None:
@@ -48,8 +48,8 @@ async def _soon() -> None:
 def test_a_host_is_empty_once_it_has_said_that_it_runs_nothing() -> None:
     async def main() -> None:
         scheduler = Scheduler("i-1", "i-2")
-        let_empty(scheduler)
-        task = asyncio.ensure_future(scheduler.handlers[EMPTY_OPERATION](names=["i-1"]))
+        allow_draining(scheduler)
+        task = asyncio.ensure_future(scheduler.handlers[DRAIN_OPERATION](names=["i-1"]))
         await _soon()
         assert not task.done()
         scheduler.heartbeat("i-1", "x")
@@ -64,11 +64,11 @@ def test_a_host_is_empty_once_it_has_said_that_it_runs_nothing() -> None:
 def test_the_next_waits_until_as_many_run_as_before() -> None:
     async def main() -> None:
         scheduler = Scheduler("i-1", "i-2")
-        let_empty(scheduler)
+        allow_draining(scheduler)
         scheduler.heartbeat("i-1")
         scheduler.heartbeat("i-2")
-        assert await scheduler.handlers[EMPTY_OPERATION](names=["i-1"])
-        second = asyncio.ensure_future(scheduler.handlers[EMPTY_OPERATION](names=["i-2"]))
+        assert await scheduler.handlers[DRAIN_OPERATION](names=["i-1"])
+        second = asyncio.ensure_future(scheduler.handlers[DRAIN_OPERATION](names=["i-2"]))
         await _soon()
         assert scheduler.asked == ["i-1"]
         scheduler.running.add("i-3")
@@ -79,15 +79,15 @@ def test_the_next_waits_until_as_many_run_as_before() -> None:
 
 
 def test_the_next_does_not_wait_for_ever_in_a_cluster_that_was_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drain, "_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(drain, "REPLACEMENT_SECONDS", 0.05)
 
     async def main() -> None:
         scheduler = Scheduler("i-1", "i-2")
-        let_empty(scheduler)
+        allow_draining(scheduler)
         scheduler.heartbeat("i-1")
         scheduler.heartbeat("i-2")
-        assert await scheduler.handlers[EMPTY_OPERATION](names=["i-1"])
-        assert await asyncio.wait_for(scheduler.handlers[EMPTY_OPERATION](names=["i-2"]), 5)
+        assert await scheduler.handlers[DRAIN_OPERATION](names=["i-1"])
+        assert await asyncio.wait_for(scheduler.handlers[DRAIN_OPERATION](names=["i-2"]), 5)
 
     asyncio.run(main())
 
@@ -95,12 +95,12 @@ def test_the_next_does_not_wait_for_ever_in_a_cluster_that_was_made_smaller(monk
 def test_without_room_for_what_it_holds_a_host_works_on_and_keeps_nobody_waiting() -> None:
     async def main() -> None:
         scheduler = Scheduler("i-1", "i-2")
-        let_empty(scheduler)
+        allow_draining(scheduler)
         scheduler.has_room = False
-        assert not await scheduler.handlers[EMPTY_OPERATION](names=["i-1"])
+        assert not await scheduler.handlers[DRAIN_OPERATION](names=["i-1"])
         scheduler.has_room = True
         scheduler.running.discard("i-2")
         scheduler.heartbeat("i-1")
-        assert await scheduler.handlers[EMPTY_OPERATION](names=["i-1"])
+        assert await scheduler.handlers[DRAIN_OPERATION](names=["i-1"])
 
     asyncio.run(main())

@@ -16,7 +16,7 @@ import pytest
 
 from terradask_host.agent import environment
 from terradask_host.agent.environment import build_environment, check_lock, environment_folder, uv_environ
-from terradask_host.agent.event_queue import Mailbox, Stop, StopRequested
+from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
 from terradask_host.config import Paths
 from terradask_host.errors import ConfigInvalid, EnvironmentFailed
 
@@ -54,7 +54,7 @@ def test_nothing_is_installed_that_the_lock_does_not_list(offline: Paths) -> Non
             archive.writestr(f"{name}-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needs}")
             archive.writestr(f"{name}-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
             archive.writestr(f"{name}-1.0.dist-info/RECORD", "")
-    python = build_environment(offline, PYTHON, "greedy==1.0\n", mailbox=Mailbox(), log=[].append, deadline_seconds=100)
+    python = build_environment(offline, PYTHON, "greedy==1.0\n", events=EventQueue(), log=[].append, deadline_seconds=100)
     code = "import importlib.util as u; print(u.find_spec('greedy') is not None, u.find_spec('more') is not None)"
     assert subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True).stdout == "True False\n"
 
@@ -67,7 +67,7 @@ def test_the_lock_becomes_an_environment_once(offline: Paths) -> None:
             offline,
             PYTHON,
             "# a comment\nprobe==1.0\n",
-            mailbox=Mailbox(),
+            events=EventQueue(),
             log=lines.append,
             deadline_seconds=100,
         )
@@ -89,7 +89,7 @@ def test_a_version_that_does_not_exist_is_told_with_the_installers_words(offline
             offline,
             PYTHON,
             "probe==99.0",
-            mailbox=Mailbox(),
+            events=EventQueue(),
             log=lambda _: None,
             deadline_seconds=60,
         )
@@ -97,10 +97,10 @@ def test_a_version_that_does_not_exist_is_told_with_the_installers_words(offline
 
 
 def test_a_request_to_stop_ends_the_installation(offline: Paths) -> None:
-    mailbox = Mailbox()
-    threading.Timer(0.02, mailbox.put, (Stop("SIGTERM"),)).start()
+    events = EventQueue()
+    threading.Timer(0.02, events.put, (Stop("SIGTERM"),)).start()
     with pytest.raises(StopRequested):
-        build_environment(offline, PYTHON, "probe==99.0", mailbox=mailbox, log=lambda _: None, deadline_seconds=60)
+        build_environment(offline, PYTHON, "probe==99.0", events=events, log=lambda _: None, deadline_seconds=60)
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def build_from_index(tmp_path: Path, lock: str, lines: list[str] | None = None, *, require_hashes: bool = False) -> Path:
     log = (lines if lines is not None else []).append
     paths = Paths(tmp_path / "root")
-    return build_environment(paths, PYTHON, lock, mailbox=Mailbox(), log=log, deadline_seconds=100, require_hashes=require_hashes)
+    return build_environment(paths, PYTHON, lock, events=EventQueue(), log=log, deadline_seconds=100, require_hashes=require_hashes)
 
 
 def body_of(python: Path) -> str:
@@ -219,7 +219,7 @@ def test_locks_that_are_fine() -> None:
 @pytest.mark.parametrize("python", ["3", "3.11.4", "2.7", "--version", "None", "3.11; x"])
 def test_a_python_that_is_none_is_refused(tmp_path: Path, python: str) -> None:
     with pytest.raises(ConfigInvalid, match="Python"):
-        build_environment(Paths(tmp_path), python, "", mailbox=Mailbox(), log=lambda _: None, deadline_seconds=1)
+        build_environment(Paths(tmp_path), python, "", events=EventQueue(), log=lambda _: None, deadline_seconds=1)
 
 
 def test_each_lock_has_a_folder_of_its_own(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from distributed import Scheduler, Worker
 
-from terradask_host.agent.join_watchdog import Keeper
-from terradask_host.preload.worker_report import call_roll
+from terradask_host.agent.join_watchdog import JoinWatchdog
+from terradask_host.preload.worker_report import report_workers
 from terradask_host.rules.join_watchdog import GiveUp, GroupMemory, Members, Remove, look
 from terradask_host.timing import Timing
 
@@ -128,21 +128,21 @@ class Groups:
         self.done.append(("no more", group))
 
 
-def kept(groups, timing):
+def watchdog_of(groups, timing):
     told, said = [], []
     host = SimpleNamespace(
         groups=groups,
         config=SimpleNamespace(timing=timing),
         reporter=SimpleNamespace(note=lambda *note: told.append(note)),
-        book=SimpleNamespace(say=said.append),
+        log=SimpleNamespace(info=said.append),
     )
-    return Keeper(host), told, said
+    return JoinWatchdog(host), told, said
 
 
 def test_a_host_that_is_late_is_ended_and_replaced_and_that_is_told():
     groups = Groups([Members("workers", 2, frozenset({"i-1", "i-2"}))])
-    keeper, told, said = kept(groups, Timing(join_seconds=0))
-    keeper.called(["i-1-1", "scheduler-i-9"])
+    watchdog, told, said = watchdog_of(groups, Timing(join_seconds=0))
+    watchdog.check(["i-1-1", "scheduler-i-9"])
     assert groups.done == [("end", "i-2", True)]
     assert told[0][:2] == ("workers", "removed")
     assert "i-2" in said[0]
@@ -150,10 +150,10 @@ def test_a_host_that_is_late_is_ended_and_replaced_and_that_is_told():
 
 def test_a_group_that_is_given_up_launches_no_more():
     groups = Groups([Members("gpu", 1, frozenset({"i-1"}))])
-    keeper, told, _ = kept(groups, Timing(join_failures=1))
-    keeper.called([])
+    watchdog, told, _ = watchdog_of(groups, Timing(join_failures=1))
+    watchdog.check([])
     groups.shown = [Members("gpu", 1, frozenset({"i-2"}))]
-    keeper.called([])
+    watchdog.check([])
     assert groups.done == [("end", "i-2", False), ("no more", "gpu")]
     assert [note[:2] for note in told] == [("gpu", "given up")]
 
@@ -161,9 +161,9 @@ def test_a_group_that_is_given_up_launches_no_more():
 def test_what_aws_refuses_is_said_once():
     groups = Groups([])
     groups.worker_members = lambda: (_ for _ in ()).throw(OSError("no route"))
-    keeper, _, said = kept(groups, Timing())
+    watchdog, _, said = watchdog_of(groups, Timing())
     for _ in range(3):
-        keeper.called(["i-1"])
+        watchdog.check(["i-1"])
     assert len(said) == 1
     assert "no route" in said[0]
 
@@ -171,7 +171,7 @@ def test_what_aws_refuses_is_said_once():
 async def test_the_roll_has_those_who_came_and_went_too():
     told = []
     async with Scheduler(port=0, dashboard_address=":0", host="127.0.0.1") as scheduler:
-        calling = asyncio.create_task(call_roll(scheduler, 0.3, lambda event, names: told.append(names)))
+        calling = asyncio.create_task(report_workers(scheduler, 0.3, lambda event, names: told.append(names)))
         await asyncio.sleep(0)
         async with Worker(scheduler.address, name="i-2"):
             async with Worker(scheduler.address, name="i-1"):

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from terradask._deployments.lifetime import LifetimePolicy
-from terradask_host.agent.watchdog_schedule import DeadManSwitch, strikes_at
-from terradask_host.rules.lifetime import BLOCKED_SECONDS, Limits, Look, Story, duration, why_over, why_too_old
+from terradask_host.agent.watchdog_schedule import WatchdogSchedule, fires_at
+from terradask_host.rules.lifetime import BLOCKED_SECONDS, Activity, Limits, Observation, duration, end_reason, lifetime_end_reason
 from terradask_host.timing import Timing
 
 NOON = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC)
@@ -22,15 +22,15 @@ IDLE = Limits(idle_seconds=60, no_client_seconds=None)
 NO_CLIENT = Limits(idle_seconds=None, no_client_seconds=30, first_client_seconds=30)
 
 
-def tell(*looks: tuple[float, dict[str, Any]]) -> Story:
-    """Tell a story that begins at 0: each look holds until the next, which lie 5 s apart."""
-    story, at = Story.begin(0), 0.0
+def tell(*looks: tuple[float, dict[str, Any]]) -> Activity:
+    """Tell what goes on, from an activity that begins at 0: each look holds until the next, which lie 5 s apart."""
+    activity, at = Activity.begin(0), 0.0
     for until, facts in looks:
         idle_from = at
         while at < until:
             at += 5
-            story = story.told(Look(at=at, **{"idle_seconds": at - idle_from, **facts}))
-    return story
+            activity = activity.after(Observation(at=at, **{"idle_seconds": at - idle_from, **facts}))
+    return activity
 
 
 BUSY = {"idle_seconds": None}
@@ -60,12 +60,12 @@ BUSY = {"idle_seconds": None}
     ],
 )
 def test_idle(looks: list[tuple[float, dict[str, Any]]], since: float | None) -> None:
-    why = why_over(tell(*looks), IDLE, NOON)
+    why = end_reason(tell(*looks), IDLE, NOON)
     assert (why is None) is (since is None)
     if why is not None and since is not None:
         at = NOON - datetime.timedelta(seconds=max(until for until, _ in looks) - since)
         assert why.startswith(f"idle for 1 minute, since {at:%Y-%m-%dT%H:%M:%SZ}: no task, ")
-    assert why_over(tell(*looks), replace(IDLE, idle_seconds=None), NOON) is None
+    assert end_reason(tell(*looks), replace(IDLE, idle_seconds=None), NOON) is None
 
 
 @pytest.mark.parametrize(
@@ -89,42 +89,42 @@ def test_idle(looks: list[tuple[float, dict[str, Any]]], since: float | None) ->
     ],
 )
 def test_no_client(looks: list[tuple[float, dict[str, Any]]], over: bool) -> None:
-    why = why_over(tell(*looks), NO_CLIENT, NOON)
+    why = end_reason(tell(*looks), NO_CLIENT, NOON)
     assert (why is not None) is over
     assert why is None or why.startswith("no client for 30 seconds, since 2026-11-20T11:59:30Z: ")
-    assert why_over(tell(*looks), replace(NO_CLIENT, no_client_seconds=None), NOON) is None
+    assert end_reason(tell(*looks), replace(NO_CLIENT, no_client_seconds=None), NOON) is None
 
 
 def test_the_first_client_is_waited_for_longer() -> None:
     limits = replace(NO_CLIENT, first_client_seconds=120)
-    assert why_over(tell((115, {})), limits, NOON) is None
-    never = why_over(tell((120, {})), limits, NOON)
+    assert end_reason(tell((115, {})), limits, NOON) is None
+    never = end_reason(tell((120, {})), limits, NOON)
     assert never == "no client for 2 minutes, since 2026-11-20T11:58:00Z: no client ever came"
-    assert why_over(tell((50, {"present": ANN}), (80, {})), limits, NOON) is not None
+    assert end_reason(tell((50, {"present": ANN}), (80, {})), limits, NOON) is not None
     # Nobody saw him but in passing.
-    passing = Story.begin(0).told(Look(5, 5, came=ANN)).told(Look(10, 5))
+    passing = Activity.begin(0).after(Observation(5, 5, came=ANN)).after(Observation(10, 5))
     assert (passing.attended_at, passing.left_at, passing.active_at) == (5, 5, 5)
     # One that came is waited for no longer, and a long limit is not cut.
-    assert why_over(tell((120, {})), replace(limits, no_client_seconds=300), NOON) is None
+    assert end_reason(tell((120, {})), replace(limits, no_client_seconds=300), NOON) is None
 
 
 def test_a_loop_that_was_blocked_was_busy_and_nobody_could_connect_meanwhile() -> None:
     for limits in (IDLE, NO_CLIENT):
-        story = tell((20, {}))
-        steady = story.told(Look(20 + BLOCKED_SECONDS, idle_seconds=30))
-        blocked = story.told(Look(20 + 600, idle_seconds=620))
-        assert why_over(blocked, limits, NOON) is None
+        activity = tell((20, {}))
+        steady = activity.after(Observation(20 + BLOCKED_SECONDS, idle_seconds=30))
+        blocked = activity.after(Observation(20 + 600, idle_seconds=620))
+        assert end_reason(blocked, limits, NOON) is None
         again = steady
         for at in range(35, 100, 5):
-            again = again.told(Look(float(at), idle_seconds=float(at)))
-        assert why_over(again, limits, NOON) is not None
+            again = again.after(Observation(float(at), idle_seconds=float(at)))
+        assert end_reason(again, limits, NOON) is not None
 
 
 def test_the_reason_says_who_was_there_last() -> None:
-    gone = why_over(tell((50, {"present": ANN}), (115, {})), IDLE, NOON)
+    gone = end_reason(tell((50, {"present": ANN}), (115, {})), IDLE, NOON)
     assert gone == "idle for 1 minute, since 2026-11-20T11:59:00Z: no task, the last client left at 2026-11-20T11:59:00Z"
-    assert str(why_over(tell((60, {})), IDLE, NOON)).endswith("no task, no client ever came")
-    assert str(why_over(tell((65, {"present": ANN | BOB})), IDLE, NOON)).endswith("no task, 2 connected")
+    assert str(end_reason(tell((60, {})), IDLE, NOON)).endswith("no task, no client ever came")
+    assert str(end_reason(tell((65, {"present": ANN | BOB})), IDLE, NOON)).endswith("no task, 2 connected")
 
 
 def test_limits_are_what_the_run_says_and_older_runs_say_nothing() -> None:
@@ -151,23 +151,23 @@ def test_dasks_own_idle_timeout_takes_the_place_of_the_default_alone(given: Any,
 def test_a_lifetime_is_over_when_it_is_over_and_the_switch_lies_never_behind_it() -> None:
     limits = Limits.of_run({"started_at": STARTED, "life": {"max_lifetime_seconds": 3600}})
     second = datetime.timedelta(seconds=1)
-    assert why_too_old(limits, NOON - second) is None
-    assert why_too_old(limits, NOON) == "its lifetime was over at 2026-11-20T12:00:00Z (max_lifetime)"
-    assert why_too_old(Limits(), NOON) is None
-    assert strikes_at(NOON, 1800, None) == NOON + 1800 * second
-    assert strikes_at(NOON, 1800, NOON + 1801 * second) == NOON + 1800 * second
-    assert strikes_at(NOON, 1800, NOON + 60 * second) == NOON + 60 * second
+    assert lifetime_end_reason(limits, NOON - second) is None
+    assert lifetime_end_reason(limits, NOON) == "its lifetime was over at 2026-11-20T12:00:00Z (max_lifetime)"
+    assert lifetime_end_reason(Limits(), NOON) is None
+    assert fires_at(NOON, 1800, None) == NOON + 1800 * second
+    assert fires_at(NOON, 1800, NOON + 1801 * second) == NOON + 1800 * second
+    assert fires_at(NOON, 1800, NOON + 60 * second) == NOON + 60 * second
 
 
 def test_the_switch_is_moved_to_the_lifetimes_end_and_no_further() -> None:
     moved: list[datetime.datetime] = []
     ends_at = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=900)
     host: Any = SimpleNamespace(
-        config=SimpleNamespace(timing=Timing()), groups=SimpleNamespace(move_dead_man=lambda at: moved.append(at) is None)
+        config=SimpleNamespace(timing=Timing()), groups=SimpleNamespace(move_watchdog=lambda at: moved.append(at) is None)
     )
-    switch = DeadManSwitch(host, ends_at)
-    assert switch.tick() == pytest.approx(600, abs=1)
-    assert switch.tick() == pytest.approx(600, abs=1)
+    schedule = WatchdogSchedule(host, ends_at)
+    assert schedule.tick() == pytest.approx(600, abs=1)
+    assert schedule.tick() == pytest.approx(600, abs=1)
     assert moved == [ends_at]
 
 

@@ -14,7 +14,7 @@ from distributed import Client, Scheduler, fire_and_forget, get_client, rpc
 from distributed.comm import connect
 from distributed.worker import Worker
 
-from terradask_host.preload.lifetime_watch import LifeWatch, Observer
+from terradask_host.preload.lifetime_watch import LifetimeWatch, Observer
 from terradask_host.preload.uploads import UPLOAD_BYTES_A_SECOND, Uploads, received_bytes
 from terradask_host.preload.watchers import allow_several, watching
 
@@ -38,7 +38,7 @@ async def until(condition: Callable[[], Any]) -> None:
 
 
 def present(observer: Observer) -> int:
-    return len(observer.look().present)
+    return len(observer.observe().present)
 
 
 async def test_clients_and_watching_managers_are_there_while_they_are_connected(scheduler: Scheduler, observer: Observer) -> None:
@@ -67,32 +67,32 @@ async def test_a_workers_own_client_is_nobody_and_what_was_left_is_work(schedule
             fire_and_forget(client.submit(asyncio.sleep, 1.0))
             await until(lambda: scheduler.clients["fire-and-forget"].wants_what)
         await until(lambda: present(observer) == 0)
-        look = observer.look()
+        look = observer.observe()
         assert look.left_work
         assert look.idle_seconds is None
-        await until(lambda: not observer.look().left_work)
+        await until(lambda: not observer.observe().left_work)
 
 
 async def test_a_client_that_came_and_went_between_two_looks_was_there(scheduler: Scheduler, observer: Observer) -> None:
-    observer.look()
+    observer.observe()
     async with Client(scheduler.address, asynchronous=True) as client:
         pass
     await until(lambda: client.id not in scheduler.clients)
-    look = observer.look()
+    look = observer.observe()
     assert look.came == {client.id}
     assert look.present == frozenset()
-    assert observer.look().came == frozenset()
+    assert observer.observe().came == frozenset()
 
 
 async def test_what_waits_for_workers_is_work(scheduler: Scheduler, observer: Observer) -> None:
     async with Client(scheduler.address, asynchronous=True) as client:
-        await until(lambda: observer.look().idle_seconds is not None)
+        await until(lambda: observer.observe().idle_seconds is not None)
         future = client.submit(sum, [1])
         await until(lambda: scheduler.queued or scheduler.unrunnable)
         for _ in range(3):
-            assert observer.look().idle_seconds is None
+            assert observer.observe().idle_seconds is None
         future.release()
-        await until(lambda: observer.look().idle_seconds is not None)
+        await until(lambda: observer.observe().idle_seconds is not None)
 
 
 async def test_data_on_its_way_is_seen_before_dask_has_it(scheduler: Scheduler, observer: Observer) -> None:
@@ -102,16 +102,16 @@ async def test_data_on_its_way_is_seen_before_dask_has_it(scheduler: Scheduler, 
         await comm.read()
         before = sum(received_bytes(each) or 0 for each in scheduler._comms)
         assert before > 0
-        assert not observer.look().uploading
+        assert not observer.observe().uploading
         await asyncio.sleep(0.1)
-        assert not observer.look().uploading
+        assert not observer.observe().uploading
         # The beginning of a message: its length, and a part of it.
         await comm.stream.write(struct.pack("Q", 10_000_000) + b"x" * 500_000)
         await until(lambda: sum(received_bytes(each) or 0 for each in scheduler._comms) > before + 400_000)
-        look = observer.look()
+        look = observer.observe()
         assert look.uploading
         assert look.idle_seconds is not None
-        assert not observer.look().uploading
+        assert not observer.observe().uploading
         comm.abort()
 
 
@@ -142,7 +142,7 @@ class Hashed(SimpleNamespace):
 
 async def watch_until_over(scheduler: Scheduler, **life: Any) -> list[tuple[str, dict[str, Any]]]:
     told: list[tuple[str, dict[str, Any]]] = []
-    watch = LifeWatch(scheduler, {"look_seconds": 0.05, **life}, lambda event, **facts: told.append((event, facts)))
+    watch = LifetimeWatch(scheduler, {"look_seconds": 0.05, **life}, lambda event, **facts: told.append((event, facts)))
     async with asyncio.timeout(10), rpc(scheduler.address) as manager:
         if "keepalive" in life:
             assert await manager.terradask_keepalive(seconds=life["keepalive"]) is True

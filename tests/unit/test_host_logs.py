@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections import deque
 
-from terradask_host.agent.logs import BATCH_BYTES, LogBook, take_batch
+from terradask_host.agent.logs import BATCH_BYTES, HostLog, take_batch
 
 
 def test_batches_keep_cloudwatchs_limits() -> None:
@@ -25,16 +25,16 @@ def test_a_line_larger_than_a_batch_is_not_stuck() -> None:
 
 def test_the_log_book_keeps_the_tail_and_gives_back() -> None:
     stream = io.StringIO()
-    book = LogBook(stream)
+    log = HostLog(stream)
     for number in range(50):
-        book.write(f"line {number}")
-    book.write("")
-    book.say("two\nlines")
-    assert book.tail()[-2:] == ["terradask-host: two", "terradask-host: lines"]
-    assert len(book.tail()) == 40
+        log.write(f"line {number}")
+    log.write("")
+    log.info("two\nlines")
+    assert log.tail()[-2:] == ["terradask-host: two", "terradask-host: lines"]
+    assert len(log.tail()) == 40
     assert stream.getvalue().startswith("line 0\nline 1\n")
-    batch = book.take()
+    batch = log.take()
     assert len(batch) == 52
-    assert book.take() == []
-    book.give_back(batch)
-    assert book.take() == batch
+    assert log.take() == []
+    log.give_back(batch)
+    assert log.take() == batch

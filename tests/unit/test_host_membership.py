@@ -1,4 +1,4 @@
-"""Whom a scheduler takes for a worker: names, what AWS shows and when, and a real scheduler's entrance."""
+"""Whom a scheduler takes for a worker: names, what AWS shows and when, and a real scheduler's admission."""
 
 import asyncio
 import contextlib
@@ -7,11 +7,11 @@ import random
 import pytest
 from distributed import Client, Scheduler, Worker
 
-from terradask_host.preload.worker_admission import MOST_TOLD, Entrance
-from terradask_host.rules.membership import Roll, Rules, Verdict, judge
+from terradask_host.preload.worker_admission import MOST_TOLD, WorkerAdmission
+from terradask_host.rules.membership import Membership, Rules, Verdict, judge
 
 RULES = Rules(workers_per_host=3, extra_worker="scheduler-i-0", patience_seconds=60)
-OURS = Roll().told(["i-1"], 0, RULES)
+OURS = Membership().updated(["i-1"], 0, RULES)
 
 
 @pytest.mark.parametrize(
@@ -43,55 +43,55 @@ def test_there_is_no_worker_beside_a_scheduler_that_has_none():
 
 
 def test_a_stranger_is_one_only_once_aws_has_left_it_out_for_as_long_as_it_may():
-    roll = Roll()
-    assert judge("i-2", 0, roll, RULES) is Verdict.UNKNOWN
+    membership = Membership()
+    assert judge("i-2", 0, membership, RULES) is Verdict.UNKNOWN
     for now in (0, 30, 59):
-        roll = roll.told(["i-1"], now, RULES)
-        assert judge("i-2", 0, roll, RULES) is Verdict.UNKNOWN
+        membership = membership.updated(["i-1"], now, RULES)
+        assert judge("i-2", 0, membership, RULES) is Verdict.UNKNOWN
     # Time alone says nothing: an AWS that doesn't answer makes nobody a stranger.
-    assert judge("i-2", 0, roll, RULES) is Verdict.UNKNOWN
-    assert judge("i-2", 0, roll.told(["i-1"], 60, RULES), RULES) is Verdict.STRANGER
-    assert judge("i-2", 0, roll.told(["i-1", "i-2"], 60, RULES), RULES) is Verdict.OURS
+    assert judge("i-2", 0, membership, RULES) is Verdict.UNKNOWN
+    assert judge("i-2", 0, membership.updated(["i-1"], 60, RULES), RULES) is Verdict.STRANGER
+    assert judge("i-2", 0, membership.updated(["i-1", "i-2"], 60, RULES), RULES) is Verdict.OURS
 
 
 def test_an_instance_that_answers_leave_out_is_gone_after_a_second_look():
-    roll = OURS.told([], 1000, RULES)
-    assert judge("i-1", 0, roll, RULES) is Verdict.OURS
-    assert judge("i-1", 0, roll.told(["i-1"], 1060, RULES), RULES) is Verdict.OURS
-    assert judge("i-1", 0, roll.told([], 1060, RULES), RULES) is Verdict.STRANGER
+    membership = OURS.updated([], 1000, RULES)
+    assert judge("i-1", 0, membership, RULES) is Verdict.OURS
+    assert judge("i-1", 0, membership.updated(["i-1"], 1060, RULES), RULES) is Verdict.OURS
+    assert judge("i-1", 0, membership.updated([], 1060, RULES), RULES) is Verdict.STRANGER
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_instance_is_refused_that_aws_hides_for_no_longer_than_it_may(seed):
     rng = random.Random(seed)
     hidden_until = {f"i-{n}": rng.uniform(0, 60) for n in range(20)}
-    roll, now = Roll(), 0.0
+    membership, now = Membership(), 0.0
     while now < 300:
         now += rng.uniform(0.1, 70)
         # Now and then an answer is an old one.
         shown = [each for each, until in hidden_until.items() if now >= until and rng.random() > 0.02]
-        roll = roll.told(shown, now, RULES)
-        roll = roll.told([each for each, until in hidden_until.items() if now >= until], now, RULES)
-        assert all(judge(each, 0, roll, RULES) is not Verdict.STRANGER for each in hidden_until)
+        membership = membership.updated(shown, now, RULES)
+        membership = membership.updated([each for each, until in hidden_until.items() if now >= until], now, RULES)
+        assert all(judge(each, 0, membership, RULES) is not Verdict.STRANGER for each in hidden_until)
 
 
 @contextlib.asynccontextmanager
 async def scheduler_with(rules, answers):
     """Run a scheduler that asks who there is; `answers` gives the next answer, or None where AWS has none."""
     asked, refused = [], []
-    entrance = None
+    admission = None
 
     def tell(event, **facts):
         if event == "who":
             asked.append(event)
-            asyncio.get_running_loop().call_later(0.01, lambda: entrance.told(answers()))
+            asyncio.get_running_loop().call_later(0.01, lambda: admission.update(answers()))
         else:
             refused.append(facts["name"])
 
     scheduler = Scheduler(host="127.0.0.1", port=0, dashboard=False, dashboard_address=":0")
-    entrance = Entrance(scheduler, rules, tell)
+    admission = WorkerAdmission(scheduler, rules, tell)
     async with scheduler:
-        yield scheduler, entrance, asked, refused
+        yield scheduler, admission, asked, refused
 
 
 def worker(scheduler, name):
@@ -131,22 +131,22 @@ async def test_a_name_that_aws_never_shows_is_refused_at_its_limit():
 async def test_a_worker_whose_instance_is_no_longer_the_clusters_is_removed():
     rules = Rules(patience_seconds=0.05)
     async with (
-        scheduler_with(rules, lambda: ["i-1", "i-2"]) as (scheduler, entrance, _, refused),
+        scheduler_with(rules, lambda: ["i-1", "i-2"]) as (scheduler, admission, _, refused),
         worker(scheduler, "i-1") as first,
         worker(scheduler, "i-2"),
     ):
-        entrance.told(["i-2"])
+        admission.update(["i-2"])
         await asyncio.sleep(0.1)
         assert len(scheduler.workers) == 2
-        entrance.told(["i-2"])
+        admission.update(["i-2"])
         await asyncio.wait_for(first.finished(), 5)
         assert [state.name for state in scheduler.workers.values()] == ["i-2"]
         assert refused == ["'i-1'"]
 
 
 async def test_what_strangers_call_themselves_is_told_short_and_not_for_ever():
-    async with scheduler_with(Rules(), list) as (_, entrance, _, refused):
+    async with scheduler_with(Rules(), list) as (_, admission, _, refused):
         for number in range(2 * MOST_TOLD):
-            entrance._say_refused(f"{number}\n" + "x" * 1000, "tls://10.0.0.1:1")
+            admission._say_refused(f"{number}\n" + "x" * 1000, "tls://10.0.0.1:1")
     assert len(refused) == MOST_TOLD
     assert all(len(name) < 100 and "\n" not in name for name in refused)

@@ -47,7 +47,7 @@ def test_reports_are_written_behind_the_hosts_back_and_the_last_one_counts() -> 
         gate.wait()
         written.append(report)
 
-    reporter = Reporter(write, IDENTITY, tail=list, complain=lambda _: None)
+    reporter = Reporter(write, IDENTITY, tail=list, warn=lambda _: None)
     started = time.monotonic()
     for state in (states.BOOTING, states.ENVIRONMENT, states.WAITING, states.WAITING):
         reporter.enter(state)
@@ -68,7 +68,7 @@ def test_a_report_that_can_not_be_written_is_tried_again() -> None:
             raise OSError("no way")
         written.append(report)
 
-    reporter = Reporter(write, IDENTITY, tail=list, complain=told.append)
+    reporter = Reporter(write, IDENTITY, tail=list, warn=told.append)
     reporter.enter(states.BOOTING)
     reporter.close()
     assert len(told) == 1
@@ -87,7 +87,7 @@ def test_the_last_report_is_tried_again_though_the_host_closes() -> None:
             raise OSError("no way")
         written.append(report)
 
-    reporter = Reporter(write, IDENTITY, tail=list, complain=lambda _: None)
+    reporter = Reporter(write, IDENTITY, tail=list, warn=lambda _: None)
     reporter.enter(states.BOOTING)
     assert refused.wait(10)
     threading.Timer(0.2, closing.set).start()
@@ -101,7 +101,7 @@ def test_a_report_that_stays_unwritten_does_not_hold_the_host() -> None:
     def write(report: dict[str, Any]) -> None:
         raise OSError("no way")
 
-    reporter = Reporter(write, IDENTITY, tail=list, complain=told.append)
+    reporter = Reporter(write, IDENTITY, tail=list, warn=told.append)
     reporter.enter(states.BOOTING)
     started = time.monotonic()
     reporter.close()

@@ -15,8 +15,9 @@ from distributed import Client, Nanny, Scheduler, Worker
 from distributed.core import rpc
 from distributed.protocol import to_serialize
 
-from terradask_host.preload import secret_store
-from terradask_host.preload.secret_store import Confidant, take
+from terradask_host.preload import process_secrets, secret_store
+from terradask_host.preload.process_secrets import take
+from terradask_host.preload.secret_store import SecretStore
 
 from .test_host_credentials_endpoint import credentials
 
@@ -29,11 +30,11 @@ VALUE = "a-planted-value"
 def _own_environ(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Workers in this process change its variables."""
     before = dict(os.environ)
-    monkeypatch.setattr(secret_store, "_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(secret_store, "RETRY_SECONDS", 0.05)
     yield
-    if secret_store._door.cache_info().currsize:
-        secret_store._door().close()
-        secret_store._door.cache_clear()
+    if process_secrets.own_endpoint.cache_info().currsize:
+        process_secrets.own_endpoint().close()
+        process_secrets.own_endpoint.cache_clear()
     for name in os.environ.keys() - before.keys():
         del os.environ[name]
 
@@ -41,7 +42,7 @@ def _own_environ(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 async def scheduler() -> AsyncIterator[Scheduler]:
     async with Scheduler(host="127.0.0.1", port=0, dashboard=False, dashboard_address=":0") as scheduler:
-        Confidant(scheduler)
+        SecretStore(scheduler)
         yield scheduler
 
 
@@ -138,4 +139,4 @@ def test_newer_credentials_are_served_where_the_older_were() -> None:
     before = {name: value for name, value in os.environ.items() if name.startswith("AWS_CONTAINER_")}
     take({}, credentials("newer"))
     assert before == {name: value for name, value in os.environ.items() if name.startswith("AWS_CONTAINER_")}
-    assert secret_store._door().answer("/credentials", before["AWS_CONTAINER_AUTHORIZATION_TOKEN"])[1]["AccessKeyId"] == "newer"
+    assert process_secrets.own_endpoint().answer("/credentials", before["AWS_CONTAINER_AUTHORIZATION_TOKEN"])[1]["AccessKeyId"] == "newer"

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from terradask_host.agent.event_queue import Mailbox, Recommended, Stop
+from terradask_host.agent.event_queue import EventQueue, Recommended, Stop
 from terradask_host.agent.spot import SpotWatch, stop_of_notice
 from terradask_host.errors import MetadataUnavailable
 from terradask_host.metadata import InstanceMetadata
@@ -71,41 +71,41 @@ QUICK = Timing(spot_poll_seconds=0.01)
 
 
 def test_a_notice_arrives_once_whatever_the_service_answers_before() -> None:
-    mailbox, said = Mailbox(), list[str]()
+    events, said = EventQueue(), list[str]()
     notice = '{"action": "terminate", "time": "2026-11-20T12:02:00Z"}'
     metadata = Metadata(None, MetadataUnavailable("It falters."), "no JSON", "[]", notice, notice)
-    watch = SpotWatch(metadata, mailbox, QUICK, said.append)
-    stop = mailbox.next(5.0)
+    watch = SpotWatch(metadata, events, QUICK, said.append)
+    stop = events.next(5.0)
     watch.close()
     assert isinstance(stop, Stop)
     assert stop.reason == "spot interruption notice: AWS will terminate this instance at 2026-11-20T12:02:00Z"
     assert said == [stop.reason]
-    assert mailbox.next(0.05) is None
+    assert events.next(0.05) is None
     assert metadata.asked == 5
 
 
 def test_a_recommendation_arrives_once_and_a_notice_after_it() -> None:
-    mailbox, said = Mailbox(), list[str]()
+    events, said = EventQueue(), list[str]()
     metadata = Metadata(None, None, None, '{"action": "terminate"}')
     metadata.recommendations = [None, '{"noticeTime": "2026-11-20T12:00:00Z"}', '{"noticeTime": "2026-11-20T12:00:00Z"}']
-    watch = SpotWatch(metadata, mailbox, QUICK, said.append)
-    assert mailbox.next(5.0) == Recommended()
-    assert isinstance(mailbox.next(5.0), Stop)
+    watch = SpotWatch(metadata, events, QUICK, said.append)
+    assert events.next(5.0) == Recommended()
+    assert isinstance(events.next(5.0), Stop)
     watch.close()
     assert said[0] == "AWS recommends to replace this instance"
-    assert mailbox.next(0.05) is None
+    assert events.next(0.05) is None
 
 
 def test_an_on_demand_instance_is_not_watched() -> None:
     metadata = Metadata('{"action": "terminate"}', life_cycle="on-demand")
-    mailbox = Mailbox()
-    SpotWatch(metadata, mailbox, QUICK, lambda _: None).close()
-    assert (metadata.asked, mailbox.next(0.02)) == (0, None)
+    events = EventQueue()
+    SpotWatch(metadata, events, QUICK, lambda _: None).close()
+    assert (metadata.asked, events.next(0.02)) == (0, None)
 
 
 def test_a_watch_that_is_closed_looks_no_more() -> None:
     metadata = Metadata()
     started = time.monotonic()
-    SpotWatch(metadata, Mailbox(), Timing(spot_poll_seconds=60.0), lambda _: None).close()
+    SpotWatch(metadata, EventQueue(), Timing(spot_poll_seconds=60.0), lambda _: None).close()
     assert time.monotonic() - started < 4.0
     assert metadata.asked <= 1

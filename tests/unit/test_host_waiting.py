@@ -8,30 +8,30 @@ import threading
 
 import pytest
 
-from terradask_host.agent.event_queue import ChildSaid, Mailbox, Stop, StopRequested
+from terradask_host.agent.event_queue import ChildSaid, EventQueue, Stop, StopRequested
 from terradask_host.agent.objects import wait_for
 from terradask_host.errors import ConfigInvalid, RunMissing
 
 
 def test_a_pause_keeps_what_is_said_and_ends_with_a_stop() -> None:
-    mailbox = Mailbox()
+    events = EventQueue()
     said = [ChildSaid(1, "imported"), ChildSaid(1, "running")]
     for event in said:
-        mailbox.put(event)
-    mailbox.pause(0.01)
-    mailbox.put(Stop("SIGTERM"))
+        events.put(event)
+    events.pause(0.01)
+    events.put(Stop("SIGTERM"))
     with pytest.raises(StopRequested):
-        mailbox.pause(60)
-    assert [mailbox.next(0), mailbox.next(0), mailbox.next(0)] == [*said, None]
+        events.pause(60)
+    assert [events.next(0), events.next(0), events.next(0)] == [*said, None]
 
 
 def test_a_signal_during_a_pause_ends_it() -> None:
-    mailbox = Mailbox()
-    before = signal.signal(signal.SIGUSR1, lambda *_: mailbox.put(Stop("SIGUSR1")))
+    events = EventQueue()
+    before = signal.signal(signal.SIGUSR1, lambda *_: events.put(Stop("SIGUSR1")))
     try:
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()
         with pytest.raises(StopRequested, match="SIGUSR1"):
-            mailbox.pause(30)
+            events.pause(30)
     finally:
         signal.signal(signal.SIGUSR1, before)
 
@@ -43,7 +43,7 @@ def test_waiting_survives_errors_of_aws_and_tells_the_last() -> None:
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "GetObject")
 
     with pytest.raises(RunMissing, match=r"No run\.json within 0 s\..*AccessDenied") as caught:
-        wait_for(refuse, what="run.json", advice="a", deadline_seconds=0.05, mailbox=Mailbox(), first_pause_seconds=0.01)
+        wait_for(refuse, what="run.json", advice="a", deadline_seconds=0.05, events=EventQueue(), first_pause_seconds=0.01)
     assert isinstance(caught.value.__cause__, ClientError)
 
 
@@ -52,4 +52,4 @@ def test_waiting_does_not_hide_other_errors() -> None:
         raise ConfigInvalid("format 9")
 
     with pytest.raises(ConfigInvalid):
-        wait_for(broken, what="run.json", advice="a", deadline_seconds=5, mailbox=Mailbox())
+        wait_for(broken, what="run.json", advice="a", deadline_seconds=5, events=EventQueue())

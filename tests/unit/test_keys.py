@@ -14,7 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from terradask._common.clock import utc_text
 from terradask._deployments.certificates import make_keys
 from terradask._deployments.keys import KeySet
-from terradask_host.rules.lifetime import Limits, why_too_old
+from terradask_host.rules.lifetime import Limits, lifetime_end_reason
 
 
 @pytest.fixture(scope="module")
@@ -143,4 +143,4 @@ def test_a_run_is_over_before_its_certificates_are_and_after_thirty_days_at_most
     keys = make_keys("etl", "run", lifetime_days=lifetime_seconds / 86_400)
     for pem in (keys.ca, keys.scheduler.cert, keys.worker.cert, keys.client.cert):
         assert limits.ends_at <= _certificate(pem).not_valid_after_utc <= started + datetime.timedelta(days=30, minutes=1)
-    assert why_too_old(limits, _certificate(keys.ca).not_valid_after_utc) is not None
+    assert lifetime_end_reason(limits, _certificate(keys.ca).not_valid_after_utc) is not None

@@ -15,7 +15,7 @@ from distributed.utils import format_dashboard_link
 
 from terradask_host.http_proxy.admission import LOOPBACK, Admission
 from terradask_host.http_proxy.pipes import Streams
-from terradask_host.http_proxy.server import DoorServer
+from terradask_host.http_proxy.server import ProxyServer
 
 _ADDRESS = "127.0.0.1"
 
@@ -30,7 +30,7 @@ class DashboardForward:
         self._host = host
         self._port = port
         self._context = context
-        self._door: DoorServer | None = None
+        self._door: ProxyServer | None = None
 
     @property
     def port(self) -> int | None:
@@ -46,7 +46,7 @@ class DashboardForward:
 
     async def start(self) -> None:
         """Listen on a free port of 127.0.0.1, with a token of its own."""
-        self._door = DoorServer(Admission(secure=False, hosts=_names_of_this_machine()), self._dial)
+        self._door = ProxyServer(Admission(secure=False, hosts=_names_of_this_machine()), self._dial)
         await self._door.start(_ADDRESS, 0)
 
     async def close(self) -> None:

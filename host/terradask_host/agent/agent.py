@@ -13,11 +13,11 @@ from typing import Any
 from terradask_host import __version__, states
 from terradask_host.agent.aws import Aws
 from terradask_host.agent.environment import build_environment
-from terradask_host.agent.event_queue import Mailbox, Stop, StopRequested
+from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
 from terradask_host.agent.groups import ClusterGroups
 from terradask_host.agent.host import Host
 from terradask_host.agent.keys import write_keys
-from terradask_host.agent.logs import LogBook, LogShipper
+from terradask_host.agent.logs import HostLog, LogShipper
 from terradask_host.agent.memory_files import check_in_memory
 from terradask_host.agent.objects import ClusterObjects, OwnReport, wait_for
 from terradask_host.agent.report import Reporter
@@ -39,21 +39,21 @@ def main() -> int:
     int
         0 when the host has left in order, and the machine may power off; 1 when it failed.
     """
-    book = LogBook()
-    mailbox = Mailbox()
+    log = HostLog()
+    events = EventQueue()
 
     def stop(number: int, frame: FrameType | None) -> None:
-        mailbox.put(Stop(f"asked to stop by {signal.Signals(number).name}"))
+        events.put(Stop(f"asked to stop by {signal.Signals(number).name}"))
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     try:
-        return Agent(load_config(os.environ), book, mailbox).run()
+        return Agent(load_config(os.environ), log, events).run()
     except HostError as error:
-        book.say(str(error))
+        log.info(str(error))
         return 1
     except StopRequested as request:
-        book.say(f"{request.stop.reason}, before this host knew who it is")
+        log.info(f"{request.stop.reason}, before this host knew who it is")
         return 0
 
 
@@ -64,17 +64,17 @@ class Agent:
     ----------
     config
         What the machine says.
-    book
+    log
         The log.
-    mailbox
+    events
         Where a request to stop arrives.
     """
 
-    def __init__(self, config: HostConfig, book: LogBook, mailbox: Mailbox) -> None:
+    def __init__(self, config: HostConfig, log: HostLog, events: EventQueue) -> None:
         self._config = config
         self._timing = config.timing
-        self._book = book
-        self._mailbox = mailbox
+        self._log = log
+        self._events = events
         self._metadata = InstanceMetadata(config.metadata_endpoint)
         self._aws = Aws(config.region)
 
@@ -92,22 +92,22 @@ class Agent:
             When it never learns who it is: there is no place for a report then.
         """
         identity = self._identity()
-        self._book.say(f"version {__version__}; {describe(identity)}")
+        self._log.info(f"version {__version__}; {describe(identity)}")
         objects = ClusterObjects(self._aws, self._config.bucket, identity.cluster)
         reporter = Reporter(
             OwnReport(objects, f"hosts/{identity.instance_id}.json").write,
             identity,
-            tail=self._book.tail,
-            complain=self._book.say,
+            tail=self._log.tail,
+            warn=self._log.info,
         )
         shipper = LogShipper(
             self._aws,
-            self._book,
+            self._log,
             log_group=self._config.log_group,
             log_stream=f"{identity.cluster}/{identity.instance_id}",
             flush_seconds=self._timing.log_flush_seconds,
         )
-        watch = SpotWatch(InstanceMetadata(self._config.metadata_endpoint), self._mailbox, self._timing, self._book.say)
+        watch = SpotWatch(InstanceMetadata(self._config.metadata_endpoint), self._events, self._timing, self._log.info)
         try:
             return self._be(identity, objects, reporter)
         finally:
@@ -127,10 +127,10 @@ class Agent:
             reporter.enter(states.LEFT, request.stop.reason)
         except Exception as error:  # noqa: BLE001 - whatever it is, the report must say it
             text = str(error) if isinstance(error, HostError) else "".join(traceback.format_exception(error))
-            self._book.say(text)
+            self._log.info(text)
             reporter.enter(states.FAILED, text)
             return 1
-        self._book.say("left")
+        self._log.info("left")
         return 0
 
     def _identity(self) -> Identity:
@@ -141,8 +141,8 @@ class Agent:
             except MetadataUnavailable as error:
                 if time.monotonic() - started > self._timing.metadata_deadline_seconds:
                     raise
-                self._book.say(str(error))
-            self._mailbox.pause(pause)
+                self._log.info(str(error))
+            self._events.pause(pause)
         raise AssertionError("backoff never ends")
 
     def _boot(self, identity: Identity, objects: ClusterObjects, reporter: Reporter) -> Host:
@@ -162,10 +162,10 @@ class Agent:
             keys=write_keys(secret, identity.role, self._config.paths.keys),
             python=python,
             objects=objects,
-            groups=ClusterGroups(self._aws, cluster, self._book.say),
+            groups=ClusterGroups(self._aws, cluster, self._log.info),
             reporter=reporter,
-            book=self._book,
-            mailbox=self._mailbox,
+            log=self._log,
+            events=self._events,
         )
 
     def _wait_cluster(self, objects: ClusterObjects) -> dict[str, Any]:
@@ -174,7 +174,7 @@ class Agent:
             what="cluster.json",
             advice="Terraform writes it with the cluster's stack; check the host role's rights on the bucket.",
             deadline_seconds=self._timing.run_deadline_seconds,
-            mailbox=self._mailbox,
+            events=self._events,
         )
 
     def _wait_run(self, objects: ClusterObjects) -> dict[str, Any]:
@@ -198,7 +198,7 @@ class Agent:
                 what="run.json of this instance's run",
                 advice="Start the cluster: start writes run.json before it raises the groups.",
                 deadline_seconds=self._timing.run_deadline_seconds,
-                mailbox=self._mailbox,
+                events=self._events,
             )
         except RunMissing as error:
             error.given = told
@@ -214,7 +214,7 @@ class Agent:
             what=f"keys of run {run['run_id']} in the secret {secret_id}",
             advice="Start the cluster again: start writes the keys. Check the host role's rights on the secret.",
             deadline_seconds=self._timing.run_deadline_seconds,
-            mailbox=self._mailbox,
+            events=self._events,
         )
 
     def _build(self, objects: ClusterObjects, cluster: dict[str, Any], run: dict[str, Any]) -> Path:
@@ -223,14 +223,14 @@ class Agent:
             what="software.lock",
             advice="Start the cluster again: start writes it.",
             deadline_seconds=self._timing.run_deadline_seconds,
-            mailbox=self._mailbox,
+            events=self._events,
         )
         return build_environment(
             self._config.paths,
             str(run.get("python")),
             lock.decode(),
-            mailbox=self._mailbox,
-            log=self._book.say,
+            events=self._events,
+            log=self._log.info,
             deadline_seconds=self._timing.environment_deadline_seconds,
             # Whoever starts the cluster with a terradask that doesn't know the setting sends no hashes.
             require_hashes=(cluster.get("settings") or {}).get("software_lock") is not None,

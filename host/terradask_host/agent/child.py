@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from terradask_host.agent.event_queue import ChildEnded, ChildSaid, Mailbox
+from terradask_host.agent.event_queue import ChildEnded, ChildSaid, EventQueue
 from terradask_host.rules.policy import Exit
 
 LAUNCHER = Path(__file__).parent.parent / "preload" / "launch.py"
@@ -59,7 +59,7 @@ class DaskChild:
         Its environment variables.
     folder
         Its working directory.
-    mailbox
+    events
         Where its events go.
     log
         Takes its lines.
@@ -73,12 +73,12 @@ class DaskChild:
         *,
         environ: Mapping[str, str],
         folder: Path,
-        mailbox: Mailbox,
+        events: EventQueue,
         log: Callable[[str], None],
     ) -> None:
         DaskChild._count += 1
         self.number = DaskChild._count
-        self._mailbox = mailbox
+        self._events = events
         self._log = log
         self._ran = False
         self._reason: str | None = None
@@ -140,7 +140,7 @@ class DaskChild:
         code = self._process.wait()
         # The last lines usually tell why; a grandchild may hold the pipe open, so not for ever.
         self._threads[0].join(1.0)
-        self._mailbox.put(ChildEnded(self.number, Exit(code, self._reason, self._ran, self._last_line)))
+        self._events.put(ChildEnded(self.number, Exit(code, self._reason, self._ran, self._last_line)))
 
     def _take(self, line: str) -> None:
         try:
@@ -153,4 +153,4 @@ class DaskChild:
             self._ran = True
         if event in ("closing", "failed") and self._reason is None:
             self._reason = facts.get("reason")
-        self._mailbox.put(ChildSaid(self.number, event, facts))
+        self._events.put(ChildSaid(self.number, event, facts))

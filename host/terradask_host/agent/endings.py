@@ -36,8 +36,8 @@ class Crashes:
         """
         pause = self._timing.dask_restart_pause_seconds * 2**self.count
         self.count += 1
-        self._host.book.say(f"restart {self.count} of {self._timing.dask_restarts} in {pause:.0f} s")
-        self._host.mailbox.pause(pause)
+        self._host.log.info(f"restart {self.count} of {self._timing.dask_restarts} in {pause:.0f} s")
+        self._host.events.pause(pause)
 
     def too_many(self, end: Exit) -> DaskFailed:
         """Return the error that says that there is no further restart."""
@@ -62,6 +62,6 @@ def close_in_order(host: Host, child: DaskChild, seconds: float) -> None:
     child.send({"do": "leave", "seconds": seconds})
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
-        if hear(host.mailbox, child, left).ended:
+        if hear(host.events, child, left).ended:
             return
-    host.book.say("the Dask process did not close in time and is ended")
+    host.log.info("the Dask process did not close in time and is ended")

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from terradask_host.agent.event_queue import Mailbox, StopRequested
+from terradask_host.agent.event_queue import EventQueue, StopRequested
 from terradask_host.config import Paths
 from terradask_host.errors import ConfigInvalid, EnvironmentFailed
 
@@ -67,7 +67,7 @@ def build_environment(
     python: str,
     lock_text: str,
     *,
-    mailbox: Mailbox,
+    events: EventQueue,
     log: Callable[[str], None],
     deadline_seconds: float,
     require_hashes: bool = False,
@@ -82,7 +82,7 @@ def build_environment(
         The client's Python, ``"3.11"``.
     lock_text
         ``software.lock``: one ``name==version`` a line, with ``--hash=sha256:…`` of each archive that may be installed, or without.
-    mailbox
+    events
         Lets a request to stop end the installation.
     log
         Takes the installer's lines.
@@ -129,7 +129,7 @@ def build_environment(
         [uv, "pip", "install", "--no-config", "--no-deps", *checks, "--python", str(interpreter), "--requirements", str(lock_file)],
     ]
     for step in steps:
-        _try(step, environ=environ, deadline=deadline, mailbox=mailbox, log=log)
+        _try(step, environ=environ, deadline=deadline, events=events, log=log)
     complete.touch()
     return interpreter
 
@@ -170,18 +170,18 @@ def _try(
     *,
     environ: Mapping[str, str],
     deadline: float,
-    mailbox: Mailbox,
+    events: EventQueue,
     log: Callable[[str], None],
 ) -> None:
     for attempt in range(1, TRIES + 1):
         lines: list[str] = []
-        code = _run(step, lines, environ=environ, deadline=deadline, mailbox=mailbox, log=log)
+        code = _run(step, lines, environ=environ, deadline=deadline, events=events, log=log)
         if code == 0:
             return
         late = time.monotonic() >= deadline
         if attempt < TRIES and not late:
             log(f"uv {step[1]} failed with exit code {code}; trying again")
-            mailbox.pause(2.0)
+            events.pause(2.0)
             continue
         how = "took too long" if late else f"failed with exit code {code}"
         hashed = " Archives must be those whose hashes software_lock has." if _REQUIRE_HASHES in step else ""
@@ -207,7 +207,7 @@ def _run(
     *,
     environ: Mapping[str, str],
     deadline: float,
-    mailbox: Mailbox,
+    events: EventQueue,
     log: Callable[[str], None],
 ) -> int:
     log(f"$ {' '.join(step)}")
@@ -225,7 +225,7 @@ def _run(
     reader.start()
     try:
         while process.poll() is None and time.monotonic() < deadline:
-            mailbox.pause(0.1)
+            events.pause(0.1)
     except StopRequested:
         process.kill()
         process.wait()

@@ -1,4 +1,4 @@
-"""One queue for everything that happens to a host: its Dask process speaks or ends, somebody asks it to stop."""
+"""One queue for everything that happens to a host: its Dask process speaks or ends, it is asked to stop."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from terradask_host.rules.policy import Exit
 
 @dataclass(frozen=True)
 class Stop:
-    """The instance is being shut down, somebody stopped the unit, or AWS takes the instance back.
+    """The instance is being shut down, the unit is stopped, or AWS takes the instance back.
 
     Parameters
     ----------
     reason
         Which, for the report.
     until
-        By when the host must be gone, on the monotonic clock. None: nobody takes the instance back.
+        By when the host must be gone, on the monotonic clock. None: AWS doesn't take the instance back.
     """
 
     reason: str
@@ -71,7 +71,7 @@ class StopRequested(BaseException):
         self.stop = stop
 
 
-class Mailbox:
+class EventQueue:
     """Events in the order in which they happened.
 
     ``SimpleQueue.put`` is reentrant, so that a signal handler may call :meth:`put`, where a lock of our own could deadlock.

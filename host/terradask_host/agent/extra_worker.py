@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from terradask_host.agent.event_queue import Mailbox, Stop, StopRequested
+from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
 from terradask_host.agent.host import Host, hear
 from terradask_host.agent.launch_documents import extra_worker_document
 from terradask_host.rules.policy import Exit
@@ -28,13 +28,13 @@ class ExtraWorker:
     def __init__(self, host: Host, scheduler: Mapping[str, Any]) -> None:
         self._host = host
         self._document = extra_worker_document(host.config, host.identity, host.cluster, scheduler, host.keys)
-        self._mailbox = Mailbox()
+        self._events = EventQueue()
         self._thread = threading.Thread(target=self._run, name="extra-worker", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """End it at once: without its scheduler it is nothing."""
-        self._mailbox.put(Stop("the scheduler is gone"))
+        self._events.put(Stop("the scheduler is gone"))
         self._thread.join()
 
     def _run(self) -> None:
@@ -43,20 +43,20 @@ class ExtraWorker:
             end = self._live()
             if end is None or end.code == 0:
                 return
-            self._host.book.say(f"the worker beside the scheduler ended: {end.describe()}")
+            self._host.log.info(f"the worker beside the scheduler ended: {end.describe()}")
             try:
-                self._mailbox.pause(timing.dask_restart_pause_seconds * 2**crashes)
+                self._events.pause(timing.dask_restart_pause_seconds * 2**crashes)
             except StopRequested:
                 return
-        self._host.book.say("the worker beside the scheduler died too often; the cluster goes on without it")
+        self._host.log.info("the worker beside the scheduler died too often; the cluster goes on without it")
 
     def _live(self) -> Exit | None:
         """Run one process to its end; None when it was ended from here."""
-        child = self._host.spawn("worker", self._mailbox)
+        child = self._host.spawn("worker", self._events)
         try:
             child.send(self._document)
             while True:
-                heard = hear(self._mailbox, child, 60.0)
+                heard = hear(self._events, child, 60.0)
                 if heard.stop:
                     return None
                 if heard.ended:

@@ -10,7 +10,7 @@ from terradask_host.agent.aws import Aws, error_code
 from terradask_host.rules.join_watchdog import Members
 
 
-def dead_man_action_name(autoscaling_group: str) -> str:
+def watchdog_action_name(autoscaling_group: str) -> str:
     """Return the name of a group's scheduled action "desired 0"."""
     return f"{autoscaling_group}-dead-man"
 
@@ -27,13 +27,13 @@ class ClusterGroups:
         Clients.
     cluster
         The document ``cluster.json``.
-    say
+    log
         Takes a log line.
     """
 
-    def __init__(self, aws: Aws, cluster: Mapping[str, Any], say: Callable[[str], None]) -> None:
+    def __init__(self, aws: Aws, cluster: Mapping[str, Any], log: Callable[[str], None]) -> None:
         self._aws = aws
-        self._say = say
+        self._log = log
         groups = cluster["groups"]
         #: Auto Scaling group of workers -> the cluster's own name of it.
         self._workers = {group["autoscaling_group"]: key for key, group in groups.items() if group["role"] == "worker"}
@@ -63,7 +63,7 @@ class ClusterGroups:
             )
         except Exception as error:  # noqa: BLE001 - leaving goes on without AWS's consent
             how = "to be replaced" if replaced else "with decrement"
-            self._say(f"leaving {how} was refused: {error_code(error)}: {error}")
+            self._log(f"leaving {how} was refused: {error_code(error)}: {error}")
             return False
         return True
 
@@ -108,11 +108,11 @@ class ClusterGroups:
             try:
                 self._aws.client("autoscaling").set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=0, HonorCooldown=False)
             except Exception as error:  # noqa: BLE001 - the other groups still need their zero
-                self._say(f"{name} did not take desired capacity 0: {error_code(error)}: {error}")
+                self._log(f"{name} did not take desired capacity 0: {error_code(error)}: {error}")
                 done = False
         return done
 
-    def move_dead_man(self, at: datetime.datetime) -> bool:
+    def move_watchdog(self, at: datetime.datetime) -> bool:
         """Put each group's scheduled action "desired 0" to a time; minimum and maximum stay.
 
         Returns
@@ -125,11 +125,11 @@ class ClusterGroups:
             try:
                 self._aws.client("autoscaling").put_scheduled_update_group_action(
                     AutoScalingGroupName=name,
-                    ScheduledActionName=dead_man_action_name(name),
+                    ScheduledActionName=watchdog_action_name(name),
                     StartTime=at,
                     DesiredCapacity=0,
                 )
             except Exception as error:  # noqa: BLE001 - the other groups still need their switch
-                self._say(f"{name}: the dead man's switch did not move: {error_code(error)}: {error}")
+                self._log(f"{name}: the dead man's switch did not move: {error_code(error)}: {error}")
                 done = False
         return done

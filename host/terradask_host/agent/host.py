@@ -1,4 +1,4 @@
-"""What both roles share: facts, doors to AWS, and the Dask process."""
+"""What both roles share: facts, access to AWS, and the Dask process."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from terradask_host.agent.child import DaskChild, child_environ
-from terradask_host.agent.event_queue import ChildEnded, ChildSaid, Mailbox, Recommended, Stop
+from terradask_host.agent.event_queue import ChildEnded, ChildSaid, EventQueue, Recommended, Stop
 from terradask_host.agent.groups import ClusterGroups
 from terradask_host.agent.keys import KeyFiles
 from terradask_host.agent.launch_documents import prepare_document
-from terradask_host.agent.logs import LogBook
+from terradask_host.agent.logs import HostLog
 from terradask_host.agent.objects import ClusterObjects
 from terradask_host.agent.report import Reporter
 from terradask_host.config import HostConfig
@@ -37,8 +37,8 @@ class Host:
     python
         The Python of the cluster's environment.
     objects, groups
-        Doors to AWS.
-    reporter, book, mailbox
+        Access to AWS.
+    reporter, log, events
         Where states and lines go, and where events come from.
     """
 
@@ -51,22 +51,22 @@ class Host:
     objects: ClusterObjects
     groups: ClusterGroups
     reporter: Reporter
-    book: LogBook
-    mailbox: Mailbox
+    log: HostLog
+    events: EventQueue
 
     @property
     def run_id(self) -> str:
         """The run's id."""
         return str(self.run["run_id"])
 
-    def spawn(self, role: str | None = None, mailbox: Mailbox | None = None) -> DaskChild:
+    def spawn(self, role: str | None = None, events: EventQueue | None = None) -> DaskChild:
         """Start a Dask process; it imports distributed at once and then waits to be told where.
 
         Parameters
         ----------
         role
             What it becomes. By default what the host is.
-        mailbox
+        events
             Where its events go. By default the host's.
 
         Raises
@@ -86,8 +86,8 @@ class Host:
                 self.python,
                 environ=environ,
                 folder=self.config.paths.scratch,
-                mailbox=mailbox or self.mailbox,
-                log=self.book.write,
+                events=events or self.events,
+                log=self.log.write,
             )
         except OSError as error:
             raise DaskFailed(f"The environment's Python can't be run: {error}.", given=str(self.python)) from error
@@ -127,9 +127,9 @@ class Heard:
     stop: Stop | None = None
 
 
-def hear(mailbox: Mailbox, child: DaskChild, timeout_seconds: float) -> Heard:
+def hear(events: EventQueue, child: DaskChild, timeout_seconds: float) -> Heard:
     """Wait for the next thing that concerns this Dask process; what earlier ones left behind is dropped."""
-    event = mailbox.next(timeout_seconds)
+    event = events.next(timeout_seconds)
     if isinstance(event, Stop):
         return Heard(stop=event)
     if isinstance(event, Recommended):

@@ -11,7 +11,7 @@ from terradask_host.rules import join_watchdog
 from terradask_host.rules.join_watchdog import Action, GiveUp, GroupMemory, Members
 
 
-class Keeper:
+class JoinWatchdog:
     """Compares the groups of workers with the workers at the scheduler, and acts on those that have had their time.
 
     Parameters
@@ -27,7 +27,7 @@ class Keeper:
         self._joined: set[str] = set()
         self._trouble: str | None = None
 
-    def called(self, worker_names: Iterable[str]) -> frozenset[str] | None:
+    def check(self, worker_names: Iterable[str]) -> frozenset[str] | None:
         """Take who was at the scheduler since the last call: look, decide, act. What AWS refuses is tried again at the next call.
 
         Returns
@@ -46,7 +46,7 @@ class Keeper:
                 self._act(action)
             self._trouble = None
         except Exception as error:  # noqa: BLE001 - a scheduler goes on without it
-            self._complain(error)
+            self._log_once(error)
         return _all_of(members)
 
     def instance_ids(self) -> frozenset[str] | None:
@@ -58,13 +58,13 @@ class Keeper:
         try:
             return self._host.groups.worker_members()
         except Exception as error:  # noqa: BLE001 - a scheduler goes on without it
-            self._complain(error)
+            self._log_once(error)
             return None
 
-    def _complain(self, error: Exception) -> None:
+    def _log_once(self, error: Exception) -> None:
         trouble = f"can't look after the hosts of workers: {error_code(error)}: {error}"
         if trouble != self._trouble:
-            self._host.book.say(trouble)
+            self._host.log.info(trouble)
         self._trouble = trouble
 
     def _act(self, action: Action) -> None:
@@ -77,7 +77,7 @@ class Keeper:
         else:
             groups.end(action.instance_id, replaced=True)
             text = f"{action.instance_id} had not joined after {action.waited_seconds:.0f} s: it is ended, and replaced"
-        self._host.book.say(f"{action.group}: {text}")
+        self._host.log.info(f"{action.group}: {text}")
         tell(action.group, "given up" if isinstance(action, GiveUp) else "removed", text)
 
 

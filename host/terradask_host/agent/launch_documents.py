@@ -10,7 +10,7 @@ from terradask_host.agent.keys import KeyFiles
 from terradask_host.config import LOOPBACK, HostConfig
 from terradask_host.errors import ConfigInvalid
 from terradask_host.metadata import Identity
-from terradask_host.preload.downscaling import EXTRA_WORKER_PREFIX
+from terradask_host.rules.membership import EXTRA_WORKER_PREFIX
 from terradask_host.rules.policy import worker_memory_limit_bytes
 from terradask_host.timing import Timing
 
@@ -109,7 +109,7 @@ def scheduler_document(
         "shared_dashboard": _shared_dashboard(identity, wanted, keys),
         "loopback": {"host": loopback, "ports": [wanted["port"], wanted["dashboard_port"]], "target": identity.private_address},
         "life": dict(life),
-        "roll_call_seconds": timing.join_look_seconds,
+        "worker_report_seconds": timing.join_look_seconds,
         "members": {
             "workers_per_host": cluster["worker"].get("workers_per_host", 1),
             "extra_worker": extra_worker_name(identity) if wanted.get("extra_worker") else None,

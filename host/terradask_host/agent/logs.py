@@ -37,7 +37,7 @@ def take_batch(backlog: deque[LogEvent]) -> list[LogEvent]:
     return sorted(batch, key=lambda event: event[0])
 
 
-class LogBook:
+class HostLog:
     """Takes lines from any thread, writes them to the journal and keeps the last.
 
     Parameters
@@ -53,7 +53,7 @@ class LogBook:
         self._backlog: deque[LogEvent] = deque(maxlen=BACKLOG_LINES)
         self._dropped = 0
 
-    def say(self, line: str) -> None:
+    def info(self, line: str) -> None:
         """Log a line of the host program's own."""
         for part in line.splitlines():
             self.write(f"terradask-host: {part}")
@@ -94,7 +94,7 @@ class LogBook:
 
 
 class LogShipper:
-    """Ships a log book to CloudWatch on a thread.
+    """Ships a log to CloudWatch on a thread.
 
     Creates the log stream. Permissions: ``logs:CreateLogStream`` and ``logs:PutLogEvents`` on the workspace's log group.
 
@@ -102,7 +102,7 @@ class LogShipper:
     ----------
     aws
         Clients.
-    book
+    log
         What to ship.
     log_group, log_stream
         Where to.
@@ -110,14 +110,14 @@ class LogShipper:
         Between batches.
     """
 
-    def __init__(self, aws: Aws, book: LogBook, *, log_group: str, log_stream: str, flush_seconds: float) -> None:
+    def __init__(self, aws: Aws, log: HostLog, *, log_group: str, log_stream: str, flush_seconds: float) -> None:
         self._aws = aws
-        self._book = book
+        self._log = log
         self._where = {"logGroupName": log_group, "logStreamName": log_stream}
         self._flush_seconds = flush_seconds
         self._closing = threading.Event()
         self._created = False
-        self._complained = False
+        self._warned = False
         self._thread = threading.Thread(target=self._ship_all, name="log-shipper", daemon=True)
         self._thread.start()
 
@@ -133,16 +133,16 @@ class LogShipper:
         self._ship()
 
     def _ship(self) -> bool:
-        while batch := self._book.take():
+        while batch := self._log.take():
             try:
                 self._put(batch)
             except Exception as error:  # noqa: BLE001 - a log that can't be shipped must not end the host
-                self._book.give_back(batch)
-                if not self._complained:
-                    self._complained = True
-                    self._book.say(f"CloudWatch takes no lines: {error_code(error)}: {error}")
+                self._log.give_back(batch)
+                if not self._warned:
+                    self._warned = True
+                    self._log.info(f"CloudWatch takes no lines: {error_code(error)}: {error}")
                 return False
-            self._complained = False
+            self._warned = False
         return True
 
     def _put(self, batch: list[LogEvent]) -> None:

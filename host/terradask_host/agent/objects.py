@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from terradask_host.agent.aws import Aws, error_code, is_aws_error
-from terradask_host.agent.event_queue import Mailbox
+from terradask_host.agent.event_queue import EventQueue
 from terradask_host.agent.retry import backoff
 from terradask_host.config import parse_document
 from terradask_host.errors import RunMissing
@@ -134,7 +134,7 @@ def wait_for(
     what: str,
     advice: str,
     deadline_seconds: float,
-    mailbox: Mailbox,
+    events: EventQueue,
     first_pause_seconds: float = 0.2,
 ) -> T:
     """Ask until there is an answer; AWS's errors count as none.
@@ -152,7 +152,7 @@ def wait_for(
         What to do when it never comes.
     deadline_seconds
         After which it is given up.
-    mailbox
+    events
         Lets a request to stop end the wait.
     first_pause_seconds
         The first pause; 0.2 s by default, growing to 5 s.
@@ -178,7 +178,7 @@ def wait_for(
             return answer
         if waited >= deadline_seconds:
             break
-        mailbox.pause(min(pause, max(deadline_seconds - waited, 0.01)))
+        events.pause(min(pause, max(deadline_seconds - waited, 0.01)))
     told = f" AWS's last answer: {error_code(last_error)}: {last_error}" if last_error else ""
     raise RunMissing(f"No {what} within {deadline_seconds:.0f} s.{told}", advice=advice) from last_error
 
@@ -203,7 +203,7 @@ class OwnReport:
         self._deleted = False
 
     def write(self, report: dict[str, Any]) -> None:
-        """Write the report, unless somebody has deleted it."""
+        """Write the report, unless it was deleted."""
         if self._deleted:
             return
         written = self._objects.write_document(self._name, report, over=self._etag)

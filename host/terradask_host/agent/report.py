@@ -93,7 +93,7 @@ class Reporter:
         Who reports.
     tail
         Returns the last log lines.
-    complain
+    warn
         Takes a line about a report that could not be written.
     """
 
@@ -103,12 +103,12 @@ class Reporter:
         identity: Identity,
         *,
         tail: Callable[[], Sequence[str]],
-        complain: Callable[[str], None],
+        warn: Callable[[str], None],
     ) -> None:
         self._write = write
         self._identity = identity
         self._tail = tail
-        self._complain = complain
+        self._warn = warn
         self._history: list[tuple[str, str]] = []
         self._reasons: list[str | None] = []
         self._notes: list[tuple[str, str, str, str]] = []
@@ -179,7 +179,7 @@ class Reporter:
                 self._write(report)
                 return
             except Exception as error:  # noqa: BLE001 - a report that can't be written must not end the host
-                self._complain(f"report {report['state']} not written: {type(error).__name__}: {error}")
+                self._warn(f"report {report['state']} not written: {type(error).__name__}: {error}")
             if attempt + 1 < TRIES:
                 time.sleep(0.5 * 2**attempt)
             if self._newest is not None:

@@ -13,15 +13,15 @@ from terradask_host.agent.endings import Crashes, close_in_order, leave_on_stop
 from terradask_host.agent.event_queue import ChildSaid, StopRequested
 from terradask_host.agent.extra_worker import ExtraWorker
 from terradask_host.agent.host import Host, check_distributed, hear
-from terradask_host.agent.join_watchdog import Keeper
+from terradask_host.agent.join_watchdog import JoinWatchdog
 from terradask_host.agent.launch_documents import scheduler_document
 from terradask_host.agent.objects import wait_for
 from terradask_host.agent.report import now_text
-from terradask_host.agent.watchdog_schedule import DeadManSwitch
+from terradask_host.agent.watchdog_schedule import WatchdogSchedule
 from terradask_host.config import FORMAT
 from terradask_host.metadata import Identity
 from terradask_host.rules import policy
-from terradask_host.rules.lifetime import Limits, why_too_old
+from terradask_host.rules.lifetime import Limits, lifetime_end_reason
 from terradask_host.rules.policy import Exit, Next
 
 T = TypeVar("T")
@@ -90,8 +90,8 @@ class SchedulerHost:
         self._timing = host.config.timing
         self._crashes = Crashes(host)
         self._limits = Limits.of_run(host.run)
-        self._switch = DeadManSwitch(host, self._limits.ends_at)
-        self._keeper = Keeper(host)
+        self._watchdog = WatchdogSchedule(host, self._limits.ends_at)
+        self._join_watchdog = JoinWatchdog(host)
         #: What a client said since, which holds for a Dask process that is started again too.
         self._said_life: dict[str, Any] = {}
         self._previous: dict[str, Any] | None = None
@@ -120,7 +120,7 @@ class SchedulerHost:
             finally:
                 child.kill()
                 self._end_extra_worker()
-            self._host.book.say(f"the Dask process ended: {end.describe()}")
+            self._host.log.info(f"the Dask process ended: {end.describe()}")
             follows = policy.after_scheduler_exit(end, crashes=self._crashes.count, timing=self._timing)
             if follows is Next.OVER:
                 return self._end_cluster(f"the scheduler ended itself: {end.reason or 'closed in order'}")
@@ -134,19 +134,19 @@ class SchedulerHost:
         host.reporter.enter(states.STARTING)
         document = scheduler_document(host.identity, host.cluster, host.keys, self._life(), self._timing, loopback=host.config.loopback)
         started = time.monotonic()
-        self._switch.heard()
+        self._watchdog.note_alive()
         self._previous = self._previous or self._read_previous()
         while True:
             self._check_age()
             # One that never comes up keeps nothing alive.
-            pause = self._switch.tick() if host.reporter.state == states.RUNNING else 5.0
-            heard = hear(host.mailbox, child, min(pause, 5.0))
+            pause = self._watchdog.tick() if host.reporter.state == states.RUNNING else 5.0
+            heard = hear(host.events, child, min(pause, 5.0))
             if heard.stop:
                 raise StopRequested(heard.stop)
             if heard.ended:
                 return heard.ended
             if heard.said:
-                self._switch.heard()
+                self._watchdog.note_alive()
                 if heard.said.event == "imported":
                     check_distributed(heard.said.facts)
                     child.send(document)
@@ -163,13 +163,13 @@ class SchedulerHost:
         if said.event == "running":
             self._announce(said.facts)
             # So that those who were launched with the scheduler don't wait for an answer.
-            self._tell_members(child, self._keeper.instance_ids())
+            self._tell_members(child, self._join_watchdog.instance_ids())
         elif said.event == "keepalive":
             self._said_life["no_client_timeout_seconds"] = said.facts["seconds"]
         elif said.event == "workers":
-            self._tell_members(child, self._keeper.called(said.facts["names"]))
+            self._tell_members(child, self._join_watchdog.check(said.facts["names"]))
         elif said.event == "who":
-            self._tell_members(child, self._keeper.instance_ids())
+            self._tell_members(child, self._join_watchdog.instance_ids())
         elif said.event == "refused":
             text = f"a worker named {said.facts['name']}, at {said.facts['address']}, is on no instance of the cluster"
             self._host.reporter.note(WORKERS, "refused", text)
@@ -181,7 +181,7 @@ class SchedulerHost:
         child.send({"do": "members", "instance_ids": None if instance_ids is None else sorted(instance_ids)})
 
     def _check_age(self) -> None:
-        reason = why_too_old(self._limits, datetime.datetime.now(datetime.UTC))
+        reason = lifetime_end_reason(self._limits, datetime.datetime.now(datetime.UTC))
         if reason is not None:
             raise _Over(reason)
         if self._previous is not None and policy.has_ended(self._previous, self._host.run_id):
@@ -208,7 +208,7 @@ class SchedulerHost:
             lambda _: self._host.objects.write_document("scheduler.json", document), "chance to write scheduler.json"
         )
         self._previous = document
-        self._host.book.say(f"listening at {document['private_address']}, boot {boot}")
+        self._host.log.info(f"listening at {document['private_address']}, boot {boot}")
         self._host.reporter.enter(states.RUNNING)
         if self._host.cluster["scheduler"].get("extra_worker"):
             self._extra_worker = ExtraWorker(self._host, document)
@@ -224,12 +224,12 @@ class SchedulerHost:
             what=what,
             advice="Check the bucket and the scheduler role's rights below clusters/<name>/.",
             deadline_seconds=self._timing.run_deadline_seconds,
-            mailbox=self._host.mailbox,
+            events=self._host.events,
         )
 
     def _end_cluster(self, reason: str, child: DaskChild | None = None) -> None:
         """End the cluster: say why, close the scheduler where it still runs, bring all groups to zero."""
-        self._host.book.say(f"the cluster is over: {reason}; all groups go to 0")
+        self._host.log.info(f"the cluster is over: {reason}; all groups go to 0")
         self._host.reporter.enter(states.LEAVING, reason)
         self._write_ended(reason)
         self._mark_closing(reason)
@@ -251,7 +251,7 @@ class SchedulerHost:
             if self._announced is not None:
                 self._host.objects.write_document("scheduler.json", document, over=self._announced)
         except Exception as error:  # noqa: BLE001 - the groups still need their zero
-            self._host.book.say(f"scheduler.json can't tell that the cluster has ended: {type(error).__name__}: {error}")
+            self._host.log.info(f"scheduler.json can't tell that the cluster has ended: {type(error).__name__}: {error}")
 
     def _mark_closing(self, reason: str) -> None:
         """Note that the deployment shall go too, where it was made for a client that was to take it along; the next command does that.
@@ -265,4 +265,4 @@ class SchedulerHost:
             if (objects.read_document("run.json") or {}).get("run_id") == self._host.run_id:
                 objects.write_document("closing.json", {"format": FORMAT, "at": now_text(), "reason": reason})
         except Exception as error:  # noqa: BLE001 - the groups still need their zero
-            self._host.book.say(f"closing.json can't be written: {type(error).__name__}: {error}")
+            self._host.log.info(f"closing.json can't be written: {type(error).__name__}: {error}")

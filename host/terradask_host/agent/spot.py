@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from terradask_host.agent.event_queue import Mailbox, Recommended, Stop
+from terradask_host.agent.event_queue import EventQueue, Recommended, Stop
 from terradask_host.errors import MetadataUnavailable
 from terradask_host.metadata import InstanceMetadata
 from terradask_host.timing import Timing
@@ -52,19 +52,19 @@ class SpotWatch:
     ----------
     metadata
         The metadata service.
-    mailbox
+    events
         Where a `Recommended` arrives, once, and a `Stop`, once.
     timing
         Gives the pause between looks, and the margin.
-    say
+    log
         Takes a log line.
     """
 
-    def __init__(self, metadata: InstanceMetadata, mailbox: Mailbox, timing: Timing, say: Callable[[str], None]) -> None:
+    def __init__(self, metadata: InstanceMetadata, events: EventQueue, timing: Timing, log: Callable[[str], None]) -> None:
         self._metadata = metadata
-        self._mailbox = mailbox
+        self._events = events
         self._timing = timing
-        self._say = say
+        self._log = log
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="spot-watch", daemon=True)
         self._thread.start()
@@ -85,8 +85,8 @@ class SpotWatch:
                 notice = self._metadata.spot_notice()
                 if notice is None and not recommended and self._metadata.rebalance_recommended():
                     recommended = True
-                    self._say("AWS recommends to replace this instance")
-                    self._mailbox.put(Recommended())
+                    self._log("AWS recommends to replace this instance")
+                    self._events.put(Recommended())
             except MetadataUnavailable:
                 # It answers again, or the instance is gone.
                 notice = None
@@ -102,5 +102,5 @@ class SpotWatch:
             monotonic_seconds=time.monotonic(),
             margin_seconds=self._timing.spot_margin_seconds,
         )
-        self._say(stop.reason)
-        self._mailbox.put(stop)
+        self._log(stop.reason)
+        self._events.put(stop)

@@ -68,7 +68,7 @@ class WorkerHost:
                 return self._leave(str(silent))
             finally:
                 child.kill()
-            self._host.book.say(f"the Dask process ended: {end.describe()}")
+            self._host.log.info(f"the Dask process ended: {end.describe()}")
             if self._follow(end) is Next.RETIRED:
                 return self._leave_retired(end)
 
@@ -85,11 +85,11 @@ class WorkerHost:
             if scheduler is not None and imported is not None and not started:
                 self._check_versions(imported, scheduler)
                 document = worker_document(self._host.config, self._host.identity, self._host.cluster, scheduler, self._host.keys)
-                self._host.book.say(f"joining {scheduler['private_address']}, boot {scheduler['boot']}")
+                self._host.log.info(f"joining {scheduler['private_address']}, boot {scheduler['boot']}")
                 child.send(document)
                 started = time.monotonic()
                 self._host.reporter.enter(states.STARTING)
-            heard = hear(self._host.mailbox, child, self._pause(scheduler is None, started))
+            heard = hear(self._host.events, child, self._pause(scheduler is None, started))
             if heard.stop:
                 raise StopRequested(heard.stop)
             if heard.ended:
@@ -107,14 +107,14 @@ class WorkerHost:
                 return Exit(1, f"the Dask process did not import distributed within {self._timing.dask_start_seconds:.0f} s")
 
     def _heed(self, heard: Heard, child: DaskChild) -> None:
-        """Have the workers emptied when AWS recommends to replace this instance; leave, to be replaced, when they are."""
+        """Have the workers drained when AWS recommends to replace this instance; leave, to be replaced, when they are."""
         self._recommended = self._recommended or heard.recommended
         said = heard.said.event if heard.said else ""
-        if said == "emptied":
+        if said == "drained":
             reason = "AWS recommends to replace this instance, and its workers are empty"
             raise StopRequested(Stop(reason, until=time.monotonic() + self._timing.leave_seconds))
         if self._recommended and (said == "running" or (heard.recommended and self._host.reporter.state == states.RUNNING)):
-            child.send({"do": "empty"})
+            child.send({"do": "drain"})
 
     def _pause(self, seeking: bool, started: float) -> float:
         if seeking:
@@ -153,7 +153,7 @@ class WorkerHost:
         except Exception as error:  # noqa: BLE001 - whatever it is, it counts as "no scheduler", which has a limit
             told = f"scheduler.json can't be read: {type(error).__name__}: {error}"
             if told != self._seek_error:
-                self._host.book.say(told)
+                self._host.log.info(told)
             self._seek_error = told
             return None
         return document
@@ -189,7 +189,7 @@ class WorkerHost:
             self._next_probe = 0.0
             if follows is Next.SEEK_LATER:
                 self._not_before = time.monotonic() + self._timing.retired_grace_seconds
-            self._host.book.say("the scheduler is gone; looking for it")
+            self._host.log.info("the scheduler is gone; looking for it")
         elif follows is Next.RESTART:
             self._crashes.pause_before_restart()
         elif follows is Next.FAIL:
@@ -201,7 +201,7 @@ class WorkerHost:
         reason = f"retired: {end.reason or 'the worker closed in order'}"
         self._host.reporter.enter(states.LEAVING, reason)
         try:
-            self._host.mailbox.pause(self._timing.retired_grace_seconds)
+            self._host.events.pause(self._timing.retired_grace_seconds)
         except StopRequested as request:
             # Only an interruption leaves the group's number to us.
             if not request.stop.interrupted:
@@ -211,7 +211,7 @@ class WorkerHost:
 
     def _leave(self, reason: str) -> None:
         """Leave by our own decision: with decrement, so that no other host takes the place."""
-        self._host.book.say(f"leaving: {reason}")
+        self._host.log.info(f"leaving: {reason}")
         self._host.reporter.enter(states.LEAVING, reason)
         self._host.groups.leave(self._host.identity.instance_id)
         self._host.reporter.enter(states.LEFT, reason)

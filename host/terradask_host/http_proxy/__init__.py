@@ -1,1 +1,1 @@
-"""The door of a dashboard for browsers: HTTP that asks for a token. Both ends have it, the scheduler's host and the user's machine."""
+"""An HTTP proxy in front of a dashboard, for browsers: it asks for a token. The scheduler's host has it, and the user's machine."""

@@ -20,7 +20,7 @@ _REASONS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway"}
 
 @dataclass(frozen=True)
 class Admission:
-    """The rules of one door.
+    """The rules of one proxy.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Admission:
     secure: bool
     hosts: frozenset[str] | None
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-    #: Of its own for each door: cookies of one address are common to all of its ports.
+    #: Of its own for each proxy: cookies of one address are common to all of its ports.
     cookie: str = field(default_factory=lambda: f"terradask-{secrets.token_hex(4)}")
 
     def link(self, link: str) -> str:
@@ -46,7 +46,7 @@ class Admission:
         """Return what a request is answered; None: it is let in."""
         if self.hosts is not None and request.host_name not in self.hosts:
             return refusal(403, "The dashboard is not served under this name. Open the link as it was given.")
-        # A proxy in front may speak TLS to the browser where this door doesn't.
+        # A proxy in front may speak TLS to the browser where this one doesn't.
         own_origins = {f"https://{request.host}"} if self.secure else {f"https://{request.host}", f"http://{request.host}"}
         if any(origin.lower() not in own_origins for origin in request.values("origin")):
             return refusal(403, "A page of another origin asked for the dashboard.")

@@ -1,4 +1,4 @@
-"""A door that listens: reads the head of each request, and joins what is let in to the dashboard."""
+"""The proxy's listener: reads the head of each request, and joins what is let in to the dashboard."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HANDSHAKE_SECONDS = 10.0
 MOST_WAITING = 200
 
 
-class DoorServer:
+class ProxyServer:
     """Takes HTTP connections, and carries what `admission` lets in.
 
     Parameters
@@ -66,12 +66,12 @@ class DoorServer:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         try:
-            # It may have been accepted, and the door closed before this ran.
+            # It may have been accepted, and the listener closed before this ran.
             if self._server is not None and self._waiting < MOST_WAITING:
                 await self._serve(reader, writer)
             await finish(writer)
         except (OSError, asyncio.CancelledError):
-            # Browsers hang up whenever they like; who closes the door cancels.
+            # Browsers hang up whenever they like; closing the listener cancels.
             return
         finally:
             writer.transport.abort()

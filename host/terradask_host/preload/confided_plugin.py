@@ -1,4 +1,7 @@
-"""How a worker gets what was entrusted to its scheduler. Imported in the workers' processes, when Dask is configured."""
+"""How a worker fetches the secrets that its scheduler was sent. Imported in the workers' processes, when Dask is configured.
+
+The plugin travels pickled, by the names of this module and its class: they stay, since a cluster's hosts may be of two versions.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +10,28 @@ from typing import Any
 
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from terradask_host.preload.secret_store import CONFIDED_OPERATION, take
+from terradask_host.preload.process_secrets import FETCH_OPERATION, take
 
 NAME = "terradask-confided"
 
-_TRIES = 3
-_PAUSE_SECONDS = 1.0
+TRIES = 3
+RETRY_SECONDS = 1.0
 
 
 class FetchConfided(WorkerPlugin):  # type: ignore[misc]  # distributed carries no types here
-    """Fetches it before the worker gets its first task, and each time there is something new. Holds nothing itself."""
+    """Fetches them before the worker gets its first task, and each time there is something new. Holds nothing itself."""
 
     name = NAME
 
     async def setup(self, worker: Any) -> None:
-        """Fetch it."""
-        for attempt in range(_TRIES):
+        """Fetch them."""
+        for attempt in range(TRIES):
             try:
-                found = await getattr(worker.scheduler, CONFIDED_OPERATION)()
+                found = await getattr(worker.scheduler, FETCH_OPERATION)()
             except OSError:
-                if attempt == _TRIES - 1:
+                if attempt == TRIES - 1:
                     raise
-                await asyncio.sleep(_PAUSE_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
             else:
                 take(found["environ"], found["credentials"])
                 return

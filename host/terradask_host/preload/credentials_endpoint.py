@@ -32,8 +32,8 @@ class _Server(socketserver.ThreadingTCPServer):
         """Say nothing of whoever hung up."""
 
 
-class CredentialsDoor:
-    """Answers on loopback, from a thread of its own, whoever holds its token. The credentials lie in memory alone."""
+class CredentialsEndpoint:
+    """Answers on loopback, from a thread of its own, requests that show its token. The credentials lie in memory alone."""
 
     def __init__(self) -> None:
         self._token = secrets.token_urlsafe(32)
@@ -75,13 +75,13 @@ class CredentialsDoor:
         return HTTPStatus.OK, held
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
-        door = self
+        endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
             timeout = 10
 
             def do_GET(self) -> None:
-                status, document = door.answer(self.path, self.headers.get("Authorization", ""))
+                status, document = endpoint.answer(self.path, self.headers.get("Authorization", ""))
                 body = json.dumps(document).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")

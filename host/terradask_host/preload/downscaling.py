@@ -1,11 +1,10 @@
-"""The worker beside the scheduler is nobody's to close: its host stays as long as the cluster does."""
+"""The worker beside the scheduler is not the scheduler's to close: its host stays as long as the cluster does."""
 
 from __future__ import annotations
 
 from typing import Any
 
-#: What its name begins with, as `terradask_host.agent.launch_documents` makes it.
-EXTRA_WORKER_PREFIX = "scheduler-"
+from terradask_host.rules.membership import EXTRA_WORKER_PREFIX
 
 
 def keep_extra_worker(scheduler: Any) -> None:

@@ -1,4 +1,4 @@
-"""Emptying a worker's host that AWS is likelier than usual to take back: no new tasks, results moved, what runs is finished."""
+"""Draining a worker's host that AWS is likelier than usual to take back: no new tasks, results moved, what runs is finished."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import sys
 from typing import Any
 
 #: The operation by which a worker's host asks the scheduler for that.
-EMPTY_OPERATION = "terradask_empty"
+DRAIN_OPERATION = "terradask_empty"
 
-_LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 
 #: So long, at most, the next host waits for the replacement of the one before: the cluster may have been made smaller.
-_PATIENCE_SECONDS = 900.0
+REPLACEMENT_SECONDS = 900.0
 
 
-def let_empty(scheduler: Any) -> None:
-    """Let hosts of workers ask a scheduler to be emptied: one at a time, the next when as many workers run as before.
+def allow_draining(scheduler: Any) -> None:
+    """Let hosts of workers ask a scheduler to be drained: one at a time, the next when as many workers run as before.
 
     Where AWS launches no other, hosts are given up slowly, and not all at once.
 
@@ -27,15 +27,15 @@ def let_empty(scheduler: Any) -> None:
     """
     turn, before = asyncio.Lock(), 0
 
-    async def empty(names: list[str]) -> bool:
+    async def drain(names: list[str]) -> bool:
         """Give no new tasks to these workers, move what they hold, and wait for what they run; tell whether there was room for it."""
         nonlocal before
         from distributed.metrics import time as dask_time
 
         async with turn:
-            until = dask_time() + _PATIENCE_SECONDS
+            until = dask_time() + REPLACEMENT_SECONDS
             while len(scheduler.running) < before and dask_time() < until:
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(POLL_SECONDS)
             before = len(scheduler.running)
             retired = await scheduler.retire_workers(names=names, close_workers=False, remove=False)
             if len(retired) < len(names):
@@ -46,14 +46,14 @@ def let_empty(scheduler: Any) -> None:
             while any(
                 str(worker.name) in names and (worker.last_seen <= since or worker.executing) for worker in scheduler.workers.values()
             ):
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(POLL_SECONDS)
             return True
 
-    scheduler.handlers[EMPTY_OPERATION] = empty
+    scheduler.handlers[DRAIN_OPERATION] = drain
 
 
-async def ask_to_empty(workers: list[Any], address: str, security: Any) -> bool:
-    """Ask the scheduler to empty a host's workers; return when they are, with whether they could be.
+async def ask_to_drain(workers: list[Any], address: str, security: Any) -> bool:
+    """Ask the scheduler to drain a host's workers; return when they are, with whether they could be.
 
     Parameters
     ----------
@@ -69,10 +69,10 @@ async def ask_to_empty(workers: list[Any], address: str, security: Any) -> bool:
     names = [str(worker.name) for worker in workers]
     try:
         async with rpc(address, connection_args=security.get_connection_args("worker")) as scheduler:
-            emptied = bool(await getattr(scheduler, EMPTY_OPERATION)(names=names))
+            drained = bool(await getattr(scheduler, DRAIN_OPERATION)(names=names))
     except Exception as error:  # noqa: BLE001 - whatever the scheduler answers: AWS has only recommended it
         print(f"can't be emptied: {type(error).__name__}: {error}", file=sys.stderr)
         return False
-    if not emptied:
+    if not drained:
         print(f"the data of all of {', '.join(names)} can't be moved elsewhere: they work on", file=sys.stderr)
-    return emptied
+    return drained

@@ -1,4 +1,4 @@
-"""Doors of a scheduler's host: in front of the dashboard, mutual TLS outside and plain bytes to loopback inside; and on loopback.
+"""Forwards of a scheduler's host: in front of the dashboard, mutual TLS outside and plain bytes to loopback inside; and on loopback.
 
 Dask's dashboard has no authentication, even where Dask's comms have TLS. What comes through Session Manager arrives on the host's
 loopback, where its agent connects to (https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-sessions-start.html),
@@ -16,7 +16,7 @@ from typing import Any
 
 CHUNK_BYTES = 65_536
 
-#: Whose certificate opens the door. Those of hosts come from the same authority, and are for Dask's own connections.
+#: Whose certificate opens the dashboard. Those of hosts come from the same authority, and are for Dask's own connections.
 CLIENT_ROLE = "client"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from terradask_host.preload.uploads import Uploads
 from terradask_host.preload.watchers import watching
-from terradask_host.rules.lifetime import Limits, Look, Story, why_over
+from terradask_host.rules.lifetime import Activity, Limits, Observation, end_reason
 
 #: The operation by which a client says how long the cluster may go on without any; part of what clients rely on.
 KEEPALIVE_OPERATION = "terradask_keepalive"
@@ -22,7 +22,7 @@ KEEPALIVE_OPERATION = "terradask_keepalive"
 _WORKERS_CLIENT = "worker"
 
 
-class LifeWatch:
+class LifetimeWatch:
     """Looks at a scheduler every so often, and tells the host program when the cluster's life is over.
 
     The host program acts: it also brings the groups to zero where this process no longer can.
@@ -42,7 +42,7 @@ class LifeWatch:
         self._look_seconds = float(life.get("look_seconds", 1.0))
         self._tell = tell
         self._observer = Observer(scheduler)
-        self._story = Story.begin(time.monotonic())
+        self._activity = Activity.begin(time.monotonic())
         self._trouble: str | None = None
         scheduler.handlers[KEEPALIVE_OPERATION] = self.set_keepalive
 
@@ -58,15 +58,15 @@ class LifeWatch:
         while True:
             await asyncio.sleep(self._look_seconds)
             try:
-                self._story = self._story.told(self._observer.look())
-                reason = why_over(self._story, self._limits, datetime.datetime.now(datetime.UTC))
+                self._activity = self._activity.after(self._observer.observe())
+                reason = end_reason(self._activity, self._limits, datetime.datetime.now(datetime.UTC))
             except Exception:  # noqa: BLE001 - whatever a scheduler class of somebody's does, the next look may see
-                self._complain(traceback.format_exc())
+                self._log_once(traceback.format_exc())
                 continue
             if reason:
                 return self._tell("over", reason=reason)
 
-    def _complain(self, trouble: str) -> None:
+    def _log_once(self, trouble: str) -> None:
         if trouble != self._trouble:
             print(f"can't see whether the cluster is idle: {trouble}", file=sys.stderr)
         self._trouble = trouble
@@ -87,8 +87,8 @@ class Observer:
         self._came: set[str] = set()
         _note_clients(scheduler, self._came)
 
-    def look(self) -> Look:
-        """Look once."""
+    def observe(self) -> Observation:
+        """Observation once."""
         from distributed.metrics import time as dask_time
 
         scheduler, now = self._scheduler, time.monotonic()
@@ -96,7 +96,7 @@ class Observer:
         idle_since = scheduler.check_idle()
         came = frozenset(filter(_is_somebodys, self._came))
         self._came.clear()
-        return Look(
+        return Observation(
             at=now,
             idle_seconds=None if idle_since is None else max(dask_time() - idle_since, 0.0),
             # Thousands of workers have as many connections: nobody counts on them while there is work anyway.

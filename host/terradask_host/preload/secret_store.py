@@ -1,4 +1,4 @@
-"""What a client entrusts to the processes of its cluster: private environment variables and credentials, in their memory alone.
+"""Secrets that a client sends to the processes of its cluster: private environment variables and credentials, in their memory alone.
 
 The client tells the scheduler. That keeps it, and tells workers that there is something to be fetched, the later ones when they register:
 what workers are sent unasked may end up in a log of Dask's (its messages, with DEBUG) or in a dump of a cluster's state.
@@ -7,44 +7,21 @@ what workers are sent unasked may end up in a log of Dask's (its messages, with 
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
-import os
-from collections.abc import Mapping
 from typing import Any
 
-from terradask_host.preload.credentials_endpoint import CredentialsDoor
+from terradask_host.preload import process_secrets
 
-#: The operations of a scheduler; part of what clients rely on.
-CONFIDE_OPERATION = "terradask_confide"
-CONFIDED_OPERATION = "terradask_confided"
+#: The operation by which clients send; part of what they rely on.
+SEND_OPERATION = "terradask_confide"
 
 #: A worker that can't be told is tried again so often.
-_TRIES = 3
-_PAUSE_SECONDS = 1.0
+TRIES = 3
+RETRY_SECONDS = 1.0
 
 
-def take(environ: Mapping[str, str], credentials: Mapping[str, str] | None) -> None:
-    """Let this process have private variables and credentials.
-
-    Variables are set at run time: what a process was started with is there for others to read, in ``/proc``. What it starts inherits them.
-
-    Parameters
-    ----------
-    environ
-        Values by name.
-    credentials
-        As `CredentialsDoor` holds them; None for none.
-    """
-    os.environ.update(environ)
-    if credentials is not None:
-        door = _door()
-        door.hold(credentials)
-        os.environ.update(door.variables)
-
-
-class Confidant:
-    """Keeps what clients entrust to a scheduler, and passes it to all workers, also those to come.
+class SecretStore:
+    """Keeps the secrets that clients send to a scheduler, and passes it to all workers, also those to come.
 
     Parameters
     ----------
@@ -57,10 +34,10 @@ class Confidant:
         self._environ: dict[str, str] = {}
         self._credentials: dict[str, str] | None = None
         self._telling = asyncio.Lock()
-        scheduler.handlers[CONFIDE_OPERATION] = self.confide
-        scheduler.handlers[CONFIDED_OPERATION] = self.confided
+        scheduler.handlers[SEND_OPERATION] = self.take
+        scheduler.handlers[process_secrets.FETCH_OPERATION] = self.fetch
 
-    async def confide(self, sealed: Any) -> dict[str, list[str]]:
+    async def take(self, sealed: Any) -> dict[str, list[str]]:
         """Take a client's ``environ`` or ``credentials``, or both: JSON in a wrapping that logs show nothing of.
 
         Returns
@@ -72,10 +49,10 @@ class Confidant:
         async with self._telling:
             self._environ |= given.get("environ") or {}
             self._credentials = given.get("credentials") or self._credentials
-            take(self._environ, self._credentials)
+            process_secrets.take(self._environ, self._credentials)
             return {"missed": await self._tell_workers()}
 
-    def confided(self) -> dict[str, Any]:
+    def fetch(self) -> dict[str, Any]:
         """Return all that there is, for a worker."""
         return {"environ": self._environ, "credentials": self._credentials}
 
@@ -89,20 +66,14 @@ class Confidant:
         self._scheduler.worker_plugins[NAME] = plugin
         message = {"op": "plugin-add", "plugin": plugin, "name": NAME}
         untold = list(self._scheduler.workers)
-        for attempt in range(_TRIES):
+        for attempt in range(TRIES):
             if attempt:
-                await asyncio.sleep(_PAUSE_SECONDS)
-                # Whoever left needs nothing any more.
+                await asyncio.sleep(RETRY_SECONDS)
+                # A worker that left needs nothing any more.
                 untold = [address for address in untold if address in self._scheduler.workers]
             heard = await self._scheduler.broadcast(msg=message, workers=untold, on_error="return") if untold else {}
             untold = [address for address, answer in heard.items() if not _is_ok(answer)]
         return sorted(str(self._scheduler.workers[address].name) for address in untold if address in self._scheduler.workers)
-
-
-@functools.cache
-def _door() -> CredentialsDoor:
-    """Return this process's door, opened when it is first needed; workers without a nanny share one."""
-    return CredentialsDoor()
 
 
 def _is_ok(answer: Any) -> bool:

@@ -12,14 +12,14 @@ from functools import partial
 from typing import Any
 
 from terradask_host.preload.downscaling import keep_extra_worker
-from terradask_host.preload.drain import ask_to_empty, let_empty
+from terradask_host.preload.drain import allow_draining, ask_to_drain
 from terradask_host.preload.forward import Forward, server_context
-from terradask_host.preload.lifetime_watch import LifeWatch
-from terradask_host.preload.secret_store import Confidant
+from terradask_host.preload.lifetime_watch import LifetimeWatch
+from terradask_host.preload.secret_store import SecretStore
 from terradask_host.preload.shared_dashboard import SharedDashboard
 from terradask_host.preload.watchers import allow_several
-from terradask_host.preload.worker_admission import Entrance
-from terradask_host.preload.worker_report import call_roll
+from terradask_host.preload.worker_admission import WorkerAdmission
+from terradask_host.preload.worker_report import report_workers
 from terradask_host.rules.membership import Rules
 
 Read = Callable[[], dict[str, Any]]
@@ -31,16 +31,16 @@ ALIVE_SECONDS = 60.0
 
 
 class Leave:
-    """The host program's words: to get empty, and to close, with how long that may take.
+    """The host program's words: to drain, and to close, with how long that may take.
 
     `others` are those who take what it says besides, by what each is to do; a server adds its own.
     """
 
     def __init__(self) -> None:
-        self.empty = asyncio.Event()
+        self.drain = asyncio.Event()
         self._said = asyncio.Event()
         self.seconds = 0.0
-        self.others: dict[str, Callable[[dict[str, Any]], None]] = {"empty": lambda _: self.empty.set()}
+        self.others: dict[str, Callable[[dict[str, Any]], None]] = {"drain": lambda _: self.drain.set()}
 
     def say(self, seconds: float) -> None:
         """Give the word."""
@@ -117,23 +117,23 @@ async def serve_scheduler(tell: Tell, start: dict[str, Any], running: Callable[[
     scheduler = cls(security=Security(**start["security"]), **start["arguments"])
     if getattr(scheduler, "jupyter", False):
         raise RuntimeError(f"{start['class']} runs a notebook server, which runs code for whoever reaches the dashboard")
-    entrance = Entrance(scheduler, Rules.read(start["members"]), tell)
-    leave.others["members"] = lambda word: entrance.told(word["instance_ids"])
+    admission = WorkerAdmission(scheduler, Rules.read(start["members"]), tell)
+    leave.others["members"] = lambda word: admission.update(word["instance_ids"])
     async with scheduler:
         allow_several(scheduler)
         keep_extra_worker(scheduler)
-        let_empty(scheduler)
-        Confidant(scheduler)
-        door = start["forward"]
-        context = server_context(ca=door["ca"], cert=door["cert"], key=door["key"])
-        forward = Forward(door["host"], door["port"], target_port=scheduler.http_server.port, context=context)
+        allow_draining(scheduler)
+        SecretStore(scheduler)
+        wanted = start["forward"]
+        context = server_context(ca=wanted["ca"], cert=wanted["cert"], key=wanted["key"])
+        forward = Forward(wanted["host"], wanted["port"], target_port=scheduler.http_server.port, context=context)
         await forward.start()
         shared = SharedDashboard(scheduler, start["shared_dashboard"])
         await shared.start()
         inner = await _on_loopback(start["loopback"])
         watching = [
-            asyncio.create_task(LifeWatch(scheduler, start["life"], tell).run()),
-            asyncio.create_task(call_roll(scheduler, start["roll_call_seconds"], tell)),
+            asyncio.create_task(LifetimeWatch(scheduler, start["life"], tell).run()),
+            asyncio.create_task(report_workers(scheduler, start["worker_report_seconds"], tell)),
         ]
         running()
         try:
@@ -144,27 +144,27 @@ async def serve_scheduler(tell: Tell, start: dict[str, Any], running: Callable[[
             for each in watching:
                 each.cancel()
             await shared.close()
-            for each_door in (forward, *inner):
-                await each_door.close()
+            for listening in (forward, *inner):
+                await listening.close()
         return _text(scheduler.close_reason)
 
 
 async def _on_loopback(loopback: dict[str, Any]) -> list[Forward]:
     """Listen on loopback for what Session Manager brings, as far as the ports are free there."""
-    doors = []
+    forwards = []
     for port in loopback["ports"]:
-        door = Forward(loopback["host"], port, target_port=port, context=None, target_host=loopback["target"])
+        forward = Forward(loopback["host"], port, target_port=port, context=None, target_host=loopback["target"])
         try:
-            await door.start()
+            await forward.start()
         except OSError as error:
             print(f"port {port} of {loopback['host']} is taken, so that Session Manager can't be used: {error}", file=sys.stderr)
         else:
-            doors.append(door)
-    return doors
+            forwards.append(forward)
+    return forwards
 
 
 async def serve_worker(tell: Tell, start: dict[str, Any], running: Callable[[], None], leave: Leave) -> str | None:
-    """Run this host's nannies or workers, and say when they are empty, as was asked for; return why the last of them closed."""
+    """Run this host's nannies or workers, and say when they are drained, as was asked for; return why the last of them closed."""
     from distributed.security import Security
     from distributed.utils import import_term
 
@@ -177,19 +177,19 @@ async def serve_worker(tell: Tell, start: dict[str, Any], running: Callable[[], 
         await worker.finished()
         closed.append(worker)
 
-    async def get_empty() -> None:
-        await leave.empty.wait()
-        if await ask_to_empty(workers, start["scheduler"], security):
-            tell("emptied")
+    async def drain_when_asked() -> None:
+        await leave.drain.wait()
+        if await ask_to_drain(workers, start["scheduler"], security):
+            tell("drained")
 
     await asyncio.gather(*workers)
     running()
-    emptying = asyncio.create_task(get_empty())
+    draining = asyncio.create_task(drain_when_asked())
     try:
         if await _first(leave.wait(), _all(follow(worker) for worker in workers)) == 0:
             await _retire([worker for worker in workers if worker not in closed], start["scheduler"], security, leave.seconds)
     finally:
-        emptying.cancel()
+        draining.cancel()
         await asyncio.gather(*(worker.close() for worker in workers))
     return _text((closed or workers)[-1].close_reason)
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from terradask_host.rules.membership import Roll, Rules, Verdict, judge
+from terradask_host.rules.membership import Membership, Rules, Verdict, judge
 
 #: So many strangers are told of one by one.
 MOST_TOLD = 20
@@ -21,7 +21,7 @@ MOST_TOLD = 20
 _NAME_CHARACTERS = 64
 
 
-class Entrance:
+class WorkerAdmission:
     """Lets a scheduler's workers in, and sends those away that the cluster has no instance for.
 
     AWS is the host program's to ask: an instance that isn't known yet makes its worker wait for the answer.
@@ -40,7 +40,7 @@ class Entrance:
         self._scheduler = scheduler
         self._rules = rules
         self._tell = tell
-        self._roll = Roll()
+        self._membership = Membership()
         self._told = asyncio.Event()
         self._asked_at = -math.inf
         self._asking = False
@@ -60,12 +60,12 @@ class Entrance:
         message = f"{_short(str(name))} is no instance of this cluster, which takes workers on its own instances alone"
         await comm.write({"status": "error", "message": message, "time": time.time()})
 
-    def told(self, instance_ids: Iterable[str] | None) -> None:
+    def update(self, instance_ids: Iterable[str] | None) -> None:
         """Take which instances the cluster has, as AWS shows them; None where AWS doesn't answer."""
         self._asking = False
         if instance_ids is None:
             return
-        self._roll = self._roll.told(instance_ids, time.monotonic(), self._rules)
+        self._membership = self._membership.updated(instance_ids, time.monotonic(), self._rules)
         told, self._told = self._told, asyncio.Event()
         told.set()
         if self._removing is None or self._removing.done():
@@ -73,7 +73,7 @@ class Entrance:
 
     async def _is_ours(self, name: str) -> bool:
         since = time.monotonic()
-        while (verdict := judge(name, since, self._roll, self._rules)) is Verdict.UNKNOWN:
+        while (verdict := judge(name, since, self._membership, self._rules)) is Verdict.UNKNOWN:
             if not self._asking and time.monotonic() - self._asked_at >= self._rules.ask_seconds:
                 self._asking, self._asked_at = True, time.monotonic()
                 self._tell("who")
@@ -84,7 +84,7 @@ class Entrance:
     async def _remove_strangers(self) -> None:
         """Remove workers whose instances are no longer the cluster's."""
         for address, worker in list(self._scheduler.workers.items()):
-            if judge(str(worker.name), -math.inf, self._roll, self._rules) is Verdict.STRANGER:
+            if judge(str(worker.name), -math.inf, self._membership, self._rules) is Verdict.STRANGER:
                 self._say_refused(str(worker.name), address)
                 await self._scheduler.remove_worker(address, stimulus_id=f"terradask-stranger-{time.time()}")
 

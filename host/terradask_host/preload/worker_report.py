@@ -1,4 +1,4 @@
-"""Who is, or was, at the scheduler, told to the host program every so often: it knows which hosts should be."""
+"""Who is, or was, at the scheduler, told to the host program every so often: it knows which hosts there should be."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-async def call_roll(scheduler: Any, seconds: float, tell: Callable[..., None]) -> None:
+async def report_workers(scheduler: Any, seconds: float, tell: Callable[..., None]) -> None:
     """Tell the names of a scheduler's workers, also of those that came and went meanwhile, for as long as it runs.
 
     Parameters
@@ -23,11 +23,11 @@ async def call_roll(scheduler: Any, seconds: float, tell: Callable[..., None]) -
 
     came: set[str] = set()
 
-    class Door(SchedulerPlugin):  # type: ignore[misc]
+    class NoteWorkers(SchedulerPlugin):  # type: ignore[misc]
         def add_worker(self, scheduler: Any, worker: str) -> None:
             came.add(str(scheduler.workers[worker].name))
 
-    scheduler.add_plugin(Door(), name="terradask-roll-call")
+    scheduler.add_plugin(NoteWorkers(), name="terradask-roll-call")
     while True:
         await asyncio.sleep(seconds)
         came.update(str(worker.name) for worker in scheduler.workers.values())

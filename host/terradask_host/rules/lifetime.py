@@ -53,7 +53,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Look:
+class Observation:
     """What there is to see at a scheduler.
 
     Parameters
@@ -63,13 +63,13 @@ class Look:
     idle_seconds
         For how long Dask has seen no work; None while there is some.
     uploading
-        Whether somebody sends it more than signs of life.
+        Whether a client sends it more than signs of life.
     present
         Who is connected, each by a name of its own: clients, and cluster managers that watch.
     came
-        Who connected since the last look, be it that he is gone again.
+        Who connected since the last observation, be it that they are gone again.
     left_work
-        Whether there is work that nobody need wait for (``fire_and_forget``).
+        Whether there is work that no client need wait for (``fire_and_forget``).
     """
 
     at: float
@@ -80,29 +80,29 @@ class Look:
     left_work: bool = False
 
 
-#: Between two looks that lie further apart the event loop was blocked, and what went on is unknown.
+#: Between two observations that lie further apart the event loop was blocked, and what went on is unknown.
 BLOCKED_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Story:
-    """What looks have told so far; all times on the monotonic clock.
+class Activity:
+    """What observations have told so far; all times on the monotonic clock.
 
     Parameters
     ----------
-    looked_at
-        The last look; at first when the scheduler came up.
+    seen_at
+        The last observation; at first when the scheduler came up.
     active_at
-        When there was work, or somebody came or went.
+        When there was work, or a client came or went.
     attended_at
-        When somebody was connected, or had left work behind.
+        When a client was connected, or had left work behind.
     left_at
-        When the last of those who were connected had gone. None: nobody ever came, or somebody is there.
+        When the last of those who were connected had gone. None: none ever came, or one is there.
     present
-        Who was connected at the last look.
+        Who was connected at the last observation.
     """
 
-    looked_at: float
+    seen_at: float
     active_at: float
     attended_at: float
     left_at: float | None = None
@@ -110,32 +110,32 @@ class Story:
 
     @classmethod
     def begin(cls, at: float) -> Self:
-        """Return the story of a scheduler that has just come up."""
+        """Return the activity of a scheduler that has just come up."""
         return cls(at, at, at)
 
-    def told(self, look: Look) -> Self:
-        """Return the story with one look more."""
+    def after(self, seen: Observation) -> Self:
+        """Return the activity with one observation more."""
         # Long graphs block the loop while they are unpickled: that is work, and a client may have tried to connect meanwhile.
-        blocked = look.at - self.looked_at > BLOCKED_SECONDS
-        busy = look.idle_seconds is None or look.uploading or blocked or look.present != self.present or bool(look.came)
-        attended = bool(look.present | look.came) or look.left_work or blocked
-        gone = bool(self.present | look.came) and not look.present
+        blocked = seen.at - self.seen_at > BLOCKED_SECONDS
+        busy = seen.idle_seconds is None or seen.uploading or blocked or seen.present != self.present or bool(seen.came)
+        attended = bool(seen.present | seen.came) or seen.left_work or blocked
+        gone = bool(self.present | seen.came) and not seen.present
         return replace(
             self,
-            looked_at=look.at,
-            active_at=look.at if busy else max(self.active_at, look.at - (look.idle_seconds or 0.0)),
-            attended_at=look.at if attended else self.attended_at,
-            left_at=look.at if gone else (None if look.present else self.left_at),
-            present=look.present,
+            seen_at=seen.at,
+            active_at=seen.at if busy else max(self.active_at, seen.at - (seen.idle_seconds or 0.0)),
+            attended_at=seen.at if attended else self.attended_at,
+            left_at=seen.at if gone else (None if seen.present else self.left_at),
+            present=seen.present,
         )
 
 
-def why_over(story: Story, limits: Limits, now: datetime.datetime) -> str | None:
-    """Decide whether a cluster ends, and say why; None while it goes on.
+def end_reason(activity: Activity, limits: Limits, now: datetime.datetime) -> str | None:
+    """Return why a cluster ends; None while it goes on.
 
     Parameters
     ----------
-    story
+    activity
         What was seen.
     limits
         How long it may live.
@@ -144,25 +144,25 @@ def why_over(story: Story, limits: Limits, now: datetime.datetime) -> str | None
     """
 
     def clock(at: float) -> str:
-        return (now - datetime.timedelta(seconds=story.looked_at - at)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return (now - datetime.timedelta(seconds=activity.seen_at - at)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    if story.present:
-        who = f"{len(story.present)} connected"
+    if activity.present:
+        who = f"{len(activity.present)} connected"
     else:
-        who = "no client ever came" if story.left_at is None else f"the last client left at {clock(story.left_at)}"
+        who = "no client ever came" if activity.left_at is None else f"the last client left at {clock(activity.left_at)}"
     patience = limits.no_client_seconds
-    if patience is not None and story.left_at is None:
+    if patience is not None and activity.left_at is None:
         # Who starts a cluster has yet to learn that its scheduler is up, and to reach it.
         patience = max(patience, limits.first_client_seconds)
-    if patience is not None and story.looked_at - story.attended_at >= patience:
-        return f"no client for {duration(patience)}, since {clock(story.attended_at)}: {who}"
-    if limits.idle_seconds is not None and story.looked_at - story.active_at >= limits.idle_seconds:
-        return f"idle for {duration(limits.idle_seconds)}, since {clock(story.active_at)}: no task, {who}"
+    if patience is not None and activity.seen_at - activity.attended_at >= patience:
+        return f"no client for {duration(patience)}, since {clock(activity.attended_at)}: {who}"
+    if limits.idle_seconds is not None and activity.seen_at - activity.active_at >= limits.idle_seconds:
+        return f"idle for {duration(limits.idle_seconds)}, since {clock(activity.active_at)}: no task, {who}"
     return None
 
 
-def why_too_old(limits: Limits, now: datetime.datetime) -> str | None:
-    """Say that a cluster's lifetime is over; None while it is not."""
+def lifetime_end_reason(limits: Limits, now: datetime.datetime) -> str | None:
+    """Return that a cluster's lifetime is over; None while it is not."""
     if limits.ends_at is None or now < limits.ends_at:
         return None
     return f"its lifetime was over at {limits.ends_at.strftime('%Y-%m-%dT%H:%M:%SZ')} (max_lifetime)"

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+#: What the name of the worker beside the scheduler begins with.
+EXTRA_WORKER_PREFIX = "scheduler-"
+
 _NAME = re.compile(r"(i-[0-9a-z]+)(?:-([1-9][0-9]*))?")
 
 
@@ -60,7 +63,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Roll:
+class Membership:
     """The cluster's instances, as AWS has shown them. Times are those of a monotonic clock, in seconds.
 
     Parameters
@@ -74,15 +77,15 @@ class Roll:
     missing_since: Mapping[str, float | None] = field(default_factory=dict)
     looked_at: float | None = None
 
-    def told(self, instance_ids: Iterable[str], now: float, rules: Rules) -> Self:
-        """Return the roll with one answer more; an instance that answers have left out for as long as they may lag behind is gone."""
+    def updated(self, instance_ids: Iterable[str], now: float, rules: Rules) -> Self:
+        """Return the membership with one answer more; an instance that answers have left out for as long as they may lag behind is gone."""
         shown: dict[str, float | None] = dict.fromkeys(instance_ids)
         missing = {each: now if since is None else since for each, since in self.missing_since.items() if each not in shown}
         lagging = {each: since for each, since in missing.items() if now - since < rules.patience_seconds}
         return replace(self, missing_since={**lagging, **shown}, looked_at=now)
 
 
-def judge(name: str, since: float, roll: Roll, rules: Rules) -> Verdict:
+def judge(name: str, since: float, membership: Membership, rules: Rules) -> Verdict:
     """Decide whether a worker belongs to the cluster.
 
     Parameters
@@ -91,7 +94,7 @@ def judge(name: str, since: float, roll: Roll, rules: Rules) -> Verdict:
         The worker's.
     since
         When it asked to join; minus infinity once it has joined.
-    roll
+    membership
         What AWS has shown.
     rules
         The cluster's.
@@ -106,7 +109,7 @@ def judge(name: str, since: float, roll: Roll, rules: Rules) -> Verdict:
     instance_id = rules.instance_of(name)
     if instance_id is None:
         return Verdict.STRANGER
-    if instance_id in roll.missing_since:
+    if instance_id in membership.missing_since:
         return Verdict.OURS
-    late = roll.looked_at is not None and roll.looked_at - since >= rules.patience_seconds
+    late = membership.looked_at is not None and membership.looked_at - since >= rules.patience_seconds
     return Verdict.STRANGER if late else Verdict.UNKNOWN

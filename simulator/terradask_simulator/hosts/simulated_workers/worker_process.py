@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from terradask_host.agent.aws import Aws
-from terradask_host.agent.event_queue import Mailbox
+from terradask_host.agent.event_queue import EventQueue
 from terradask_host.agent.groups import ClusterGroups
 from terradask_host.agent.keys import KeyFiles, write_keys
 from terradask_host.agent.launch_documents import prepare_document
@@ -81,11 +81,11 @@ class Run:
         """
         aws = Aws(config.region)
         objects = ClusterObjects(aws, config.bucket, cluster_name)
-        mailbox = Mailbox()
+        events = EventQueue()
 
         def need(what: str, ask: Callable[[], T | None]) -> T:
             deadline = config.timing.run_deadline_seconds
-            return wait_for(lambda _: ask(), what=what, advice="Start the cluster.", deadline_seconds=deadline, mailbox=mailbox)
+            return wait_for(lambda _: ask(), what=what, advice="Start the cluster.", deadline_seconds=deadline, events=events)
 
         cluster = need("cluster.json", lambda: objects.read_document("cluster.json"))
         run = need("run.json of this run", lambda: _of_run(objects.read_document("run.json"), run_id))
