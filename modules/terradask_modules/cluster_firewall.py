@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from terradask_modules.aws import Construct
-from terradask_modules.ingress import Ingress
+from terradask_modules.ingress import Ingress, Ports
 from terradask_modules.names import SCHEDULER_PORTS, host_name
-from terradask_modules.security_groups import Ports, SecurityGroups
+from terradask_modules.security_groups import SecurityGroups
 
 
 class ClusterFirewall(SecurityGroups):

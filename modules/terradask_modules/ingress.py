@@ -1,14 +1,53 @@
-"""A rule about who reaches schedulers, as security groups take it."""
+"""Ports and addresses, as rules of security groups open them. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
+
+#: The first and the last.
+Ports = tuple[int, int]
+Network = IPv4Network | IPv6Network
+
+EVERY_PORT: Ports = (0, 65535)
 
 
 @dataclass(frozen=True)
 class Ingress:
-    """Clients at these addresses may reach schedulers on these ports (first and last)."""
+    """Clients at these addresses may reach schedulers on these ports."""
 
-    ports: tuple[int, int]
+    ports: Ports
     cidr: str
     description: str
+
+    def __str__(self) -> str:
+        return f"{ports_text(self.ports)} from {self.cidr}"
+
+
+def parse_ports(ports: int | str) -> Ports:
+    """Read a port, or a range such as ``8786-8787``."""
+    first, _, last = str(ports).partition("-")
+    return int(first), int(last or first)
+
+
+def ports_text(ports: Ports) -> str:
+    """Return ports as `parse_ports` reads them."""
+    first, last = ports
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def first_closed(ports: Ports, spans: Iterable[Ports]) -> int | None:
+    """Return the first of some ports that spans of ports, laid together, leave out; None where they hold all."""
+    first, last = ports
+    for low, high in sorted(spans):
+        if low <= first:
+            first = max(first, high + 1)
+    return first if first <= last else None
+
+
+def is_within(inner: Network, outer: Network) -> bool:
+    """Return whether a block of addresses lies in another."""
+    if isinstance(inner, IPv4Network) and isinstance(outer, IPv4Network):
+        return inner.subnet_of(outer)
+    return isinstance(inner, IPv6Network) and isinstance(outer, IPv6Network) and inner.subnet_of(outer)

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from terradask_modules.aws import Construct, SecurityGroup, VpcSecurityGroupEgressRule, VpcSecurityGroupIngressRule, at, literal
-from terradask_modules.ingress import Ingress
+from terradask_modules.ingress import Ingress, Ports
 from terradask_modules.names import SCHEDULER_PORTS, UNPRIVILEGED
-
-Ports = tuple[int, int]
 
 
 class SecurityGroups(Construct):

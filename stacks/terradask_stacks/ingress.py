@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
-from terradask_modules.ingress import Ingress
+from terradask_modules.ingress import Ingress, first_closed, is_within
 from terradask_stacks.errors import Finding, SettingsError
 
 if TYPE_CHECKING:
@@ -30,12 +31,11 @@ def uncovered(wanted: Iterable[IngressRule], allowed: Sequence[IngressRule]) -> 
     """
     missing = []
     for opening in openings(wanted):
-        first, last = opening.ports
-        for low, high in sorted(other.ports for other in openings(allowed) if _within(opening.cidr, other.cidr)):
-            if low <= first:
-                first = max(first, high + 1)
-        if first <= last:
-            missing.append(f"{_ports(first, last)} from {opening.cidr}")
+        block = ip_network(opening.cidr)
+        around = [other.ports for other in openings(allowed) if is_within(block, ip_network(other.cidr))]
+        first = first_closed(opening.ports, around)
+        if first is not None:
+            missing.append(str(replace(opening, ports=(first, opening.ports[1]))))
     return missing
 
 
@@ -81,7 +81,7 @@ def check_ingress(workspace: WorkspaceSettings, network: NetworkSettings, cluste
                 where=where,
                 problem="clusters of this workspace share their security groups, which don't let this in",
                 given=", ".join(missing),
-                allowed=", ".join(f"{_ports(*one.ports)} from {one.cidr}" for one in openings(network.ingress)) or "nothing",
+                allowed=", ".join(map(str, openings(network.ingress))) or "nothing",
                 advice="add it to network.ingress, which lets it in to every cluster, and run: terradask apply network; or give clusters "
                 'security groups of their own: workspace.isolation = "cluster"; or reach schedulers with no inbound rule: '
                 'cluster.connect = "ssm", with network.session_manager = true',
@@ -122,18 +122,9 @@ def check_dashboard_https(workspace: WorkspaceSettings, allowed: Sequence[Ingres
                 where="cluster.use_dashboard_https",
                 problem=f"{section}.ingress lets nobody in to the port of the dashboard over HTTPS",
                 given=f"cluster.dashboard_https_port = {port}",
-                allowed=", ".join(f"{_ports(*one.ports)} from {one.cidr}" for one in openings(rules)) or "nothing",
+                allowed=", ".join(map(str, openings(rules))) or "nothing",
                 advice=f'add {{ ports = [{port}], cidr = "THEIR.ADDRESSES/24" }} to {section}.ingress'
                 + (" and run: terradask apply network" if section == "network" else ""),
             )
         ]
     )
-
-
-def _ports(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}-{last}"
-
-
-def _within(cidr: str, around: str) -> bool:
-    inner, outer = ip_network(cidr), ip_network(around)
-    return inner.version == outer.version and inner.network_address in outer and inner.prefixlen >= outer.prefixlen

@@ -9,11 +9,10 @@ from typing import Any
 from terradask_modules.aws import Construct, Fn, Token
 from terradask_modules.cluster_firewall import ClusterFirewall
 from terradask_modules.identity import Identity, RoleRules
-from terradask_modules.ingress import Ingress
+from terradask_modules.ingress import Ingress, Ports
 from terradask_modules.launch_templates import HostTemplate, Templates
 from terradask_modules.names import ROLES, SCHEDULER_PORTS
 from terradask_modules.policies import PolicyScope
-from terradask_modules.security_groups import Ports
 from terradask_stacks.settings.disks import Disk
 
 #: Where Terraform finds the text of ``workspace.json``.

@@ -9,6 +9,7 @@ from terradask._aws.own_address import own_block
 from terradask._aws.ssm.plugin import find_plugin
 from terradask._deployments.endpoint import route_of
 from terradask.errors import NoIngress, SettingsError
+from terradask_modules.ingress import parse_ports
 from terradask_stacks.address_rules import ME
 from terradask_stacks.checks import no_sessions
 
@@ -95,8 +96,7 @@ def _connection(settings: Mapping[str, Any]) -> ConnectionSettings:
 
 
 def _covers(ports: Sequence[int | str], port: int) -> bool:
-    pairs = (str(each).partition("-") for each in ports)
-    return any(int(first) <= port <= int(last or first) for first, _, last in pairs)
+    return any(first <= port <= last for first, last in map(parse_ports, ports))
 
 
 def _listed(value: Any) -> list[Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING
 
 from terradask._network.given_findings import LikelyFinding, own_tag
 from terradask._network.given_network import interface_endpoints, subnet_id
+from terradask_modules.ingress import EVERY_PORT, Ports, first_closed, is_within, ports_text
 from terradask_modules.names import ROLES, SCHEDULER_PORTS
 from terradask_stacks.checks import HOST_SERVICES, SESSION_SERVICES
 from terradask_stacks.errors import Finding
@@ -16,8 +17,6 @@ from terradask_stacks.errors import Finding
 if TYPE_CHECKING:
     from terradask._network.given_facts import Description, GivenFacts
     from terradask_stacks.settings import Settings
-
-Ports = tuple[int, int]
 
 HTTPS: Ports = (443, 443)
 #: Dask's workers let the system choose their ports; Linux chooses from these (net.ipv4.ip_local_port_range).
@@ -68,7 +67,11 @@ def admits(permissions: Iterable[Description], ports: Ports, peer: Peer) -> bool
     """Tell whether rules of a security group, in one direction, let TCP through between it and a peer on all of some ports."""
     permissions = list(permissions)
     named = [_span(p) for p in permissions if peer.group is not None and peer.group in _groups(p)]
-    return all(_covered(ports, [*named, *(_span(p) for p in permissions if _holds(p, block))]) for block in peer.blocks)
+    return all(_admits(ports, [*named, *(_span(p) for p in permissions if _holds(p, block))]) for block in peer.blocks)
+
+
+def _admits(ports: Ports, spans: Iterable[Ports | None]) -> bool:
+    return first_closed(ports, filter(None, spans)) is None
 
 
 def _hosts(settings: Settings, facts: GivenFacts, role: str) -> Peer:
@@ -115,15 +118,15 @@ def _call_findings(groups: dict[str, Description], peers: dict[str, Peer]) -> It
             permissions = groups[role].get(key, ())
             if admits(permissions, ports, peers[other]):
                 continue
-            by_list = any(p.get("PrefixListIds") and _covered(ports, [_span(p)]) for p in permissions)
+            by_list = any(p.get("PrefixListIds") and _admits(ports, [_span(p)]) for p in permissions)
             kind = LikelyFinding if by_list else Finding
             yield kind(
                 where=f"network.security_groups.{role}",
-                problem=f"{role}s' group doesn't let TCP ports {_shown(ports)} {direction} {other}s: {caller}s call {called}s there",
+                problem=f"{role}s' group doesn't let TCP ports {ports_text(ports)} {direction} {other}s: {caller}s call {called}s there",
                 given=peers[role].group,
-                allowed=f"a rule for TCP {_shown(ports)} that names {peers[other].group}"
+                allowed=f"a rule for TCP {ports_text(ports)} that names {peers[other].group}"
                 + (" (a prefix list may hold their addresses, which isn't looked into)" if by_list else ""),
-                advice=f"have the rule added: {'inbound' if key == 'IpPermissions' else 'outbound'}, TCP {_shown(ports)}, "
+                advice=f"have the rule added: {'inbound' if key == 'IpPermissions' else 'outbound'}, TCP {ports_text(ports)}, "
                 f"peer {peers[other].group}",
             )
 
@@ -133,7 +136,7 @@ def _egress_findings(groups: dict[str, Description]) -> Iterator[Finding]:
         permissions = list(group.get("IpPermissionsEgress", ()))
         if admits(permissions, HTTPS, Peer(None, (_EVERYWHERE,))):
             continue
-        some = any(_covered(HTTPS, [_span(p)]) for p in permissions)
+        some = any(_admits(HTTPS, [_span(p)]) for p in permissions)
         yield (LikelyFinding if some else Finding)(
             where=f"network.security_groups.{role}",
             problem=f"{role}s' group lets port 443 out "
@@ -158,8 +161,8 @@ def _client_findings(settings: Settings, groups: dict[str, Description]) -> Iter
             if not admits(permissions, ports, Peer(None, (ip_network(rule.cidr),))):
                 yield Finding(
                     where="network.ingress",
-                    problem=f"the given security group of schedulers doesn't let {rule.cidr} in on ports {_shown(ports)}, and terradask "
-                    "changes nothing in it",
+                    problem=f"the given security group of schedulers doesn't let {rule.cidr} in on ports {ports_text(ports)}, and "
+                    "terradask changes nothing in it",
                     given=scheduler.get("GroupId"),
                     allowed="what the group lets in",
                     advice="have the inbound rule added to the group, or correct network.ingress",
@@ -197,18 +200,8 @@ def _span(permission: Description) -> Ports | None:
     """Return the TCP ports of a rule; None where it is about something else."""
     protocol = str(permission.get("IpProtocol"))
     if protocol == "-1":
-        return (0, 65535)
+        return EVERY_PORT
     return (int(permission.get("FromPort", 0)), int(permission.get("ToPort", 65535))) if protocol in {"tcp", "6"} else None
-
-
-def _covered(ports: Ports, spans: Sequence[Ports | None]) -> bool:
-    """Tell whether spans, laid together, hold all ports."""
-    following = ports[0]
-    for first, last in sorted(span for span in spans if span is not None):
-        if first > following:
-            break
-        following = max(following, last + 1)
-    return following > ports[1]
 
 
 def _groups(permission: Description) -> list[str]:
@@ -221,14 +214,4 @@ def _blocks(permission: Description) -> list[IPv4Network | IPv6Network]:
 
 
 def _holds(permission: Description, wanted: IPv4Network | IPv6Network) -> bool:
-    return any(_is_within(wanted, block) for block in _blocks(permission))
-
-
-def _is_within(inner: IPv4Network | IPv6Network, outer: IPv4Network | IPv6Network) -> bool:
-    if isinstance(inner, IPv4Network) and isinstance(outer, IPv4Network):
-        return inner.subnet_of(outer)
-    return isinstance(inner, IPv6Network) and isinstance(outer, IPv6Network) and inner.subnet_of(outer)
-
-
-def _shown(ports: Ports) -> str:
-    return str(ports[0]) if ports[0] == ports[1] else f"{ports[0]}-{ports[1]}"
+    return any(is_within(wanted, block) for block in _blocks(permission))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from terradask._policy.document import Resource
 from terradask._policy.masking import masked_text
+from terradask._policy.openings import network_of, openings_of
 from terradask._policy.values import decoded
+from terradask_modules.ingress import is_within
 
 #: What losing a resource means, where its name doesn't say it.
 _MEANING = {
@@ -53,7 +55,7 @@ class Danger:
         return asdict(self)
 
 
-class Opening(NamedTuple):
+class AdmittedBlock(NamedTuple):
     """An address block that a rule lets in."""
 
     block: str
@@ -67,13 +69,17 @@ def new_roles(resources: Iterable[Mapping[str, Any]]) -> frozenset[str]:
     return frozenset(str((change.get("after") or {}).get("name")) for change in made)
 
 
-def openings_before(resources: Iterable[Mapping[str, Any]]) -> frozenset[Opening]:
+def openings_before(resources: Iterable[Mapping[str, Any]]) -> frozenset[AdmittedBlock]:
     """Return whom the rules that a plan begins with let in: a rule with another name that lets in no more widens nothing."""
-    return frozenset(opening for r in resources for opening in _openings(r["type"], r["change"].get("before")))
+    return frozenset(opening for r in resources for opening in _openings(r, "before"))
 
 
 def dangers_of(
-    resource: Mapping[str, Any], action: str, because: str | None, roles_made: Collection[str] = (), open_before: Collection[Opening] = ()
+    resource: Mapping[str, Any],
+    action: str,
+    because: str | None,
+    roles_made: Collection[str] = (),
+    open_before: Collection[AdmittedBlock] = (),
 ) -> list[Danger]:
     """Return what is dangerous in one entry of a plan's ``resource_changes``."""
     address, kind, change = resource["address"], resource["type"], resource["change"]
@@ -84,7 +90,7 @@ def dangers_of(
     if action == "replace":
         found.append(Danger("replace", address, _sentence("is replaced", because, meaning)))
     if action in ("create", "update", "replace"):
-        found.extend(_ingress(address, kind, change, open_before))
+        found.extend(_ingress(resource, open_before))
         on_old_role = kind in _ON_ROLES and (change.get("after") or {}).get("role") not in (None, *roles_made)
         found.extend(_iam(address, "update" if on_old_role else action, change))
     return [Danger(danger.kind, danger.address, masked_text(danger.text)) for danger in found]
@@ -98,55 +104,38 @@ def _sentence(what: str, because: str | None, meaning: str | None) -> str:
 # ---- who is let in --------------------------------------------------------------------------------------------------
 
 
-def _ingress(address: str, kind: str, change: Mapping[str, Any], open_before: Collection[Opening]) -> list[Danger]:
-    before, after = _openings(kind, change.get("before")), _openings(kind, change.get("after"))
+def _ingress(resource: Mapping[str, Any], open_before: Collection[AdmittedBlock]) -> list[Danger]:
+    before, after = _openings(resource, "before"), _openings(resource, "after")
     new = [opening for opening in sorted(after) if not any(_covers(old, opening) for old in (*before, *open_before))]
     return [
         Danger(
-            "ingress", address, f"lets {opening.block} in at {opening.ports}{' - the whole internet' if _everyone(opening.block) else ''}"
+            "ingress",
+            resource["address"],
+            f"lets {opening.block} in at {opening.ports}{' - the whole internet' if _everyone(opening.block) else ''}",
         )
         for opening in new
     ]
 
 
-def _openings(kind: str, values: Any) -> set[Opening]:
+def _openings(resource: Mapping[str, Any], side: str) -> set[AdmittedBlock]:
     """Return whom one resource lets in; sources that are security groups let nobody in from outside."""
+    address, kind, values = resource["address"], resource["type"], resource["change"].get(side)
     if not values or kind not in _INGRESS_RULES:
         return set()
-    if kind == "aws_security_group":
-        rules, group = values.get("ingress") or [], values.get("id")
-    else:
-        rules, group = [values], values.get("security_group_id")
-    if kind == "aws_security_group_rule" and values.get("type") != "ingress":
-        return set()
-    return {Opening(block, _ports(rule), str(group or "")) for rule in rules for block in _blocks(rule)}
+    return {
+        AdmittedBlock(block, opening.written_ports, opening.group if isinstance(opening.group, str) else "")
+        for opening in openings_of(Resource(address, kind, str(resource.get("name")), values))
+        for block in opening.blocks
+    }
 
 
-def _blocks(rule: Mapping[str, Any]) -> list[str]:
-    several = [*(rule.get("cidr_blocks") or []), *(rule.get("ipv6_cidr_blocks") or [])]
-    return several + [block for block in (rule.get("cidr_ipv4"), rule.get("cidr_ipv6")) if block]
-
-
-def _ports(rule: Mapping[str, Any]) -> str:
-    protocol = rule.get("ip_protocol") or rule.get("protocol")
-    first, last = rule.get("from_port"), rule.get("to_port")
-    if protocol in ("-1", "all") or first is None:
-        return "every port"
-    return f"{protocol} {first}" if first == last else f"{protocol} {first}-{last}"
-
-
-def _covers(old: Opening, new: Opening) -> bool:
+def _covers(old: AdmittedBlock, new: AdmittedBlock) -> bool:
     if old.group != new.group or old.ports not in (new.ports, "every port"):
         return False
-    try:
-        old_block, new_block = ipaddress.ip_network(old.block, strict=False), ipaddress.ip_network(new.block, strict=False)
-    except ValueError:
+    old_block, new_block = network_of(old.block), network_of(new.block)
+    if old_block is None or new_block is None:
         return old.block == new.block
-    if isinstance(old_block, ipaddress.IPv4Network) and isinstance(new_block, ipaddress.IPv4Network):
-        return new_block.subnet_of(old_block)
-    if isinstance(old_block, ipaddress.IPv6Network) and isinstance(new_block, ipaddress.IPv6Network):
-        return new_block.subnet_of(old_block)
-    return False
+    return is_within(new_block, old_block)
 
 
 def _everyone(block: str) -> bool:

@@ -9,7 +9,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from terradask._policy.openings import read_rule
 from terradask._policy.values import decoded
+from terradask_modules.ingress import ports_text
 
 #: What the runtime owns.
 _RUNTIME = {"aws_autoscaling_group": ("desired_capacity", "predicted_capacity")}
@@ -90,7 +92,7 @@ def _facts(kind: str, name: str, values: _Values) -> set[str]:
     if name == "inline_policy":
         return {_policy(item.get("name"), item.get("policy")) for item in items if item.get("name")}
     if kind == "aws_security_group":
-        return {fact for item in items for fact in _rules(item)}
+        return {fact for item in items for fact in _rule(item, {})}
     if name == "route":
         return {
             _route(item.get("cidr_block") or item.get("ipv6_cidr_block") or item.get("destination_prefix_list_id"), item) for item in items
@@ -101,13 +103,7 @@ def _facts(kind: str, name: str, values: _Values) -> set[str]:
 def _declared_facts(name: str, owner: _Values, kind: str, values: _Values) -> Iterator[str]:
     """Return what a resource of its own declares for the list `name` of `owner`."""
     if kind == _RULE_TYPES.get(name) and values.get("security_group_id") == owner.get("id"):
-        source = next(
-            (f"{key}={values[key]}" for key in ("cidr_ipv4", "cidr_ipv6", "prefix_list_id") if values.get(key)),
-            f"group={values.get('referenced_security_group_id')}",
-        )
-        if values.get("referenced_security_group_id") == owner.get("id"):
-            source = "self"
-        yield _rule(values.get("ip_protocol"), values.get("from_port"), values.get("to_port"), source)
+        yield from _rule(values, owner)
     if name == "inline_policy" and kind == "aws_iam_role_policy" and values.get("role") in (owner.get("id"), owner.get("name")):
         yield _policy(values.get("name"), values.get("policy"))
     if name == "route" and kind == "aws_route" and values.get("route_table_id") == owner.get("id"):
@@ -117,22 +113,11 @@ def _declared_facts(name: str, owner: _Values, kind: str, values: _Values) -> It
         yield str(values.get("policy_arn"))
 
 
-def _rules(item: _Values) -> Iterator[str]:
-    sources = [
-        *(f"cidr_ipv4={block}" for block in item.get("cidr_blocks") or []),
-        *(f"cidr_ipv6={block}" for block in item.get("ipv6_cidr_blocks") or []),
-        *(f"prefix_list_id={prefix}" for prefix in item.get("prefix_list_ids") or []),
-        *(f"group={group}" for group in item.get("security_groups") or []),
-        *(["self"] if item.get("self") else []),
-    ]
-    for source in sources:
-        yield _rule(item.get("protocol"), item.get("from_port"), item.get("to_port"), source)
-
-
-def _rule(protocol: Any, first: Any, last: Any, source: str) -> str:
-    if str(protocol) == "-1":
-        first = last = 0
-    return f"{protocol} {first}-{last} {source}"
+def _rule(values: _Values, owner: _Values) -> Iterator[str]:
+    rule = read_rule("", owner.get("id"), values)
+    groups = ["self" if group == rule.group else f"group={group}" for group in rule.groups]
+    for source in (*rule.blocks, *rule.prefix_lists, *groups, *(["self"] if rule.own_group else [])):
+        yield f"{rule.protocol} {ports_text(rule.span)} {source}"
 
 
 def _route(destination: Any, values: _Values) -> str:

@@ -9,13 +9,14 @@ from typing import Any
 
 from terradask._policy.document import PlanDocument, Unknown, listed
 from terradask._policy.findings import PolicyFinding
-from terradask._policy.openings import Block, Opening, network_of, openings
+from terradask._policy.openings import Opening, network_of, openings
 from terradask._policy.roles import Groups
+from terradask_modules.ingress import Network
 
 #: Wider than what anybody was given in one piece: /8 of IPv4 (IANA IPv4 Address Space Registry), /16 of IPv6.
 _WIDEST = {4: 8, 6: 16}
 #: Where public addresses lie: all of IPv4; of IPv6 what IANA has opened (RFC 4291, "Global Unicast").
-_INTERNET: dict[int, Block] = {4: ipaddress.ip_network("0.0.0.0/0"), 6: ipaddress.ip_network("2000::/3")}
+_INTERNET: dict[int, Network] = {4: ipaddress.ip_network("0.0.0.0/0"), 6: ipaddress.ip_network("2000::/3")}
 _SSH_PORT = 22
 _NAMED = "name the addresses that your clients come from, such as 203.0.113.7/32: Dask runs whatever code a client sends"
 _MEANT = f"network.allow_ingress_from_anywhere allows it, and mutual TLS alone keeps strangers out; better: {_NAMED}"
@@ -28,7 +29,7 @@ _WORKERS = "let workers be reached by the security groups of schedulers and work
 
 def ingress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     """Yield rules that let the internet in, in one piece or in several (P2)."""
-    by_group: dict[tuple[str, int], list[tuple[Opening, Block]]] = defaultdict(list)
+    by_group: dict[tuple[str, int], list[tuple[Opening, Network]]] = defaultdict(list)
     groups = Groups(document)
     for opening in openings(document):
         for network in opening.networks:
@@ -55,7 +56,7 @@ def worker_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
         stranger = bool(opening.blocks or opening.prefix_lists) or not groups.ours(opening.groups)
         if stranger and "worker" in groups.roles(opening.group):
             yield _error("P4", opening, f"lets others than hosts reach workers at {opening.ports}", _WORKERS)
-        if stranger and opening.first_port <= _SSH_PORT <= opening.last_port:
+        if stranger and opening.span[0] <= _SSH_PORT <= opening.span[1]:
             yield _error("P4", opening, f"opens SSH ({opening.ports})", "leave port 22 closed; hosts have no login, and write logs")
     for resource in document.of("aws_launch_template", "aws_instance", "aws_launch_configuration"):
         key = resource.values.get("key_name")
@@ -73,12 +74,12 @@ def _undecided(document: PlanDocument, opening: Opening) -> Iterator[PolicyFindi
             yield _warning(opening, f"lets a prefix list in at {opening.ports}, whose addresses the plan doesn't tell")
 
 
-def _together(version: int, members: Sequence[tuple[Opening, Block]]) -> Iterator[PolicyFinding]:
+def _together(version: int, members: Sequence[tuple[Opening, Network]]) -> Iterator[PolicyFinding]:
     """Yield rules that, taken together, let half of the internet or more into a port."""
     internet = _INTERNET[version]
     told: set[str] = set()
-    for port in sorted({opening.first_port for opening, _ in members}):
-        here = [(opening, network) for opening, network in members if opening.first_port <= port <= opening.last_port]
+    for port in sorted({opening.span[0] for opening, _ in members}):
+        here = [(opening, network) for opening, network in members if opening.span[0] <= port <= opening.span[1]]
         if 2 * _size_within(internet, [network for _, network in here]) < internet.num_addresses:
             continue
         for opening, _ in here:
@@ -87,12 +88,12 @@ def _together(version: int, members: Sequence[tuple[Opening, Block]]) -> Iterato
                 yield _error("P2", opening, f"lets in, with other rules, half of the internet or more at {opening.ports}", _NAMED)
 
 
-def _size_within(internet: Block, networks: Sequence[Any]) -> int:
+def _size_within(internet: Network, networks: Sequence[Any]) -> int:
     collapsed = ipaddress.collapse_addresses(networks)
     return sum(network.num_addresses for network in collapsed if network.subnet_of(internet))
 
 
-def _part(network: Block) -> str:
+def _part(network: Network) -> str:
     return "the whole internet" if network.prefixlen == 0 else "a large part of the internet"
 
 

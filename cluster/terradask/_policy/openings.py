@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from terradask._policy.document import PlanDocument, Resource, Unknown, listed
+from terradask_modules.ingress import EVERY_PORT, Network, Ports, ports_text
 
-Block = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-_EVERY_PORT = (0, 65535)
+#: Rules that are resources of their own.
+_RULES = ("aws_vpc_security_group_ingress_rule", "aws_security_group_rule")
 
 
 @dataclass(frozen=True)
 class Opening:
-    """Who is let in by one rule.
+    """Who is let in by one rule; or let out, where the rule is about that direction.
 
     Parameters
     ----------
@@ -24,8 +24,8 @@ class Opening:
         The resource that says it.
     group
         The group that is opened: its id, or what refers to it.
-    first_port, last_port
-        The ports; 0 and 65535 where every port is meant.
+    protocol, from_port, to_port
+        As they are written.
     blocks
         Address blocks as they are written.
     groups
@@ -35,13 +35,14 @@ class Opening:
     own_group
         Whether the group's own members are let in.
     by_hand
-        Whether no configuration says it: somebody added it beside Terraform.
+        Whether no configuration says it: it was added beside Terraform.
     """
 
     address: str
     group: Any
-    first_port: int = 0
-    last_port: int = 65535
+    protocol: Any = None
+    from_port: Any = None
+    to_port: Any = None
     blocks: tuple[Any, ...] = ()
     groups: tuple[Any, ...] = ()
     prefix_lists: tuple[Any, ...] = ()
@@ -49,19 +50,36 @@ class Opening:
     by_hand: bool = False
 
     @property
-    def ports(self) -> str:
-        """The ports in words."""
-        if (self.first_port, self.last_port) == _EVERY_PORT:
-            return "every port"
-        return f"port {self.first_port}" if self.first_port == self.last_port else f"ports {self.first_port}-{self.last_port}"
+    def span(self) -> Ports:
+        """The first and the last port; `EVERY_PORT` where each is meant."""
+        first, last = self.from_port, self.to_port
+        if str(self.protocol) in ("-1", "all", "None") or not isinstance(first, int) or not isinstance(last, int):
+            return EVERY_PORT
+        # Types and codes of ICMP are written as ports, -1 for every one.
+        return EVERY_PORT if first < 0 else (first, last)
 
     @property
-    def networks(self) -> list[Block]:
+    def ports(self) -> str:
+        """The ports in words."""
+        if self.span == EVERY_PORT:
+            return "every port"
+        first, last = self.span
+        return f"port{'' if first == last else 's'} {ports_text(self.span)}"
+
+    @property
+    def written_ports(self) -> str:
+        """Protocol and ports as they are written: ``tcp 8786-8787``."""
+        if self.protocol in ("-1", "all") or self.from_port is None:
+            return "every port"
+        return f"{self.protocol} {ports_text((self.from_port, self.to_port))}"
+
+    @property
+    def networks(self) -> list[Network]:
         """The blocks that are known."""
         return [network for network in map(network_of, self.blocks) if network is not None]
 
 
-def network_of(value: Any) -> Block | None:
+def network_of(value: Any) -> Network | None:
     """Return an address block, or None where it is unknown."""
     try:
         return ipaddress.ip_network(value, strict=False) if isinstance(value, str) else None
@@ -71,30 +89,43 @@ def network_of(value: Any) -> Block | None:
 
 def openings(document: PlanDocument) -> list[Opening]:
     """Return every rule that lets somebody in."""
-    found = _of_rules(document.resources)
-    inline = []
-    for group in document.of("aws_security_group", "aws_default_security_group"):
-        itself = group.values.get("id") or Unknown((group.configured_as,))
-        blocks = [each for each in listed(group.values.get("ingress")) if isinstance(each, Mapping)]
-        by_hand = "ingress" not in group.written
-        inline += [replace(_of_block(group.address, itself, each, "security_groups"), by_hand=by_hand) for each in blocks]
+    found = [opening for kind in _RULES for rule in document.of(kind) for opening in openings_of(rule)]
+    inline = [opening for group in document.of("aws_security_group", "aws_default_security_group") for opening in openings_of(group)]
     # A rule that the plan removes or changes still stands in its group.
-    told = [*found, *_of_rules(document.before)]
+    told = [*found, *(opening for rule in document.before if rule.type in _RULES for opening in openings_of(rule))]
     return found + [rest for opening in inline if (rest := _beyond(opening, told)) is not None]
 
 
-def _of_rules(resources: Sequence[Resource]) -> list[Opening]:
-    found = [_of_ingress_rule(rule) for rule in resources if rule.type == "aws_vpc_security_group_ingress_rule"]
-    for rule in resources:
-        if rule.type == "aws_security_group_rule" and rule.values.get("type") == "ingress":
-            found.append(_of_block(rule.address, rule.values.get("security_group_id"), rule.values, "source_security_group_id"))
-    return found
+def openings_of(resource: Resource) -> list[Opening]:
+    """Return whom one rule, or the rules in a group itself, let in."""
+    values = resource.values
+    if resource.type in _RULES:
+        is_ingress = resource.type != "aws_security_group_rule" or values.get("type") == "ingress"
+        return [read_rule(resource.address, values.get("security_group_id"), values)] if is_ingress else []
+    itself = values.get("id") or Unknown((resource.configured_as,))
+    blocks = [each for each in listed(values.get("ingress")) if isinstance(each, Mapping)]
+    by_hand = "ingress" not in resource.written
+    return [replace(read_rule(resource.address, itself, each), by_hand=by_hand) for each in blocks]
+
+
+def read_rule(address: str, group: Any, values: Mapping[str, Any]) -> Opening:
+    """Read a rule, in whichever of the three ways it is written."""
+    return Opening(
+        address=address,
+        group=group,
+        protocol=values.get("ip_protocol") or values.get("protocol"),
+        from_port=values.get("from_port"),
+        to_port=values.get("to_port"),
+        blocks=_given(values, "cidr_ipv4", "cidr_ipv6", "cidr_blocks", "ipv6_cidr_blocks"),
+        groups=_given(values, "referenced_security_group_id", "security_groups", "source_security_group_id"),
+        prefix_lists=_given(values, "prefix_list_id", "prefix_list_ids"),
+        own_group=values.get("self") is True,
+    )
 
 
 def _beyond(opening: Opening, rules: Sequence[Opening]) -> Opening | None:
     """Return what a group itself lists beyond its rules: the provider repeats them there."""
-    where = (opening.group, opening.first_port, opening.last_port)
-    same = [rule for rule in rules if (rule.group, rule.first_port, rule.last_port) == where]
+    same = [rule for rule in rules if (rule.group, rule.span) == (opening.group, opening.span)]
     said = {each for rule in same for each in (*rule.blocks, *rule.groups, *rule.prefix_lists)}
     rest = replace(
         opening,
@@ -105,42 +136,7 @@ def _beyond(opening: Opening, rules: Sequence[Opening]) -> Opening | None:
     return rest if rest.blocks or rest.groups or rest.prefix_lists or rest.own_group else None
 
 
-def _of_ingress_rule(rule: Resource) -> Opening:
-    values, ports = rule.values, _ports(rule.values, "ip_protocol")
-    return Opening(
-        address=rule.address,
-        group=values.get("security_group_id"),
-        first_port=ports[0],
-        last_port=ports[1],
-        blocks=_given(values, "cidr_ipv4", "cidr_ipv6"),
-        groups=_given(values, "referenced_security_group_id"),
-        prefix_lists=_given(values, "prefix_list_id"),
-    )
-
-
-def _of_block(address: str, group: Any, values: Mapping[str, Any], groups: str) -> Opening:
-    ports = _ports(values, "protocol")
-    return Opening(
-        address=address,
-        group=group,
-        first_port=ports[0],
-        last_port=ports[1],
-        blocks=_given(values, "cidr_blocks", "ipv6_cidr_blocks"),
-        groups=_given(values, groups),
-        prefix_lists=_given(values, "prefix_list_ids"),
-        own_group=values.get("self") is True,
-    )
-
-
 def _given(values: Mapping[str, Any], *names: str) -> tuple[Any, ...]:
     """Return what these attributes name; what the provider alone fills in says nothing."""
     items = [item for name in names for item in listed(values.get(name))]
     return tuple(item for item in items if item and item != Unknown())
-
-
-def _ports(values: Mapping[str, Any], protocol: str) -> tuple[int, int]:
-    first, last = values.get("from_port"), values.get("to_port")
-    if str(values.get(protocol)) in ("-1", "all", "None") or not isinstance(first, int) or not isinstance(last, int):
-        return _EVERY_PORT
-    # Types and codes of ICMP are written as ports, -1 for every one.
-    return _EVERY_PORT if first < 0 else (first, last)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from terradask_modules.ingress import parse_ports
 from terradask_stacks.address_rules import check_ingress_cidr, is_anywhere
 from terradask_stacks.rules import check_ports, refuse
 from terradask_stacks.settings.base import Section
@@ -37,8 +38,7 @@ class IngressRule(Section):
     @property
     def port_ranges(self) -> list[tuple[int, int]]:
         """The ports as pairs of first and last."""
-        pairs = (str(ports).partition("-") for ports in self.ports)
-        return [(int(first), int(last or first)) for first, _, last in pairs]
+        return list(map(parse_ports, self.ports))
 
 
 def _rules_differ(rules: list[IngressRule]) -> list[IngressRule]:
