@@ -31,4 +31,4 @@ def test_a_threat_is_held_by_tests_that_exist(row: tuple[str, ...]) -> None:
 
 def test_every_part_of_a_threat_model_is_there() -> None:
     headings = re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
-    assert headings == ["What is worth something", "Who there is", "Threats", "What is left open", "Out of scope"]
+    assert headings == ["Assets", "Actors", "Threats", "Remaining risks", "Out of scope"]
