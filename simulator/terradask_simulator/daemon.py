@@ -20,26 +20,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from terradask_simulator.aws.addresses import Slot, claim_slot
-from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK, autoscaling_backends
-from terradask_simulator.aws.credentials import RoleKeys
-from terradask_simulator.aws.endpoint.calls import CallRecorder
-from terradask_simulator.aws.endpoint.lost_answers import Drops
-from terradask_simulator.aws.endpoint.server import Endpoint, bind
-from terradask_simulator.aws.endpoint.signatures import Signatures
-from terradask_simulator.aws.fidelity import install_all
-from terradask_simulator.aws.fidelity import sessions as session_api
-from terradask_simulator.aws.fidelity.throttling import Throttle
-from terradask_simulator.aws.history import History
-from terradask_simulator.aws.iam.gate import Gate
-from terradask_simulator.aws.instances import running_ids
-from terradask_simulator.aws.network import LoopbackNetwork
-from terradask_simulator.aws.reconcile import ReconcileLoop
+from terradask_simulator.aws.account import ACCOUNT
+from terradask_simulator.aws.embedded import EmbeddedAws
+from terradask_simulator.aws.errors import EmbeddedAwsError
 from terradask_simulator.aws.session_manager.plugin_program import write_plugin
-from terradask_simulator.aws.session_manager.sessions import Sessions
+from terradask_simulator.aws.switchboard import Switchboard
 from terradask_simulator.errors import SimulatorError
 from terradask_simulator.hosts.hosts import Hosts
-from terradask_simulator.switchboard import Switchboard
+from terradask_simulator.hosts.switches import HostSwitches
+from terradask_simulator.reservations import Slot, bind, claim_slot
 
 __all__ = ["main"]
 
@@ -50,47 +39,17 @@ _STOP_GRACE_SECONDS = 2.0
 
 
 class Daemon:
-    """All parts of one embedded AWS.
-
-    Parameters
-    ----------
-    server
-        The endpoint's bound socket.
-    slot
-        The address range that it holds.
-    state_dir
-        The folder for everything.
-    region
-        The region that clients use by default.
-    boot_hosts
-        Whether instances get machines.
-    enforce_iam
-        Whether policies decide what roles and users may do.
-    """
+    """One embedded AWS with its hosts."""
 
     def __init__(
         self, server: socket.socket, slot: Slot, state_dir: Path, region: str, *, boot_hosts: bool, enforce_iam: bool = False
     ) -> None:
-        self._region, self._slot, self._state_dir = region, slot, state_dir
-        self._port = server.getsockname()[1]
+        self._region, self._slot, self._state_dir, self._enforce_iam = region, slot, state_dir, enforce_iam
         self.stopped = threading.Event()
-        self._recorder = CallRecorder()
-        keys = RoleKeys(self._recorder)
-        self._network = LoopbackNetwork(keys)
-        session_api.install(Sessions(self._network))
-        self._gate = Gate() if enforce_iam else None
-        throttle, drops, signatures = Throttle(), Drops(), Signatures()
-        self._endpoint = Endpoint(server, self._recorder, self._control, self._gate, throttle, drops=drops, signatures=signatures)
-        self._hosts = Hosts(state_dir / "hosts", self.endpoint_url, keys, self._network) if boot_hosts else None
-        self._switchboard = Switchboard(throttle, drops, signatures, self._network, self._hosts)
-        self._history = History()
-        self._loop = ReconcileLoop(self._hosts, self._history)
+        self._aws = EmbeddedAws(server, self._control, public_cidr=slot.public_cidr, enforce_iam=enforce_iam)
+        self._hosts = Hosts(state_dir / "hosts", self._aws.url, self._aws.keys, self._aws.network) if boot_hosts else None
+        self._switchboard = Switchboard([self._aws.switches, HostSwitches(self._hosts)])
         self._reaper: subprocess.Popen[bytes] | None = None
-
-    @property
-    def endpoint_url(self) -> str:
-        """Where AWS answers."""
-        return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
         """Start every part."""
@@ -100,19 +59,16 @@ class Daemon:
                 stdin=subprocess.PIPE,
                 start_new_session=True,
             )
-        self._network.start()
-        self._endpoint.start()
-        self._loop.start()
+        self._aws.start(None if self._hosts is None else self._hosts.reconcile)
 
     def stop(self) -> None:
         """End hosts, then everything else."""
-        self._loop.stop()
+        self._aws.freeze()
         if self._hosts is not None:
             self._hosts.stop(_STOP_GRACE_SECONDS)
         if self._reaper is not None and self._reaper.stdin is not None:
             self._reaper.stdin.close()
-        self._network.stop()
-        self._endpoint.stop()
+        self._aws.stop()
         if self._reaper is not None:
             self._reaper.wait(15)
 
@@ -120,70 +76,39 @@ class Daemon:
         """Return what a client needs to know."""
         return {
             "pid": os.getpid(),
-            "port": self._port,
-            "endpoint_url": self.endpoint_url,
+            "port": self._aws.port,
+            "endpoint_url": self._aws.url,
             "region": self._region,
             "account": ACCOUNT,
             "vpc_cidr": self._slot.vpc_cidr,
             "public_cidr": self._slot.public_cidr,
             "state_dir": str(self._state_dir),
             "boot_hosts": self._hosts is not None,
-            "enforce_iam": self._gate is not None,
+            "enforce_iam": self._enforce_iam,
         }
 
     def _control(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
-        if method == "POST":
-            return self._act(path, body)
-        counts = {"role": self._recorder.by_role, "resource": self._recorder.by_resource}
-        answers: dict[str, Callable[[], Any]] = {
-            "info": self.info,
-            "calls": counts.get(query.get("by", ""), self._recorder.counts),
-            "calls/log": lambda: self._recorder.log(query.get("role", "")),
-            "hosts": lambda: self._hosts.table() if self._hosts is not None else [],
-            "instances": running_ids,
-            "groups": self._groups,
-            "history": self._history.as_dict,
-            "requests": self._requests,
-            "switches": self._switchboard.table,
-        }
-        return answers[path]() if path in answers else None
-
-    def _act(self, path: str, body: Any) -> Any:
-        match path.split("/"):
-            case ["calls", "reset"]:
-                self._recorder.reset()
-                if self._gate is not None:
-                    self._gate.log.reset()
-            case ["hosts", instance_id, "kill"]:
+        answers: dict[str, Callable[[], Any]] = {"info": self.info, "hosts": self._table, "switches": self._switchboard.table}
+        if method == "GET" and path in answers:
+            return answers[path]()
+        match method, path.split("/"):
+            case "POST", ["hosts", instance_id, "kill"]:
                 return {"killed": self._hosts is not None and self._hosts.kill(instance_id)}
-            case ["switches", name]:
-                try:
-                    return {"undo": self._switchboard.switch(name, body or {})}
-                except SimulatorError as error:
-                    return {"refused": error.as_dict()}
-            case ["stop"]:
+            case "POST", ["switches", name]:
+                return self._turn(name, body or {})
+            case "POST", ["stop"]:
                 self.stopped.set()
-            case _:
-                return None
-        return {}
+                return {}
+        return self._aws.control.answer(method, path, query)
 
-    def _requests(self) -> dict[str, list[dict[str, Any]]]:
-        logged = {} if self._gate is None else self._gate.log.by_principal()
-        return {entity: [one.as_dict() for one in requests] for entity, requests in logged.items()}
+    def _table(self) -> list[dict[str, Any]]:
+        return [] if self._hosts is None else self._hosts.table()
 
-    def _groups(self) -> list[dict[str, Any]]:
-        with STATE_LOCK:
-            return [
-                {
-                    "name": group.name,
-                    "desired": group.desired_capacity,
-                    "instances": [state.instance.id for state in group.instance_states],
-                    "cluster": next((tag["Value"] for tag in group.tags if tag["Key"] == "terradask:cluster"), ""),
-                    "workspace": next((tag["Value"] for tag in group.tags if tag["Key"] == "terradask:workspace"), ""),
-                }
-                for backend in autoscaling_backends()
-                for group in backend.autoscaling_groups.values()
-            ]
+    def _turn(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return {"undo": self._switchboard.turn(name, arguments)}
+        except (EmbeddedAwsError, SimulatorError) as error:
+            return {"refused": error.as_dict()}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -224,7 +149,7 @@ def main(arguments: list[str] | None = None) -> int:
         _log.warning("the parent process is gone; stopping")
     daemon.stop()
     if orphaned and options.temporary:
-        # Nobody is left who would remove it.
+        # No client is left that would remove it.
         shutil.rmtree(options.state_dir, ignore_errors=True)
     return 0
 
@@ -237,12 +162,6 @@ def _make(options: argparse.Namespace) -> Daemon:
     (state_dir / "hosts").mkdir(parents=True, exist_ok=True)
     (state_dir / "wheels").mkdir(exist_ok=True)
     write_plugin(state_dir)
-    os.environ.update(
-        MOTO_PORT=str(server.getsockname()[1]),
-        MOTO_IAM_LOAD_MANAGED_POLICIES="true",
-        MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION="true",
-    )
-    install_all(public_cidr=slot.public_cidr)
     return Daemon(server, slot, state_dir, options.region, boot_hosts=not options.no_hosts, enforce_iam=options.iam)
 
 

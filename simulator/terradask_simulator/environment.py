@@ -7,15 +7,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from terradask_simulator.aws.account import ACCESS_KEY, SECRET_KEY
+from terradask_simulator.aws.endpoint.paths import OWN_ADDRESS_PATH
 from terradask_simulator.aws.session_manager.plugin_program import plugin_folder
 
-__all__ = ["ACCESS_KEY", "OWN_ADDRESS_PATH", "complete", "overlay", "without_aws"]
-
-#: Where the endpoint says from which address a client is seen, as plain text.
-OWN_ADDRESS_PATH = "/terradask-sim/address"
-
-#: Credentials of the person who uses the embedded AWS. They may do everything.
-ACCESS_KEY, _SECRET_KEY = "AKIATERRADASKSIMULATE", "terradask-simulator"
+__all__ = ["complete", "overlay", "without_aws"]
 
 #: Variables that would lead an AWS client elsewhere.
 _REMOVED = (
@@ -68,7 +64,7 @@ def overlay(
     changes.update(
         AWS_ENDPOINT_URL=endpoint_url,
         AWS_ACCESS_KEY_ID=ACCESS_KEY,
-        AWS_SECRET_ACCESS_KEY=_SECRET_KEY,
+        AWS_SECRET_ACCESS_KEY=SECRET_KEY,
         AWS_REGION=region,
         AWS_DEFAULT_REGION=region,
         AWS_EC2_METADATA_DISABLED="true",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 from terradask_modules.errors import TerradaskError
+from terradask_simulator.aws.errors import EmbeddedAwsError
 
 __all__ = [
     "AlreadyStarted",
@@ -16,6 +18,7 @@ __all__ = [
     "PortTaken",
     "SimulatorError",
     "SimulatorGone",
+    "translated",
 ]
 
 
@@ -85,3 +88,12 @@ class LeftRunning(SimulatorError):
         )
         self.left = list(left)
         self.returncode = returncode
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """Raise errors of the AWS half as a `SimulatorError`."""
+    try:
+        yield
+    except EmbeddedAwsError as error:
+        raise SimulatorError(error.problem, given=error.given, allowed=error.allowed, advice=error.advice) from error

@@ -19,6 +19,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]  # psutil carries no types
 
 from terradask_simulator import errors
+from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX
 from terradask_simulator.environment import without_aws
 from terradask_simulator.errors import SimulatorError, SimulatorGone
 
@@ -183,7 +184,7 @@ def ask(info: SimulatorInfo, method: str, path: str, body: Any = None, *, timeou
     info
         The simulator.
     method, path
-        The request, behind ``/terradask-sim/``.
+        The request, behind `CONTROL_PREFIX`.
     body
         What to send as JSON.
     timeout
@@ -197,7 +198,7 @@ def ask(info: SimulatorInfo, method: str, path: str, body: Any = None, *, timeou
     connection = http.client.HTTPConnection("127.0.0.1", info.port, timeout=timeout)
     try:
         content = None if body is None else json.dumps(body)
-        connection.request(method, f"/terradask-sim/{path}", content, {"Connection": "close"})
+        connection.request(method, f"{CONTROL_PREFIX}{path}", content, {"Connection": "close"})
         response = connection.getresponse()
         text = response.read()
         if response.status != http.HTTPStatus.OK:
@@ -225,7 +226,7 @@ def left_running(info: SimulatorInfo) -> list[str]:
     members = {instance for group in groups for instance in group["instances"]}
     left = [
         f"group {group['name']}"
-        + (f" of cluster {group['cluster']}" if group["cluster"] else "")
+        + (f" of cluster {cluster}" if (cluster := group["tags"].get("terradask:cluster")) else "")
         + f" (desired {group['desired']}, instances: {', '.join(group['instances']) or 'none'})"
         for group in groups
     ]

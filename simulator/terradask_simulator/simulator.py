@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from terradask_simulator.baseline import deploy_baseline
 from terradask_simulator.environment import complete, overlay
-from terradask_simulator.errors import SimulatorError
+from terradask_simulator.errors import SimulatorError, translated
 from terradask_simulator.process import SimulatorInfo, ask, launch, left_running, request_stop
 from terradask_simulator.switches import Switches
 
@@ -189,7 +189,7 @@ class Simulator(Switches):
     def _credentials_of(self, name: str, policies: Sequence[Mapping[str, Any] | str]) -> dict[str, str]:
         from terradask_simulator.aws.iam.roles import assume
 
-        with contextlib.closing(self.client("iam")) as iam, contextlib.closing(self.client("sts")) as sts:
+        with translated(), contextlib.closing(self.client("iam")) as iam, contextlib.closing(self.client("sts")) as sts:
             return assume(iam, sts, name, policies)
 
     def session(self) -> boto3.Session:

@@ -9,13 +9,12 @@ import sys
 import pytest
 
 from terradask_simulator import LeftRunning, PortTaken, lifecycle
-from terradask_simulator.aws.addresses import claim_slot
-from terradask_simulator.aws.endpoint.server import bind
 from terradask_simulator.aws.fidelity.addresses import public_address_source
 from terradask_simulator.aws.fidelity.group_schedules import parse_time
 from terradask_simulator.environment import complete, overlay, without_aws
 from terradask_simulator.errors import NoFreeRange, PlatformUnsupported
 from terradask_simulator.process import INFO_NAME, SimulatorInfo, created_at
+from terradask_simulator.reservations import bind, claim_slot
 
 
 def test_simulators_side_by_side_get_ranges_of_their_own():
@@ -43,14 +42,14 @@ def test_windows_is_refused(monkeypatch):
 
 def test_a_machine_without_loopback_addresses_is_told_what_it_needs():
     # 192.0.2.0/24 is nobody's: binding there fails as 127.64.0.1 does on macOS.
-    from terradask_simulator.aws import addresses
+    from terradask_simulator import reservations
 
-    class Elsewhere(addresses.socket.socket):
+    class Elsewhere(reservations.socket.socket):
         def bind(self, address):
             super().bind(("192.0.2.1", address[1]))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(addresses.socket, "socket", Elsewhere)
+        patch.setattr(reservations.socket, "socket", Elsewhere)
         with pytest.raises(PlatformUnsupported, match="macOS"):
             claim_slot()
 

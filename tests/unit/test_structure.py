@@ -48,6 +48,10 @@ def test_the_host_program_needs_the_standard_library_and_boto3_alone() -> None:
     assert rules.host_alone(repository()) == []
 
 
+def test_the_simulators_aws_needs_nothing_else_of_ours() -> None:
+    assert rules.aws_half(repository()) == []
+
+
 # ---- the reader --------------------------------------------------------------------------------------------------------
 
 

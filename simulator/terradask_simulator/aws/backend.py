@@ -6,10 +6,9 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["ACCOUNT", "BELL", "STATE_LOCK", "autoscaling_backends", "ec2_backends", "now_text"]
+from terradask_simulator.aws.account import ACCOUNT
 
-#: The account that everything on the embedded AWS belongs to.
-ACCOUNT = "123456789012"
+__all__ = ["BELL", "STATE_LOCK", "autoscaling_backends", "ec2_backends", "now_text"]
 
 #: Guards moto's backends, which are plain dictionaries. Requests are pure Python, so that running them side by side
 #: would gain nothing; running them one by one makes conditional writes and group arithmetic atomic, as on AWS.

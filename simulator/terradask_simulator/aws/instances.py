@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import ipaddress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK, ec2_backends
+from terradask_simulator.aws.account import ACCOUNT
+from terradask_simulator.aws.backend import STATE_LOCK, ec2_backends
 
-__all__ = ["InstanceView", "admits", "end_instance", "find_instance", "host_instances", "role_of", "running_ids", "view_of"]
+__all__ = ["InstanceView", "admits", "booted_instances", "end_instance", "find_instance", "role_of", "running_ids", "view_of"]
 
 #: Ports that one public address forwards at most; a rule that opens all ports can't be listened on.
 MAX_PORTS = 64
@@ -44,21 +44,6 @@ class InstanceView:
     ports: tuple[int, ...] = ()
     tags: dict[str, str] = field(default_factory=dict)
 
-    def host_row(self, *, state: str, pid: int | None, log_path: Path) -> dict[str, Any]:
-        """Return a row of the table of hosts: the instance, and the process that stands for it."""
-        return {
-            "instance_id": self.instance_id,
-            "instance_type": self.instance_type,
-            "role": self.tags.get("terradask:role", ""),
-            "cluster": self.tags.get("terradask:cluster", ""),
-            "group": self.tags.get("terradask:group", ""),
-            "state": state,
-            "pid": pid,
-            "private_address": self.private_address,
-            "public_address": self.public_address,
-            "log_path": str(log_path),
-        }
-
 
 def view_of(instance: Any) -> InstanceView:
     """Return the view of one of moto's instances."""
@@ -76,17 +61,12 @@ def view_of(instance: Any) -> InstanceView:
     )
 
 
-def host_instances() -> list[InstanceView]:
-    """Return the running instances that terradask's user data was given to, and that had the time to boot."""
+def booted_instances() -> list[InstanceView]:
+    """Return the running instances that had the time to boot."""
     from terradask_simulator.aws.fidelity.delays import booted
 
     with STATE_LOCK:
-        return [
-            view_of(instance)
-            for backend in ec2_backends()
-            for instance in backend.all_running_instances()
-            if b"/etc/terradask/host.json" in _user_data(instance) and booted(instance)
-        ]
+        return [view_of(instance) for backend in ec2_backends() for instance in backend.all_running_instances() if booted(instance)]
 
 
 def running_ids() -> list[str]:
@@ -167,10 +147,10 @@ def role_of(instance: Any) -> Any | None:
 
 def _user_data(instance: Any) -> bytes:
     # The same text serves a thousand instances: decode it once for each.
-    cached: bytes | None = instance.__dict__.get("_terradask_user_data")
+    cached: bytes | None = instance.__dict__.get("_embedded_user_data")
     if cached is None:
         cached = base64.b64decode(str(instance.user_data)) if instance.user_data else b""
-        instance._terradask_user_data = cached
+        instance._embedded_user_data = cached
     return cached
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK
+from terradask_simulator.aws.account import ACCOUNT
+from terradask_simulator.aws.backend import STATE_LOCK
 from terradask_simulator.aws.credentials import RoleKeys
 from terradask_simulator.aws.fidelity.spot import notices_of
 from terradask_simulator.aws.instances import find_instance, role_of
@@ -112,7 +113,7 @@ class MetadataService:
         base = "/latest/meta-data"
         body: str | None
         if path == "/latest/user-data":
-            body = instance.__dict__.get("_terradask_user_data", b"").decode("utf-8", "replace") or None
+            body = instance.__dict__.get("_embedded_user_data", b"").decode("utf-8", "replace") or None
         elif path == "/latest/dynamic/instance-identity/document":
             body = json.dumps(_identity(instance), indent=2)
         elif path == base or path.startswith(base + "/"):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 
 from terradask_simulator.aws.backend import BELL, STATE_LOCK, autoscaling_backends
 from terradask_simulator.aws.history import History
-from terradask_simulator.aws.instances import host_instances
-from terradask_simulator.hosts.hosts import Hosts
+from terradask_simulator.aws.instances import InstanceView, booted_instances
 
 __all__ = ["ReconcileLoop"]
 
@@ -19,16 +19,11 @@ _PERIOD_SECONDS = 0.2
 class ReconcileLoop:
     """A thread that looks at groups and instances several times a second, or as soon as the bell rings.
 
-    Parameters
-    ----------
-    hosts
-        What follows the instances; None where hosts are not booted.
-    history
-        Where each pass is noted.
+    ``follow`` is told of the running instances after each pass; None where nothing stands for them.
     """
 
-    def __init__(self, hosts: Hosts | None, history: History) -> None:
-        self._hosts = hosts
+    def __init__(self, history: History, follow: Callable[[list[InstanceView]], None] | None) -> None:
+        self._follow = follow
         self._history = history
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reconcile", daemon=True)
@@ -68,6 +63,6 @@ class ReconcileLoop:
                 run_due_actions(backend)
                 more = maintain_all(backend) or more
             self._history.note()
-        if self._hosts is not None:
-            self._hosts.reconcile(host_instances())
+        if self._follow is not None:
+            self._follow(booted_instances())
         return more

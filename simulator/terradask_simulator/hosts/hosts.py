@@ -13,6 +13,7 @@ from terradask_simulator.aws.instances import InstanceView, end_instance
 from terradask_simulator.aws.network import LoopbackNetwork
 from terradask_simulator.hosts.cloud_config import BootFailed
 from terradask_simulator.hosts.faults import HostFaults, fill_disk
+from terradask_simulator.hosts.host_table import host_row
 from terradask_simulator.hosts.machine import GRACE_SECONDS, Machine
 from terradask_simulator.hosts.processes import marked_processes
 from terradask_simulator.hosts.simulated_workers.worker_processes import HollowHosts
@@ -24,6 +25,9 @@ _log = logging.getLogger(__name__)
 
 #: Machines that run at one time; more instances wait for their turn.
 MAX_MACHINES = 64
+
+#: What the user data of every host of terradask writes.
+_HOST_FILE = b"/etc/terradask/host.json"
 
 
 class Hosts:
@@ -51,7 +55,7 @@ class Hosts:
         self.faults = HostFaults()
         self._hollow = HollowHosts(folder, endpoint_url, keys, self.faults)
         #: Whether workers' instances that begin from now on get hollow hosts instead of machines.
-        self.are_hollow = False
+        self.simulates_workers = False
         self._machines: dict[str, Machine] = {}
         self._seen: set[str] = set()
         # Booting is disk and Python start-up: as many at once as there are processors, and one that waits.
@@ -60,14 +64,9 @@ class Hosts:
         self._boots: dict[str, Future[None]] = {}
         self._ends: dict[str, Future[None]] = {}
 
-    def reconcile(self, running: list[InstanceView]) -> None:
-        """Bring machines in line with instances.
-
-        Parameters
-        ----------
-        running
-            The running instances that are hosts.
-        """
+    def reconcile(self, instances: list[InstanceView]) -> None:
+        """Bring machines in line with the running instances, as far as terradask's user data makes them hosts."""
+        running = [instance for instance in instances if _HOST_FILE in instance.user_data]
         self._hollow.reconcile([instance for instance in running if self._is_hollow(instance)])
         alive = {instance.instance_id: instance for instance in running if instance.instance_id not in self._hollow}
         for instance_id, machine in list(self._machines.items()):
@@ -87,7 +86,7 @@ class Hosts:
 
     def _is_hollow(self, instance: InstanceView) -> bool:
         new = instance.instance_id not in self._seen
-        return instance.instance_id in self._hollow or (new and self.are_hollow and instance.tags.get("terradask:role") == "worker")
+        return instance.instance_id in self._hollow or (new and self.simulates_workers and instance.tags.get("terradask:role") == "worker")
 
     def _begin(self, instance: InstanceView) -> None:
         folder = self._folder / instance.instance_id
@@ -180,7 +179,7 @@ class Hosts:
     def table(self) -> list[dict[str, Any]]:
         """Return a row for each machine, for the daemon's control interface."""
         machines = list(self._machines.values())
-        rows = [machine.instance.host_row(state=machine.state, pid=machine.pid, log_path=machine.log_path) for machine in machines]
+        rows = [host_row(machine.instance, state=machine.state, pid=machine.pid, log_path=machine.log_path) for machine in machines]
         return self._hollow.table() + rows
 
     def stop(self, grace_seconds: float) -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
+from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX
+
 __all__ = ["Call", "CallRecorder", "identify", "most_within"]
 
 #: So many of the newest calls are remembered one by one.
@@ -53,7 +55,7 @@ def identify(environ: Mapping[str, Any], body: bytes) -> Call | None:
         The whole body.
     """
     path = environ.get("PATH_INFO", "/")
-    if path.startswith(("/moto-api", "/terradask-sim", "/favicon.ico")):
+    if path.startswith(("/moto-api", CONTROL_PREFIX, "/favicon.ico")):
         return None
     access_key, service = _signer(environ)
     target = environ.get("HTTP_X_AMZ_TARGET")

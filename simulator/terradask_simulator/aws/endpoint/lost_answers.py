@@ -12,7 +12,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Drops", "Loss", "cut_connection", "serving"]
+__all__ = ["Loss", "LostAnswers", "cut_connection", "serving"]
 
 _SERVING = threading.local()
 
@@ -53,7 +53,7 @@ class Loss:
         return taken
 
 
-class Drops:
+class LostAnswers:
     """The loss of answers that is switched on. Not for several threads at once."""
 
     def __init__(self) -> None:

@@ -67,7 +67,7 @@ def install(public_cidr: str) -> None:
 def _available_address(subnet: Any, instance: Any) -> str:
     from moto.ec2.exceptions import EC2ClientError
 
-    freed: dict[str, None] = subnet.__dict__.setdefault("_terradask_freed", {})
+    freed: dict[str, None] = subnet.__dict__.setdefault("_embedded_freed", {})
     freed.update(dict.fromkeys(sorted(subnet._unused_ips - freed.keys())))
     for address in list(freed):
         if address not in subnet._unused_ips:

@@ -87,8 +87,8 @@ def hold(instance: Any) -> None:
         return
     launch_seconds, boot_seconds = _STATE.delays.draw()
     instance._state.name, instance._state.code = "pending", 0
-    instance._terradask_runs_at = time.monotonic() + launch_seconds
-    instance._terradask_boots_at = instance._terradask_runs_at + boot_seconds
+    instance._embedded_runs_at = time.monotonic() + launch_seconds
+    instance._embedded_boots_at = instance._embedded_runs_at + boot_seconds
     _STATE.pending.append(instance)
 
 
@@ -96,9 +96,9 @@ def let_run() -> None:
     """Let the pending instances run whose time has come; call it with the lock held."""
     now = time.monotonic()
     still = [instance for instance in _STATE.pending if instance.state == "pending"]
-    _STATE.pending = [instance for instance in still if instance._terradask_runs_at > now]
+    _STATE.pending = [instance for instance in still if instance._embedded_runs_at > now]
     for instance in still:
-        if instance._terradask_runs_at <= now:
+        if instance._embedded_runs_at <= now:
             instance._state.name, instance._state.code = "running", 16
             BELL.set()
 
@@ -111,4 +111,4 @@ def booted(instance: Any) -> bool:
     instance
         moto's instance, running.
     """
-    return bool(getattr(instance, "_terradask_boots_at", 0.0) <= time.monotonic())
+    return bool(getattr(instance, "_embedded_boots_at", 0.0) <= time.monotonic())

@@ -21,7 +21,7 @@ _KEPT = 5000
 
 def activities_of(backend: Any) -> dict[str, deque[dict[str, Any]]]:
     """Return the activities of a region's groups by group name, newest first; deleted groups included."""
-    kept: dict[str, deque[dict[str, Any]]] = backend.__dict__.setdefault("_terradask_activities", {})
+    kept: dict[str, deque[dict[str, Any]]] = backend.__dict__.setdefault("_embedded_activities", {})
     return kept
 
 
@@ -58,7 +58,7 @@ def record(
         "Details": json.dumps({"Subnet ID": subnet_id, "Availability Zone": zone}),
     }
     if goes_on is not None:
-        goes_on._terradask_activity = activity
+        goes_on._embedded_activity = activity
         activity.update(StatusCode="InProgress", Progress=0)
     else:
         activity.update(StatusCode="Failed" if failure else "Successful", Progress=100, EndTime=at)
@@ -103,7 +103,7 @@ def finish(instance: Any, status: str = "Successful") -> None:
     """
     from moto.core.utils import utcnow
 
-    activity = instance.__dict__.pop("_terradask_activity", None)
+    activity = instance.__dict__.pop("_embedded_activity", None)
     if activity is not None:
         activity.update(StatusCode=status, Progress=100, EndTime=utcnow())
 

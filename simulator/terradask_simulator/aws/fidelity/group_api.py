@@ -10,7 +10,7 @@ import datetime
 from typing import Any
 
 from terradask_simulator.aws.fidelity.group_activities import activities_of
-from terradask_simulator.aws.fidelity.group_limits import existing_group
+from terradask_simulator.aws.fidelity.group_numbers import existing_group
 
 __all__ = ["install"]
 

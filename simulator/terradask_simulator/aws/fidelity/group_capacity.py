@@ -71,8 +71,8 @@ def maintain(group: Any) -> bool:
         _end_unhealthy(group)
     missing = group.desired_capacity - len(members(group))
     if missing:
-        group._terradask_settled_at = None
-    if missing > 0 and "Launch" not in suspended and time.monotonic() >= getattr(group, "_terradask_retry_at", 0.0):
+        group._embedded_settled_at = None
+    if missing > 0 and "Launch" not in suspended and time.monotonic() >= getattr(group, "_embedded_retry_at", 0.0):
         return launch(group, min(missing, BATCH)) and missing > BATCH
     if missing < 0 and "Terminate" not in suspended:
         return _scale_in(group, min(-missing, BATCH)) and -missing > BATCH
@@ -119,7 +119,7 @@ def _end_unhealthy(group: Any) -> None:
 def _scale_in(group: Any, count: int) -> bool:
     victims = to_end(group, count)
     if victims:
-        _end(group, victims, getattr(group, "_terradask_cause", ""))
+        _end(group, victims, getattr(group, "_embedded_cause", ""))
     return bool(victims)
 
 
@@ -139,9 +139,9 @@ def _end(group: Any, victims: list[Any], why: str) -> None:
 def _rebalance(group: Any) -> None:
     """Move an instance to a zone that has too few: launch there first, then end one where there are most."""
     now = time.monotonic()
-    settled_at = getattr(group, "_terradask_settled_at", None)
+    settled_at = getattr(group, "_embedded_settled_at", None)
     if settled_at is None:
-        group._terradask_settled_at = now
+        group._embedded_settled_at = now
         return
     if now - settled_at < _SETTLED_SECONDS or group.ec2_launch_template is None:
         return
@@ -160,6 +160,6 @@ def _rebalance(group: Any) -> None:
     )
     if fill(group, place, market, 1, why):
         _end(group, [victim], why)
-        group._terradask_settled_at = None
+        group._embedded_settled_at = None
     else:
-        group._terradask_settled_at = now + _FAILED_SECONDS
+        group._embedded_settled_at = now + _FAILED_SECONDS

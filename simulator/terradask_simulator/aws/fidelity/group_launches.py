@@ -40,17 +40,17 @@ def launch(group: Any, count: int) -> bool:
         return True
     before = len(members(group))
     cause = (
-        f"{getattr(group, '_terradask_cause', '')}  At {now_text()} an instance was started in response to a "
+        f"{getattr(group, '_embedded_cause', '')}  At {now_text()} an instance was started in response to a "
         f"difference between desired and actual capacity, increasing the capacity from {before} to {before + count}."
     ).strip()
     launched = [_launch_on(group, market, number, cause) for market, number in _markets(group, count).items()]
     if all(launched):
-        group._terradask_failures = 0
+        group._embedded_failures = 0
         return True
     # AWS tries again, and doesn't publish how soon: at first after seconds here, then each minute.
-    failures = getattr(group, "_terradask_failures", 0) + 1
-    group._terradask_failures = failures
-    group._terradask_retry_at = time.monotonic() + min(2.0**failures, 60.0)
+    failures = getattr(group, "_embedded_failures", 0) + 1
+    group._embedded_failures = failures
+    group._embedded_retry_at = time.monotonic() + min(2.0**failures, 60.0)
     return False
 
 
@@ -171,7 +171,7 @@ def _run(group: Any, pool: Pool, count: int) -> list[Any]:
     )
     for instance in reservation.instances:
         instance.autoscaling_group = group
-        instance._terradask_template = {
+        instance._embedded_template = {
             "LaunchTemplateId": version.template.id,
             "LaunchTemplateName": version.template.name,
             "Version": str(version.number),
@@ -200,6 +200,6 @@ def install() -> None:
     original = InstanceState.launch_template
 
     def launch_template(state: Any) -> Any:
-        return getattr(state.instance, "_terradask_template", None) or original.fget(state)
+        return getattr(state.instance, "_embedded_template", None) or original.fget(state)
 
     InstanceState.launch_template = property(launch_template)

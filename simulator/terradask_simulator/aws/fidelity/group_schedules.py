@@ -10,6 +10,7 @@ import datetime
 from typing import Any
 
 from terradask_simulator.aws.backend import BELL
+from terradask_simulator.aws.fidelity.group_numbers import change_desired, error, existing_group
 
 __all__ = ["drop_actions", "install", "parse_time", "run_due_actions"]
 
@@ -52,8 +53,6 @@ def _put(
 ) -> Any:
     from moto.autoscaling.models import FakeScheduledAction
 
-    from terradask_simulator.aws.fidelity.group_limits import error, existing_group
-
     group = existing_group(backend, name)
     if recurrence:
         raise error("The embedded AWS does not run recurring scheduled actions: give a StartTime and no Recurrence, or try this on AWS")
@@ -78,7 +77,7 @@ def _put(
     action.scheduled_action_arn = (
         group.arn.replace(":autoScalingGroup:", ":scheduledUpdateGroupAction:") + f":scheduledActionName/{scheduled_action_name}"
     )
-    action._terradask_due = start or now
+    action._embedded_due = start or now
     backend.scheduled_actions[(name, scheduled_action_name)] = action
     return action
 
@@ -93,8 +92,6 @@ def _describe(backend: Any, autoscaling_group_name: str | None = None, scheduled
 
 
 def _delete(backend: Any, auto_scaling_group_name: str, scheduled_action_name: str) -> None:
-    from terradask_simulator.aws.fidelity.group_limits import error
-
     if backend.scheduled_actions.pop((auto_scaling_group_name, scheduled_action_name), None) is None:
         raise error("Scheduled action name not found")
 
@@ -121,10 +118,8 @@ def run_due_actions(backend: Any) -> None:
     backend
         moto's Auto Scaling backend of one region.
     """
-    from terradask_simulator.aws.fidelity.group_limits import change_desired
-
     now = datetime.datetime.now(datetime.UTC)
-    due = [(key, action) for key, action in backend.scheduled_actions.items() if action._terradask_due <= now]
+    due = [(key, action) for key, action in backend.scheduled_actions.items() if action._embedded_due <= now]
     for key, action in due:
         del backend.scheduled_actions[key]
         group = backend.autoscaling_groups.get(key[0])

@@ -19,7 +19,7 @@ def index_of(backend: Any) -> dict[str, Any]:
     backend
         moto's EC2 backend of one region.
     """
-    index: dict[str, Any] = backend.__dict__.setdefault("_terradask_instances", {})
+    index: dict[str, Any] = backend.__dict__.setdefault("_embedded_instances", {})
     return index
 
 

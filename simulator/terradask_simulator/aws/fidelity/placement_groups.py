@@ -80,9 +80,9 @@ def delete_placement_group(response: Any) -> Any:
 
 
 def _groups(backend: Any) -> dict[str, dict[str, Any]]:
-    if not hasattr(backend, "_terradask_placement_groups"):
-        backend._terradask_placement_groups = {}
-    found: dict[str, dict[str, Any]] = backend._terradask_placement_groups
+    if not hasattr(backend, "_embedded_placement_groups"):
+        backend._embedded_placement_groups = {}
+    found: dict[str, dict[str, Any]] = backend._embedded_placement_groups
     return found
 
 
@@ -112,6 +112,6 @@ def _launched_into(backend: Any, instance: Any) -> str | None:
     name = backend.tags.get(instance.id, {}).get(_GROUP_TAG)
     group = autoscaling_backends[backend.account_id][backend.region_name].autoscaling_groups.get(name)
     if group is not None:
-        instance._terradask_placement_group = getattr(group, "placement_group", None)
-    found: str | None = getattr(instance, "_terradask_placement_group", None)
+        instance._embedded_placement_group = getattr(group, "placement_group", None)
+    found: str | None = getattr(instance, "_embedded_placement_group", None)
     return found

@@ -14,8 +14,8 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
-from terradask_simulator.aws.backend import ACCOUNT
-from terradask_simulator.errors import SimulatorError
+from terradask_simulator.aws.account import ACCOUNT
+from terradask_simulator.aws.errors import EmbeddedAwsError
 
 __all__ = ["applied_quotas", "install", "quota_value", "set_quota"]
 
@@ -77,13 +77,13 @@ def quota_value(service_code: str, quota_code: str) -> float:
 
     Raises
     ------
-    SimulatorError
+    EmbeddedAwsError
         No such quota is known here.
     """
     _, quotas = _QUOTAS.get(service_code, ("", {}))
     if quota_code not in quotas:
         known = ", ".join(f"{service}/{code}" for service, (_, codes) in _QUOTAS.items() for code in codes)
-        raise SimulatorError("There is no such quota on the embedded AWS", given=f"{service_code}/{quota_code}", allowed=known)
+        raise EmbeddedAwsError("There is no such quota on the embedded AWS", given=f"{service_code}/{quota_code}", allowed=known)
     return _APPLIED.get((service_code, quota_code), float(_GROWN.get(quota_code, quotas[quota_code][1])))
 
 
@@ -99,7 +99,7 @@ def set_quota(service_code: str, quota_code: str, value: float) -> float:
 
     Raises
     ------
-    SimulatorError
+    EmbeddedAwsError
         No such quota is known here.
     """
     from moto.servicequotas.models import servicequotas_backends
@@ -179,7 +179,7 @@ def install() -> None:
 
 
 def _requests(backend: Any) -> list[dict[str, Any]]:
-    if not hasattr(backend, "_terradask_requests"):
-        backend._terradask_requests = []
-    found: list[dict[str, Any]] = backend._terradask_requests
+    if not hasattr(backend, "_embedded_requests"):
+        backend._embedded_requests = []
+    found: list[dict[str, Any]] = backend._embedded_requests
     return found

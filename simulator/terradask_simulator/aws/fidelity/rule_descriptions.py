@@ -21,7 +21,7 @@ def install() -> None:
         initialise(rule, *args, **kwargs)
         prefix_list = kwargs.get("prefix_list_id") or (args[7] if len(args) > 7 else None) or {}
         peers = (rule.ip_range, rule.source_group, prefix_list)
-        rule._terradask_description = next((peer["Description"] for peer in peers if "Description" in peer), None)
+        rule._embedded_description = next((peer["Description"] for peer in peers if "Description" in peer), None)
 
     SecurityGroupRule.__init__ = initialise_with_description
-    SecurityGroupRule.description = property(lambda rule: rule._terradask_description)
+    SecurityGroupRule.description = property(lambda rule: rule._embedded_description)

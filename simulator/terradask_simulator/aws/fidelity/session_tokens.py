@@ -19,7 +19,7 @@ def key_behind(access_key: str) -> str | None:
     """Return the long-lived access key by which a session's was asked for, or None where it is no session's."""
     from moto.sts.models import sts_backends
 
-    from terradask_simulator.aws.backend import ACCOUNT
+    from terradask_simulator.aws.account import ACCOUNT
 
     return _keys_behind(sts_backends[ACCOUNT]["aws"]).get(access_key)
 
@@ -61,9 +61,9 @@ def install() -> None:
 
 
 def _keys_behind(backend: Any) -> dict[str, str]:
-    if not hasattr(backend, "_terradask_sessions"):
-        backend._terradask_sessions = {}
-    keys: dict[str, str] = backend._terradask_sessions
+    if not hasattr(backend, "_embedded_sessions"):
+        backend._embedded_sessions = {}
+    keys: dict[str, str] = backend._embedded_sessions
     return keys
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from terradask_simulator.aws.backend import BELL
+from terradask_simulator.aws.errors import EmbeddedAwsError
 from terradask_simulator.aws.instances import find_instance
-from terradask_simulator.errors import SimulatorError
 
 __all__ = ["end_interrupted", "install", "interrupt", "mark", "notices_of", "recommend_rebalance"]
 
@@ -71,7 +71,7 @@ def recommend_rebalance(instance_id: str) -> None:
 
     Raises
     ------
-    SimulatorError
+    EmbeddedAwsError
         There is no such spot instance.
     """
     notices = _notices(instance_id)
@@ -90,7 +90,7 @@ def interrupt(instance_id: str, notice_seconds: float) -> None:
 
     Raises
     ------
-    SimulatorError
+    EmbeddedAwsError
         There is no such spot instance.
     """
     recommend_rebalance(instance_id)
@@ -136,7 +136,7 @@ def notices_of(instance_id: str) -> dict[str, str]:
 def _notices(instance_id: str) -> _Notices:
     instance = find_instance(instance_id)
     if instance is None or not instance.is_running() or instance.lifecycle != "spot":
-        raise SimulatorError(
+        raise EmbeddedAwsError(
             "There is no such spot instance",
             given=instance_id,
             allowed="a running instance of the market spot",

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from terradask_simulator.aws.backend import ACCOUNT
+from terradask_simulator.aws.account import ACCOUNT
 from terradask_simulator.aws.iam.operation import Operation, texts
 from terradask_simulator.aws.iam.refusals import Refusal, worded
 

@@ -55,12 +55,12 @@ def set_lag(lag: Lag) -> Lag:
 def note_birth(instance: Any) -> None:
     """Draw until when a new instance is hidden."""
     if _State.lag.seconds:
-        instance._terradask_shown_at = time.monotonic() + _State.draws.uniform(0.0, _State.lag.seconds)
+        instance._embedded_shown_at = time.monotonic() + _State.draws.uniform(0.0, _State.lag.seconds)
 
 
 def is_hidden(instance: Any) -> bool:
     """Say whether descriptions leave an instance out now."""
-    return bool(_State.lag.seconds) and bool(getattr(instance, "_terradask_shown_at", 0.0) > time.monotonic())
+    return bool(_State.lag.seconds) and bool(getattr(instance, "_embedded_shown_at", 0.0) > time.monotonic())
 
 
 def install() -> None:

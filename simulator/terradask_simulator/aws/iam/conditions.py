@@ -10,9 +10,9 @@ import datetime
 import ipaddress
 from collections.abc import Callable
 
+from terradask_simulator.aws.errors import EmbeddedAwsError
 from terradask_simulator.aws.iam.documents import Condition
 from terradask_simulator.aws.iam.patterns import Context, like, like_arn, literal
-from terradask_simulator.errors import SimulatorError
 
 __all__ = ["UnknownOperator", "holds"]
 
@@ -22,7 +22,7 @@ _Comparison = Callable[[str, str, Context, str], bool]
 _FOR_ALL, _FOR_ANY, _IF_EXISTS = "forallvalues:", "foranyvalue:", "ifexists"
 
 
-class UnknownOperator(SimulatorError):
+class UnknownOperator(EmbeddedAwsError):
     """A policy uses a condition operator that there is not."""
 
 

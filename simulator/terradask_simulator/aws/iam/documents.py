@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from terradask_simulator.errors import SimulatorError
+from terradask_simulator.aws.errors import EmbeddedAwsError
 
 __all__ = ["Condition", "MalformedPolicy", "Policy", "Statement"]
 
 _OLDEST_VERSION = "2008-10-17"
 
 
-class MalformedPolicy(SimulatorError):
+class MalformedPolicy(EmbeddedAwsError):
     """A document is no IAM policy."""
 
 

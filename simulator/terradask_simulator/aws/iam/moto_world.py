@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from terradask_simulator.aws.backend import ACCOUNT
+from terradask_simulator.aws.account import ACCOUNT
 from terradask_simulator.aws.fidelity.placement_groups import placement_group_id
 from terradask_simulator.aws.iam.world import TemplateData
 

@@ -8,12 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from terradask_simulator.aws.backend import ACCOUNT
+from terradask_simulator.aws.account import ACCESS_KEY, ACCOUNT
 from terradask_simulator.aws.fidelity.session_tokens import key_behind
 from terradask_simulator.aws.iam.documents import MalformedPolicy, Policy
 from terradask_simulator.aws.iam.evaluation import Policies
 from terradask_simulator.aws.iam.moto_world import iam_backend, table
-from terradask_simulator.environment import ACCESS_KEY
 
 __all__ = ["Principal", "find_principal"]
 

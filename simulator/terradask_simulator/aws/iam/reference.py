@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from terradask_simulator.errors import SimulatorError
+from terradask_simulator.aws.errors import EmbeddedAwsError
 
 __all__ = ["ReferenceMissing", "arn", "carries", "created_types", "is_known", "resource_types"]
 
@@ -23,7 +23,7 @@ _USED = frozenset((
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}|<[^>]*>")
 
 
-class ReferenceMissing(SimulatorError):
+class ReferenceMissing(EmbeddedAwsError):
     """The package with the reference is not installed."""
 
 

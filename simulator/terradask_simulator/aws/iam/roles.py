@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from terradask_simulator.aws.backend import ACCOUNT
-from terradask_simulator.errors import SimulatorError
+from terradask_simulator.aws.account import ACCOUNT
+from terradask_simulator.aws.errors import EmbeddedAwsError
 
 __all__ = ["assume"]
 
@@ -36,14 +36,14 @@ def assume(iam: Any, sts: Any, name: str, policies: Sequence[Mapping[str, Any] |
 
     Raises
     ------
-    SimulatorError
+    EmbeddedAwsError
         A policy is larger than AWS allows.
     """
     documents = [policy if isinstance(policy, str) else json.dumps(policy) for policy in policies]
     for document in documents:
         size = len("".join(document.split()))
         if size > _MAX_CHARACTERS:
-            raise SimulatorError(
+            raise EmbeddedAwsError(
                 "A managed policy is larger than AWS allows", given=f"{size} characters", allowed=str(_MAX_CHARACTERS), advice="split it"
             )
     with contextlib.suppress(iam.exceptions.EntityAlreadyExistsException):

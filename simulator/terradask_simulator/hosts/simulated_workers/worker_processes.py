@@ -17,6 +17,7 @@ from terradask_simulator.aws.credentials import RoleCredentials, RoleKeys
 from terradask_simulator.aws.instances import InstanceView, end_instance
 from terradask_simulator.hosts.cloud_config import BootFailed, parse_cloud_config, write_files
 from terradask_simulator.hosts.faults import HostFaults
+from terradask_simulator.hosts.host_table import host_row
 from terradask_simulator.hosts.memory import forget_run, make_run
 from terradask_simulator.hosts.processes import MARK
 
@@ -234,7 +235,7 @@ class HollowHosts:
     def table(self) -> list[dict[str, Any]]:
         """Return a row for each host, as `Hosts.table` does."""
         return [
-            instance.host_row(state="running", pid=crew.pid, log_path=crew.log_path)
+            host_row(instance, state="running", pid=crew.pid, log_path=crew.log_path)
             for crew in list(self._crews)
             for instance in list(crew.members.values())
         ]

@@ -1,16 +1,16 @@
-"""The daemon's side of the switches: what AWS does now and then, and moto never, let happen on demand."""
+"""Switches of AWS and of the network: what they do now and then, and moto never, on demand."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
-from terradask_simulator.aws.backend import BELL, STATE_LOCK, autoscaling_backends
-from terradask_simulator.aws.endpoint.lost_answers import Drops, Loss
+from terradask_simulator.aws.endpoint.lost_answers import Loss, LostAnswers
 from terradask_simulator.aws.endpoint.signatures import Signatures
+from terradask_simulator.aws.errors import EmbeddedAwsError
 from terradask_simulator.aws.fidelity import spot
 from terradask_simulator.aws.fidelity.capacity import SHORTAGES, Shortage
 from terradask_simulator.aws.fidelity.delays import Delays, current_delays, set_delays
@@ -20,35 +20,20 @@ from terradask_simulator.aws.fidelity.throttling import Throttle
 from terradask_simulator.aws.fidelity.vcpu_limits import Enforcement
 from terradask_simulator.aws.fidelity.visibility import Lag, current_lag, set_lag
 from terradask_simulator.aws.network import LoopbackNetwork
-from terradask_simulator.errors import SimulatorError
-from terradask_simulator.hosts.hosts import Hosts
+from terradask_simulator.aws.switchboard import Switch, Undo
 
-__all__ = ["Switchboard"]
-
-#: What turns a switch back: its name and arguments; None where nothing does.
-Undo = tuple[str, dict[str, Any]] | None
+__all__ = ["AwsSwitches"]
 
 
-class Switchboard:
-    """Turns switches by name.
+class AwsSwitches:
+    """Switches of AWS and of the network."""
 
-    Parameters
-    ----------
-    throttle, drops
-        The door's.
-    network
-        Where public addresses are.
-    hosts
-        What boots machines; None where nothing does.
-    """
-
-    def __init__(self, throttle: Throttle, drops: Drops, signatures: Signatures, network: LoopbackNetwork, hosts: Hosts | None) -> None:
+    def __init__(self, throttle: Throttle, lost_answers: LostAnswers, signatures: Signatures, network: LoopbackNetwork) -> None:
         self._throttle = throttle
-        self._drops = drops
+        self._lost_answers = lost_answers
         self._signatures = signatures
         self._network = network
-        self._hosts = hosts
-        self._switches: Mapping[str, Callable[..., Undo]] = {
+        self.by_name: Mapping[str, Switch] = {
             "no_capacity": self._no_capacity,
             "allow_capacity": self._allow_capacity,
             "set_quota": self._set_quota,
@@ -59,73 +44,32 @@ class Switchboard:
             "recommend_rebalance": self._recommend_rebalance,
             "throttle": self._throttle_calls,
             "delay_launches": self._delay_launches,
-            "hollow_hosts": self._hollow_hosts,
             "hide_instances": self._hide_instances,
             "drop_answers": self._drop_answers,
             "expire_credentials": self._expire_credentials,
             "skew_clock": self._skew_clock,
             "cut_network": self._cut_network,
-            "break_environments": self._break_environments,
-            "fill_disk": self._fill_disk,
-            "time_hosts": self._time_hosts,
         }
 
-    def switch(self, name: str, arguments: Mapping[str, Any]) -> Undo:
-        """Turn a switch, at once for whatever comes next.
-
-        Parameters
-        ----------
-        name
-            The switch.
-        arguments
-            What it takes.
-
-        Returns
-        -------
-        tuple or None
-            Name and arguments that turn it back.
-
-        Raises
-        ------
-        SimulatorError
-            There is no such switch, or it doesn't take that.
-        """
-        if name not in self._switches:
-            raise SimulatorError("There is no such switch", given=name, allowed=", ".join(self._switches))
-        with STATE_LOCK:
-            undo = self._switches[name](**arguments)
-            for backend in autoscaling_backends():
-                for group in backend.autoscaling_groups.values():
-                    # What failed before may succeed now: groups need not wait for their next attempt.
-                    group._terradask_retry_at = 0.0
-        BELL.set()
-        return undo
-
     def table(self) -> dict[str, Any]:
-        """Return how the switches stand."""
-        with STATE_LOCK:
-            delays = current_delays()
-            return {
-                "no_capacity": [asdict(shortage) for shortage in SHORTAGES],
-                "set_quota": applied_quotas(),
-                "enforce_quotas": Enforcement.on,
-                "set_spot_price": [
-                    {"instance_type": change.instance_type, "zone": change.zone, "usd": str(change.usd)} for change in CHANGES
-                ],
-                "throttle": self._throttle.factor,
-                "delay_launches": {"factor": delays.factor, "seed": delays.seed},
-                "hollow_hosts": self._hosts is not None and self._hosts.are_hollow,
-                "hide_instances": asdict(current_lag()),
-                "drop_answers": self._loss(),
-                "expire_credentials": sorted(self._signatures.expired),
-                "skew_clock": self._signatures.ahead_seconds,
-                "break_environments": self._hosts is not None and self._hosts.faults.broken_environments,
-                "time_hosts": {} if self._hosts is None else self._hosts.faults.timing,
-            }
+        """Return how they stand; call it with the lock held."""
+        delays = current_delays()
+        return {
+            "no_capacity": [asdict(shortage) for shortage in SHORTAGES],
+            "set_quota": applied_quotas(),
+            "enforce_quotas": Enforcement.on,
+            "set_spot_price": [{"instance_type": change.instance_type, "zone": change.zone, "usd": str(change.usd)} for change in CHANGES],
+            "throttle": self._throttle.factor,
+            "delay_launches": {"factor": delays.factor, "seed": delays.seed},
+            "hide_instances": asdict(current_lag()),
+            "drop_answers": self._loss(),
+            "expire_credentials": sorted(self._signatures.expired),
+            "skew_clock": self._signatures.ahead_seconds,
+        }
 
     def _no_capacity(self, instance_type: str, zone: str, market: str, beyond: int) -> Undo:
         if market not in ("*", "on-demand", "spot"):
-            raise SimulatorError("There is no such market", given=market, allowed="on-demand, spot")
+            raise EmbeddedAwsError("There is no such market", given=market, allowed="on-demand, spot")
         shortage = Shortage(instance_type, zone, market, int(beyond))
         SHORTAGES.append(shortage)
         return "allow_capacity", asdict(shortage)
@@ -168,22 +112,17 @@ class Switchboard:
         before = set_delays(Delays(float(factor), int(seed)))
         return "delay_launches", {"factor": before.factor, "seed": before.seed}
 
-    def _hollow_hosts(self, on: bool) -> Undo:
-        hosts = self._booting
-        before, hosts.are_hollow = hosts.are_hollow, on
-        return "hollow_hosts", {"on": before}
-
     def _hide_instances(self, seconds: float, seed: int) -> Undo:
         before = set_lag(Lag(float(seconds), int(seed)))
         return "hide_instances", asdict(before)
 
     def _drop_answers(self, action: str, share: float, times: int, seed: int) -> Undo:
         before = self._loss()
-        self._drops.switch(Loss(action, float(share), int(times), int(seed)))
+        self._lost_answers.switch(Loss(action, float(share), int(times), int(seed)))
         return "drop_answers", before
 
     def _loss(self) -> dict[str, Any]:
-        loss = self._drops.loss
+        loss = self._lost_answers.loss
         return {"action": loss.action, "share": loss.share, "times": loss.times, "seed": loss.seed}
 
     def _expire_credentials(self, access_key: str, on: bool = True) -> Undo:
@@ -198,24 +137,3 @@ class Switchboard:
     def _cut_network(self, instance_id: str, seconds: float) -> Undo:
         self._network.cut(instance_id, float(seconds))
         return "cut_network", {"instance_id": instance_id, "seconds": 0.0}
-
-    def _break_environments(self, on: bool) -> Undo:
-        faults = self._booting.faults
-        before, faults.broken_environments = faults.broken_environments, on
-        return "break_environments", {"on": before}
-
-    def _fill_disk(self, instance_id: str) -> Undo:
-        if not self._booting.fill_disk(instance_id):
-            raise SimulatorError("There is no such machine; hollow hosts have no disk", given=instance_id)
-        return None
-
-    def _time_hosts(self, **seconds: float) -> Undo:
-        faults = self._booting.faults
-        before, faults.timing = faults.timing, seconds
-        return "time_hosts", before
-
-    @property
-    def _booting(self) -> Hosts:
-        if self._hosts is None:
-            raise SimulatorError("Nothing boots on this simulator, neither machines nor hollow hosts", advice="Simulator.start()")
-        return self._hosts

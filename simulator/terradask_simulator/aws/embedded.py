@@ -1,0 +1,77 @@
+"""One embedded AWS, put together: it needs a bound socket, and says which instances run."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+
+from terradask_simulator.aws.control import AwsControl
+from terradask_simulator.aws.credentials import RoleKeys
+from terradask_simulator.aws.endpoint.admission import Admission
+from terradask_simulator.aws.endpoint.application import Application, Control
+from terradask_simulator.aws.endpoint.calls import CallRecorder
+from terradask_simulator.aws.endpoint.lost_answers import LostAnswers
+from terradask_simulator.aws.endpoint.server import Endpoint
+from terradask_simulator.aws.endpoint.signatures import Signatures
+from terradask_simulator.aws.fidelity import install_all
+from terradask_simulator.aws.fidelity import sessions as session_api
+from terradask_simulator.aws.fidelity.throttling import Throttle
+from terradask_simulator.aws.history import History
+from terradask_simulator.aws.iam.gate import Gate
+from terradask_simulator.aws.instances import InstanceView
+from terradask_simulator.aws.network import LoopbackNetwork
+from terradask_simulator.aws.reconcile import ReconcileLoop
+from terradask_simulator.aws.session_manager.sessions import Sessions
+from terradask_simulator.aws.switches import AwsSwitches
+
+__all__ = ["EmbeddedAws"]
+
+
+class EmbeddedAws:
+    """AWS at one port of this machine; one in a process, since moto's state is the process's.
+
+    ``control`` answers questions below `CONTROL_PREFIX`, and may pass them on to this AWS's own `control`.
+    """
+
+    def __init__(self, server: socket.socket, control: Control, *, public_cidr: str, enforce_iam: bool) -> None:
+        self.port: int = server.getsockname()[1]
+        os.environ.update(
+            MOTO_PORT=str(self.port),
+            MOTO_IAM_LOAD_MANAGED_POLICIES="true",
+            MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION="true",
+        )
+        install_all(public_cidr=public_cidr)
+        recorder, throttle, lost_answers, signatures = CallRecorder(), Throttle(), LostAnswers(), Signatures()
+        gate = Gate() if enforce_iam else None
+        self.keys = RoleKeys(recorder)
+        self.network = LoopbackNetwork(self.keys)
+        session_api.install(Sessions(self.network))
+        self._history = History()
+        self.control = AwsControl(recorder, self._history, gate)
+        self.switches = AwsSwitches(throttle, lost_answers, signatures, self.network)
+        admission = Admission(signatures, throttle, gate)
+        self._endpoint = Endpoint(server, Application(recorder, control, admission, lost_answers))
+        self._loop: ReconcileLoop | None = None
+
+    @property
+    def url(self) -> str:
+        """Where AWS answers."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self, follow: Callable[[list[InstanceView]], None] | None) -> None:
+        """Start to answer; ``follow`` is told of the running instances several times a second."""
+        self._loop = ReconcileLoop(self._history, follow)
+        self.network.start()
+        self._endpoint.start()
+        self._loop.start()
+
+    def freeze(self) -> None:
+        """Launch, replace and end nothing more; calls are still answered."""
+        if self._loop is not None:
+            self._loop.stop()
+
+    def stop(self) -> None:
+        """Stop to answer."""
+        self.network.stop()
+        self._endpoint.stop()
