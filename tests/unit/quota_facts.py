@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import contextmanager
 from typing import Any
 
 TYPES = {"m6i.xlarge": 4, "m6i.8xlarge": 32, "g5.2xlarge": 8, "p5.48xlarge": 192, "c5.large": 2}
@@ -80,7 +79,3 @@ class FakeAws:
 
     def client(self, name: str) -> Client:
         return self._clients[name]
-
-    @contextmanager
-    def explained(self):
-        yield

@@ -11,11 +11,12 @@ from botocore.exceptions import ClientError
 from terradask._aws.groups import Group, Member
 from terradask._aws.launch_problem import read_problem
 from terradask._aws.rate_limit import RateLimiter
+from terradask._aws.translation import typed_error
 from terradask._deployments import attach as attachment
 from terradask._deployments.attach import attach
 from terradask._deployments.documents import Descriptor, GroupEntry, Run
 from terradask._deployments.keys import Bundle, KeySet
-from terradask.errors import HostFailed, NoCapacity, SchedulerMissing
+from terradask.errors import AccessDenied, HostFailed, NoCapacity, SchedulerMissing
 
 DESCRIPTOR = Descriptor("default", "etl", "us-east-1", "bucket", "us-east-1a", {}, "secret", {}, {})
 RUN = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2)
@@ -45,7 +46,8 @@ class Secrets:
     def get_secret_value(self, **_):
         self.missing_reads -= 1
         if self.missing_reads >= 0:
-            raise ClientError({"Error": {"Code": self.code}}, "GetSecretValue")
+            error = ClientError({"Error": {"Code": self.code}}, "GetSecretValue")
+            raise typed_error(error, "us-east-1") or error
         return {"SecretString": json.dumps(KEYS.to_document())}
 
 
@@ -88,7 +90,7 @@ def test_keys_may_be_written_after_the_run_was_announced():
 
 
 def test_who_may_not_read_the_keys_learns_it_at_once():
-    with pytest.raises(ClientError, match="AccessDenied"):
+    with pytest.raises(AccessDenied):
         attached(Secrets(missing_reads=1, code="AccessDeniedException"), Objects(), timeout_seconds=60)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -39,10 +38,6 @@ class FakeAws:
 
     def client(self, _name: str) -> Any:
         return SimpleNamespace(meta=SimpleNamespace(endpoint_url=self.endpoint), get_paginator=self.paginator)
-
-    @contextmanager
-    def explained(self) -> Any:
-        yield
 
     def paginator(self, operation: str) -> Any:
         def paginate(**question: Any) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,10 +42,6 @@ class FakeAws:
         if self.without_credentials:
             raise NoCredentials("there are no AWS credentials")
         return SimpleNamespace(meta=SimpleNamespace(endpoint_url=self.endpoint), get_paginator=lambda _name: self)
-
-    @contextmanager
-    def explained(self) -> Any:
-        yield
 
     def paginate(self, **question: Any) -> list[dict[str, Any]]:
         self.asked.append(question.get("ServiceCode", "spot"))

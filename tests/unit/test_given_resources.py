@@ -9,7 +9,6 @@ from typing import Any
 
 import boto3
 import pytest
-from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from terradask._aws.session import Aws
@@ -17,7 +16,7 @@ from terradask._network.baseline import Baseline
 from terradask._network.given import check_given
 from terradask._network.given_change import replaced_settings
 from terradask._stacks.answers import check_network
-from terradask.errors import SettingsError
+from terradask.errors import AccessDenied, SettingsError
 from terradask_stacks.loading import LoadedSettings, load_settings
 from terradask_stacks.settings import NetworkSettings, Settings
 
@@ -129,7 +128,7 @@ def test_nothing_given_asks_nobody(monkeypatch: pytest.MonkeyPatch, aws: Aws) ->
 
 def test_what_may_not_be_looked_at_is_a_warning(given: dict[str, Any], aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(**_: Any) -> None:
-        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "is not authorized to perform: iam:GetPolicy"}}, "GetPolicy")
+        raise AccessDenied("iam:GetPolicy", "no")
 
     monkeypatch.setattr(aws.client("iam"), "get_policy", denied)
     last = check_given(settings(**given), aws)[-1]

@@ -1,7 +1,5 @@
 """The edge to Auto Scaling, against moto's: exact removals, zero that always works, one describe for all groups."""
 
-import contextlib
-
 import boto3
 import pytest
 from moto import mock_aws
@@ -16,9 +14,6 @@ class OneRegion:
 
     def client(self, name):
         return boto3.client(name, region_name="us-east-1")
-
-    def explained(self):
-        return contextlib.nullcontext()
 
 
 @pytest.fixture
@@ -114,9 +109,6 @@ class ChoosesLate:
 
     def client(self, name):
         return self
-
-    def explained(self):
-        return contextlib.nullcontext()
 
     def set_instance_protection(self, InstanceIds, ProtectedFromScaleIn, **_):  # noqa: N803 (AWS's words)
         (self.protected.update if ProtectedFromScaleIn else self.protected.difference_update)(InstanceIds)

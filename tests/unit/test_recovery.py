@@ -33,7 +33,7 @@ from terradask._cleanup.search import clusters_with_resources, find_cluster, fin
 from terradask._common.progress import Message, ProgressEvent
 from terradask._deployments.deployment import Deployment
 from terradask._network.baseline import Isolated
-from terradask.errors import BaselineError, ClusterError
+from terradask.errors import AccessDenied, BaselineError, ClusterError
 from terradask_modules.names import ROLES, boundary_name, clusters_role_path, host_name, placement_group_name, role_name
 from terradask_simulator import leftovers
 from terradask_simulator.aws.fidelity import placement_groups
@@ -322,7 +322,7 @@ def test_hosts_end_before_their_placement_group_does(aws: Aws, monkeypatch: pyte
 
 def test_whoever_may_not_see_placement_groups_has_none(aws: Aws, monkeypatch: pytest.MonkeyPatch):
     def refused(**_: object) -> None:
-        raise ClientError({"Error": {"Code": "UnauthorizedOperation", "Message": "no"}}, "DescribePlacementGroups")
+        raise AccessDenied("ec2:DescribePlacementGroups", "no")
 
     monkeypatch.setattr(aws.client("ec2"), "describe_placement_groups", refused)
     assert not remains(aws, "etl", [], is_isolated=False).remove_unknown(dict)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -46,10 +45,6 @@ class FakeAws:
 
     def client(self, _name: str) -> Any:
         return SimpleNamespace(meta=SimpleNamespace(endpoint_url=self.endpoint), get_paginator=lambda _operation: self)
-
-    @contextmanager
-    def explained(self) -> Any:
-        yield
 
     def paginate(self, **question: Any) -> list[dict[str, Any]]:
         self.asked.append(question)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +27,6 @@ class FakeS3:
 
     def client(self, _service: str) -> FakeS3:
         return self
-
-    @contextlib.contextmanager
-    def explained(self) -> Iterator[None]:
-        yield
 
     def get_object(self, **asked: str) -> dict[str, Any]:
         assert asked["Bucket"] == BUCKET

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import boto3
 import pytest
 from botocore.stub import Stubber
 
@@ -35,13 +34,11 @@ class StubbedAws(Aws):
         self.stubbers: dict[str, Stubber] = {}
 
     def client(self, name: str) -> Any:
-        if name not in self._clients:
-            self._clients[name] = boto3.client(
-                name, region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x", endpoint_url="http://127.0.0.1:9"
-            )
-            self.stubbers[name] = Stubber(self._clients[name])
+        client = super().client(name)
+        if name not in self.stubbers:
+            self.stubbers[name] = Stubber(client)
             self.stubbers[name].activate()
-        return self._clients[name]
+        return client
 
     def stub(self, name: str) -> Stubber:
         self.client(name)
@@ -49,7 +46,10 @@ class StubbedAws(Aws):
 
 
 @pytest.fixture
-def aws() -> Iterator[StubbedAws]:
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubbedAws]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     stubbed = StubbedAws()
     yield stubbed
     for stubber in stubbed.stubbers.values():

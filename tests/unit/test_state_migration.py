@@ -13,6 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._aws.session import Aws
+from terradask._aws.translation import typed_error
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state.bucket import make_state_bucket
 from terradask._terraform.state.local import LocalPlace
@@ -95,8 +96,10 @@ class MemoryS3:
         self._begin("DeleteObject", request["Bucket"]).pop(request["Key"], None)
 
 
-def _refused(operation: str, code: str, status: int) -> ClientError:
-    return ClientError({"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)
+def _refused(operation: str, code: str, status: int) -> Exception:
+    """Return what a client of `Aws` raises."""
+    error = ClientError({"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)
+    return typed_error(error, "us-east-1") or error
 
 
 def _etag(content: bytes) -> str:

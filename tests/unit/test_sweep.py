@@ -6,7 +6,7 @@ import datetime
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -339,28 +339,33 @@ def test_a_sweep_that_is_killed_leaves_a_lock_that_the_next_one_breaks(workspace
     assert [key.partition("/")[0] for key in left] == ["unlocks"]
 
 
-def refuse(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, service: str, *operations: str) -> None:
-    """Let AWS refuse calls, as it does to whom the right is missing."""
-    client = workspace.aws.client(service)
-    make = client._make_api_call
+@pytest.fixture
+def refuse(workspace: Workspace) -> Iterator[Callable[..., None]]:
+    """Let AWS refuse operations of a service, as it does to a caller without the right."""
+    registered: list[tuple[Any, Any]] = []
 
-    def checked(operation: str, arguments: dict[str, Any]) -> Any:
-        if operation in operations:
-            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, operation)
-        return make(operation, arguments)
+    def refuse(service: str, *operations: str) -> None:
+        def answer(model: Any, **_: Any) -> Any:
+            if model.name in operations:
+                return SimpleNamespace(status_code=403), {"Error": {"Code": "AccessDenied", "Message": "no"}}
+            return None
 
-    monkeypatch.setattr(client, "_make_api_call", checked)
+        events = workspace.aws.client(service).meta.events
+        events.register("before-call", answer)
+        registered.append((events, answer))
+
+    yield refuse
+    for events, answer in registered:
+        events.unregister("before-call", answer)
 
 
-def test_what_may_not_be_looked_at_is_said_and_the_rest_goes(
-    workspace: Workspace, account: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_may_not_be_looked_at_is_said_and_the_rest_goes(workspace: Workspace, account: Account, refuse: Callable[..., None]) -> None:
     machine = account.instance("gone")
     account.secret("gone")
     account.volume("terradask-default-worker")
-    refuse(workspace, monkeypatch, "ec2", "DescribeVolumes")
-    refuse(workspace, monkeypatch, "secretsmanager", "ListSecrets")
-    refuse(workspace, monkeypatch, "iam", "ListRoles")
+    refuse("ec2", "DescribeVolumes")
+    refuse("secretsmanager", "ListSecrets")
+    refuse("iam", "ListRoles")
     found = workspace.strays(grace_seconds=GRACE)
     assert keys(found) == {("instance", machine)}
     assert {one.action for one in found.unseen} == {"ec2:DescribeVolumes", "secretsmanager:ListSecrets", "iam:ListRoles"}
@@ -370,27 +375,27 @@ def test_what_may_not_be_looked_at_is_said_and_the_rest_goes(
 
 
 def test_without_the_groups_no_machine_of_a_living_cluster_is_judged(
-    workspace: Workspace, account: Account, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, account: Account, refuse: Callable[..., None]
 ) -> None:
     account.put("clusters/live/cluster.json")
     account.instance("live", "a-group")
-    refuse(workspace, monkeypatch, "autoscaling", "DescribeAutoScalingGroups")
+    refuse("autoscaling", "DescribeAutoScalingGroups")
     found = workspace.strays(grace_seconds=GRACE)
     assert (found.strays, [one.action for one in found.unseen]) == ((), ["autoscaling:DescribeAutoScalingGroups"])
 
 
-def test_without_the_bucket_nobody_knows_what_lives(workspace: Workspace, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_bucket_nobody_knows_what_lives(workspace: Workspace, account: Account, refuse: Callable[..., None]) -> None:
     account.instance("gone")
-    refuse(workspace, monkeypatch, "s3", "ListObjectsV2")
+    refuse("s3", "ListObjectsV2")
     with pytest.raises(AccessDenied):
         workspace.strays(grace_seconds=GRACE)
 
 
-def test_what_cant_be_removed_keeps_no_other_cluster(workspace: Workspace, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cant_be_removed_keeps_no_other_cluster(workspace: Workspace, account: Account, refuse: Callable[..., None]) -> None:
     for name in ("a", "b"):
         account.secret(name)
     account.group("a", "terradask-default-a-workers")
-    refuse(workspace, monkeypatch, "autoscaling", "DeleteAutoScalingGroup")
+    refuse("autoscaling", "DeleteAutoScalingGroup")
     done = swept(workspace)
     assert {stray.id for stray in done.removed} == {"terradask/default/b"}
     assert {stray.id: why for stray, why in done.failed.items()} == {
@@ -431,17 +436,16 @@ def test_ctrl_c_during_a_destruction_ends_the_sweep(workspace: Workspace, accoun
 def test_a_machine_that_ec2_hides_is_not_taken_for_gone(workspace: Workspace, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     """For up to a minute EC2 may not know what it has launched; asked to end it, it refuses the others with it."""
     hidden, shown = account.instance("gone"), account.instance("gone")
-    client = workspace.aws.client("ec2")
-    make, asked = client._make_api_call, []
+    client, asked = workspace.aws.client("ec2"), []
+    terminate = client.terminate_instances
 
-    def hiding(operation: str, arguments: dict[str, Any]) -> Any:
-        if operation == "TerminateInstances":
-            asked.append(arguments["InstanceIds"])
-            if hidden in arguments["InstanceIds"] and len(asked) < 6:
-                raise ClientError({"Error": {"Code": "InvalidInstanceID.NotFound", "Message": "no"}}, operation)
-        return make(operation, arguments)
+    def hiding(*, InstanceIds: list[str]) -> Any:  # noqa: N803  as boto3 names it
+        asked.append(InstanceIds)
+        if hidden in InstanceIds and len(asked) < 6:
+            raise ClientError({"Error": {"Code": "InvalidInstanceID.NotFound", "Message": "no"}}, "TerminateInstances")
+        return terminate(InstanceIds=InstanceIds)
 
-    monkeypatch.setattr(client, "_make_api_call", hiding)
+    monkeypatch.setattr(client, "terminate_instances", hiding)
     instances.end_instances(workspace.aws, [hidden, shown], cluster="gone", progress=lambda _: None)
     assert {account.state_of(hidden), account.state_of(shown)} == {"terminated"}
     assert len(asked) >= 6

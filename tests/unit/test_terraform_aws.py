@@ -5,15 +5,14 @@ from __future__ import annotations
 import datetime
 import email.utils
 import pickle
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
-from terradask._aws.session import Aws, _regions, is_loopback_endpoint
+from terradask._aws.session import Aws, is_loopback_endpoint
+from terradask._aws.translation import known_regions, translated, typed_error
 from terradask._common.clock import utc_text
-from terradask._deployments.deployment import Deployment
 from terradask._network.baseline import parse_baseline
 from terradask.errors import (
     AccessDenied,
@@ -60,8 +59,8 @@ def _refusal(code: str, message: str = "") -> ClientError:
         (EndpointConnectionError(endpoint_url="https://ec2.us-east-1.amazonaws.com"), EndpointUnreachable),
     ],
 )
-def test_errors_are_explained(error: Exception, expected: type[Exception]):
-    with pytest.raises(expected) as caught, Aws("us-east-1").explained():
+def test_errors_are_translated(error: Exception, expected: type[Exception]):
+    with pytest.raises(expected) as caught, translated("us-east-1"):
         raise error
     assert caught.value.__cause__ is error
     assert caught.value.advice
@@ -73,35 +72,21 @@ def test_what_ec2_calls_expired_is_the_clocks_fault_where_they_differ(ahead_seco
     there = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=ahead_seconds)
     refusal = _refusal("RequestExpired", "Request has expired.")
     refusal.response["ResponseMetadata"] = {"HTTPHeaders": {"date": email.utils.format_datetime(there, usegmt=True)}}
-    with pytest.raises(expected) as caught, Aws("us-east-1").explained():
+    with pytest.raises(expected) as caught, translated("us-east-1"):
         raise refusal
     assert (f"{utc_text(there)} at AWS" in str(caught.value)) is (expected is ClockSkewed)
 
 
 def test_denied_action_comes_from_the_message_or_the_call():
-    aws = Aws("us-east-1")
-    named = aws.explain(_refusal("AccessDenied", "User: x is not authorized to perform: ec2:DescribeVpcs on resource"))
-    plain = aws.explain(_refusal("AccessDenied", "Access Denied"))
+    named = typed_error(_refusal("AccessDenied", "User: x is not authorized to perform: ec2:DescribeVpcs on resource"), "us-east-1")
+    plain = typed_error(_refusal("AccessDenied", "Access Denied"), "us-east-1")
     assert isinstance(named, AccessDenied)
     assert isinstance(plain, AccessDenied)
     assert (named.action, plain.action) == ("ec2:DescribeVpcs", "DescribeVpcs")
 
 
-@pytest.mark.parametrize("method", [Deployment.start, Deployment.stop, Deployment.status])
-def test_starting_and_stopping_without_the_right_names_the_action(method: Callable[..., object], monkeypatch: pytest.MonkeyPatch):
-    def refused(_deployment: Deployment) -> object:
-        raise _refusal("AccessDenied", "User: x is not authorized to perform: autoscaling:SetDesiredCapacity on resource")
-
-    for name in ("descriptor", "groups", "exists"):
-        monkeypatch.setattr(Deployment, name, property(refused))
-    monkeypatch.setattr(Deployment, "current_run", refused)
-    with pytest.raises(AccessDenied) as caught:
-        method(Deployment(Aws("us-east-1"), "bucket", "etl"))
-    assert caught.value.action == "autoscaling:SetDesiredCapacity"
-
-
 def test_other_errors_pass():
-    with pytest.raises(ClientError), Aws("us-east-1").explained():
+    with pytest.raises(ClientError), translated("us-east-1"):
         raise _refusal("VpcLimitExceeded")
 
 
@@ -116,8 +101,7 @@ def test_unknown_profile():
 
 
 def test_region_that_does_not_exist_names_the_nearest():
-    aws = Aws("us-esat-1")
-    found = aws.explain(EndpointConnectionError(endpoint_url="https://ec2.us-esat-1.amazonaws.com"))
+    found = typed_error(EndpointConnectionError(endpoint_url="https://ec2.us-esat-1.amazonaws.com"), "us-esat-1")
     assert isinstance(found, RegionUnknown)
     assert "us-east-1" in str(found)
 
@@ -138,8 +122,8 @@ REGIONS = {
 
 def test_the_regions_of_the_documents_and_those_since_are_known():
     assert len(REGIONS) == 17
-    assert REGIONS | {"eu-south-2", "us-gov-west-1", "cn-north-1"} <= set(_regions())
-    assert all(check_region(region) == region for region in _regions())
+    assert REGIONS | {"eu-south-2", "us-gov-west-1", "cn-north-1"} <= set(known_regions())
+    assert all(check_region(region) == region for region in known_regions())
 
 
 def test_clients_are_made_once(monkeypatch: pytest.MonkeyPatch):

@@ -15,7 +15,7 @@ from distributed.core import Status
 
 from terradask._aws.groups import Group
 from terradask._aws.session import Aws
-from terradask._aws.transient import passes
+from terradask._aws.transient import is_transient
 from terradask._dask.mirrored_cluster import MirroredCluster
 from terradask._dask.poll_interval import PollInterval
 from terradask._deployments.pending_launches import PendingLaunches
@@ -45,7 +45,7 @@ def refusal(code: str, status: int = 400) -> ClientError:
     ],
 )
 def test_what_passes(error: Exception, expected: bool) -> None:
-    assert passes(error) is expected
+    assert is_transient(error) is expected
 
 
 class Told(MirroredCluster):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.groups import PROTECTION_BATCH, Group, Member, ProtectAndLower, Removal
 from terradask._aws.launch_problem import LaunchProblem, read_problem
+from terradask.errors import AccessDenied
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, group_name
 
 if TYPE_CHECKING:
@@ -201,9 +202,12 @@ class Groups:
         try:
             self._client.terminate_instance_in_auto_scaling_group(InstanceId=instance_id, ShouldDecrementDesiredCapacity=True)
         except ClientError as error:
-            # A host that was retired may have left by itself in the meantime, with decrement. Whom AWS knows in no group, it may refuse
-            # for want of a right on the group as well.
-            if not _has_left(error) and not (_is_denied(error) and self._is_nobodys(instance_id)):
+            # A host that was retired may have left by itself in the meantime, with decrement.
+            if not _has_left(error):
+                raise
+        except AccessDenied:
+            # Where an instance is in no group, AWS may refuse for want of a right on the group as well.
+            if not self._is_nobodys(instance_id):
                 raise
 
     def _is_nobodys(self, instance_id: str) -> bool:
@@ -234,10 +238,6 @@ def _has_left(error: ClientError) -> bool:
     told = error.response["Error"]
     text = told.get("Message", "").lower()
     return told.get("Code") == "ValidationError" and ("not found" in text or "not part of" in text)
-
-
-def _is_denied(error: ClientError) -> bool:
-    return error.response["Error"].get("Code") in {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
 
 
 def _dead_man_action(autoscaling_group: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.session import Aws
+from terradask._aws.translation import translated
 from terradask.errors import AccessDenied, InvalidInput
 
 if TYPE_CHECKING:
@@ -87,12 +88,12 @@ def lend(aws: Aws, duration_seconds: int | None) -> LentCredentials:
         # What refreshes itself is left alone: it may have asked for a code once. What doesn't may lie in a file that has changed.
         aws = aws.anew()
         held = aws.credentials()
-    with aws.explained():
+    with translated(aws.region):
         frozen: Any = held.get_frozen_credentials()
-        if not frozen.token:
-            return _session(aws, duration_seconds)
-        # Those that have expired are to be found here, and not by tasks.
-        aws.client("sts").get_caller_identity()
+    if not frozen.token:
+        return _session(aws, duration_seconds)
+    # Those that have expired are to be found here, and not by tasks.
+    aws.client("sts").get_caller_identity()
     until = _expiry(held) or datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=_UNTOLD_SECONDS)
     return LentCredentials(frozen.access_key, frozen.secret_key, frozen.token, until.astimezone(datetime.UTC))
 
@@ -100,8 +101,7 @@ def lend(aws: Aws, duration_seconds: int | None) -> LentCredentials:
 def _session(aws: Aws, duration_seconds: int | None) -> LentCredentials:
     asked = {} if duration_seconds is None else {"DurationSeconds": duration_seconds}
     try:
-        with aws.explained():
-            made = aws.client("sts").get_session_token(**asked)["Credentials"]
+        made = aws.client("sts").get_session_token(**asked)["Credentials"]
     except AccessDenied as error:
         error.advice = f"{error.advice}{_WITHOUT}"
         raise

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from terradask._aws.session import ENDPOINT_VARIABLE, is_loopback_endpoint
+from terradask._aws.session import is_loopback_endpoint
+from terradask._aws.translation import ENDPOINT_VARIABLE
 
 
 class AnswerCache:

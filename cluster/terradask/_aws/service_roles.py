@@ -49,7 +49,7 @@ def find_service_roles(aws: Aws) -> list[ServiceRole]:
     Permission needed: ``iam:GetRole`` on both roles; without it `ServiceRole.exists` is None.
     """
     client = aws.client("iam")
-    return [ServiceRole(name, service, _exists(client, aws, name)) for service, name in SERVICE_ROLES.items()]
+    return [ServiceRole(name, service, _exists(client, name)) for service, name in SERVICE_ROLES.items()]
 
 
 def ensure_service_roles(aws: Aws) -> list[ServiceRole]:
@@ -71,10 +71,9 @@ def ensure_service_roles(aws: Aws) -> list[ServiceRole]:
     return [ServiceRole(role.name, role.service, True) for role in missing if _make(aws, role)]
 
 
-def _exists(client: Any, aws: Aws, name: str) -> bool | None:
+def _exists(client: Any, name: str) -> bool | None:
     try:
-        with aws.explained():
-            client.get_role(RoleName=name)
+        client.get_role(RoleName=name)
     except client.exceptions.NoSuchEntityException:
         return False
     except AccessDenied:
@@ -85,8 +84,7 @@ def _exists(client: Any, aws: Aws, name: str) -> bool | None:
 def _make(aws: Aws, role: ServiceRole) -> bool:
     client = aws.client("iam")
     try:
-        with aws.explained():
-            client.create_service_linked_role(AWSServiceName=role.service)
+        client.create_service_linked_role(AWSServiceName=role.service)
     except client.exceptions.EntityAlreadyExistsException:
         return False
     except client.exceptions.InvalidInputException as error:

@@ -41,20 +41,19 @@ class BucketScan:
 
         listed: dict[str, dict[str, datetime.datetime]] = {}
         seen_at = datetime.datetime.now(datetime.UTC)
-        with self._aws.explained():
-            try:
-                pages = self._aws.client("s3").get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix="clusters/")
-                for page in pages:
-                    # Ages are told by the clock that dates things, not by this machine's.
-                    date = page["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
-                    seen_at = parsedate_to_datetime(date) if date else seen_at
-                    for entry in page.get("Contents", ()):
-                        _, cluster, name = entry["Key"].split("/", 2)
-                        if is_cluster_name(cluster):
-                            listed.setdefault(cluster, {})[name] = entry["LastModified"]
-            except ClientError as error:
-                if error.response["Error"]["Code"] not in {"NoSuchBucket", "404"}:
-                    raise
+        try:
+            pages = self._aws.client("s3").get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix="clusters/")
+            for page in pages:
+                # Ages are told by the clock that dates things, not by this machine's.
+                date = page["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
+                seen_at = parsedate_to_datetime(date) if date else seen_at
+                for entry in page.get("Contents", ()):
+                    _, cluster, name = entry["Key"].split("/", 2)
+                    if is_cluster_name(cluster):
+                        listed.setdefault(cluster, {})[name] = entry["LastModified"]
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in {"NoSuchBucket", "404"}:
+                raise
         return seen_at, listed
 
     def deployed(self, name: str, listed: Mapping[str, datetime.datetime]) -> Deployed:
@@ -75,12 +74,10 @@ class BucketScan:
         """Return when a deployment without a mark came to be one that shall go: its run has ended, and it was made for that alone."""
         if DESCRIPTOR not in listed or RUN not in listed:
             return None
-        with self._aws.explained():
-            return max(listed.values()) if Deployment(self._aws, self._bucket, name).marked_closing else None
+        return max(listed.values()) if Deployment(self._aws, self._bucket, name).marked_closing else None
 
     def _has_resources(self, name: str) -> bool:
-        with self._aws.explained():
-            return has_resources(ClusterObjects(self._aws, self._bucket, name))
+        return has_resources(ClusterObjects(self._aws, self._bucket, name))
 
     def held(self, stack: str, place: S3Place | None) -> str | None:
         """Return who works on a stack, whose state lies at a place; the lock of somebody who is provably gone is noted."""

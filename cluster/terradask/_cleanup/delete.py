@@ -59,8 +59,7 @@ _IN_THE_WAY = frozenset(
 def delete_resource(aws: Aws, resource: Resource) -> None:
     """Delete one resource. What is gone already is no error; what is in use AWS refuses to delete."""
     service, delete = _ORDER[resource.type]
-    with aws.explained():
-        _unless_gone(partial(delete, aws.client(service), resource))
+    _unless_gone(partial(delete, aws.client(service), resource))
 
 
 def delete_resources(aws: Aws, resources: Iterable[Resource], *, progress: Progress, cluster: str | None = None) -> None:
@@ -81,8 +80,7 @@ def delete_resources(aws: Aws, resources: Iterable[Resource], *, progress: Progr
     whole = outermost(list(resources))
     for group in of_type(whole, "aws_security_group"):
         # Groups that name each other can't go one by one.
-        with aws.explained():
-            _unless_gone(partial(_revoke_rules, aws.client("ec2"), group))
+        _unless_gone(partial(_revoke_rules, aws.client("ec2"), group))
     for kind in _ORDER:
         for resource in of_type(whole, kind):
             _delete_when_unused(aws, resource, progress, cluster)

@@ -38,10 +38,9 @@ def end_instances(aws: Aws, ids: Collection[str], *, cluster: str | None, progre
     ec2, left = aws.client("ec2"), sorted(set(ids))
 
     def are_ending() -> bool:
-        with aws.explained():
-            for start in range(0, len(left), _BATCH):
-                _terminate(ec2, left[start : start + _BATCH])
-            ending = _ending(ec2, left)
+        for start in range(0, len(left), _BATCH):
+            _terminate(ec2, left[start : start + _BATCH])
+        ending = _ending(ec2, left)
         left[:] = [identity for identity in left if identity not in ending]
         return not left
 
@@ -67,12 +66,11 @@ def wait_for_hosts(aws: Aws, *, workspace: str, cluster: str) -> None:
     Permission needed: ``ec2:DescribeInstances``.
     """
     filters = [*Owner(workspace, cluster).filters, {"Name": "instance-state-name", "Values": _THERE}]
-    with aws.explained():
-        wait_until(
-            lambda: not aws.client("ec2").describe_instances(Filters=filters)["Reservations"],
-            limit_seconds=delete.LIMIT_SECONDS,
-            pause_seconds=delete.PAUSE_SECONDS,
-        )
+    wait_until(
+        lambda: not aws.client("ec2").describe_instances(Filters=filters)["Reservations"],
+        limit_seconds=delete.LIMIT_SECONDS,
+        pause_seconds=delete.PAUSE_SECONDS,
+    )
 
 
 def _terminate(client: Any, ids: Sequence[str]) -> None:

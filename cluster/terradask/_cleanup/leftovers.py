@@ -51,7 +51,7 @@ def existing(aws: Aws, *, workspace: str, cluster: str) -> list[Leftover]:
     """
     # Clients are made here: boto3's sessions are not safe while they make one.
     scaling, secrets = aws.client("autoscaling"), aws.client("secretsmanager")
-    with aws.explained(), ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(2) as pool:
         listed = pool.submit(lambda: list(tagged_groups(scaling, workspace=workspace, cluster=cluster)))
         secret = pool.submit(find_secret, secrets, Owner(workspace, cluster))
         groups = [
@@ -74,10 +74,9 @@ def clusters(aws: Aws, *, workspace: str) -> set[str]:
     Permissions needed: ``autoscaling:DescribeAutoScalingGroups``, ``secretsmanager:ListSecrets``, ``secretsmanager:DescribeSecret``.
     """
     scaling, secrets = aws.client("autoscaling"), aws.client("secretsmanager")
-    with aws.explained():
-        names = clusters_of(find_groups(scaling, workspace=workspace), workspace)
-        listed = {secret.id.removeprefix(secrets_prefix(workspace)) for secret in find_secrets(secrets, workspace=workspace)}
-        return names | {name for name in listed - names if find_secret(secrets, Owner(workspace, name))}
+    names = clusters_of(find_groups(scaling, workspace=workspace), workspace)
+    listed = {secret.id.removeprefix(secrets_prefix(workspace)) for secret in find_secrets(secrets, workspace=workspace)}
+    return names | {name for name in listed - names if find_secret(secrets, Owner(workspace, name))}
 
 
 def among(found: Iterable[Leftover], addresses: Iterable[str]) -> list[Leftover]:

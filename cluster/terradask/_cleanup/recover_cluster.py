@@ -47,9 +47,8 @@ class ClusterRecovery:
 
     def zero(self) -> None:
         """Bring the groups to zero, as far as they exist; by their tags: a half-made cluster has no descriptor."""
-        with self._aws.explained():
-            groups, state = Groups.tagged(self._aws, workspace=self._workspace, cluster=self._name)
-            groups.zero(state)
+        groups, state = Groups.tagged(self._aws, workspace=self._workspace, cluster=self._name)
+        groups.zero(state)
 
     def remove_all(self) -> bool:
         """Remove everything of a cluster without a state, whatever runs in its groups, and return whether there was anything."""
@@ -110,8 +109,7 @@ class ClusterRecovery:
     def forget(self) -> None:
         """Remove what is left of a cluster that Terraform has destroyed."""
         self._remove_groups_and_secret()
-        with self._aws.explained():
-            delete_objects(self._deployment.objects)
+        delete_objects(self._deployment.objects)
 
     def _remove_groups_and_secret(self) -> bool:
         left = leftovers.existing(self._aws, workspace=self._workspace, cluster=self._name)

@@ -123,8 +123,7 @@ class OrphanRemoval:
 
         noted, why = self._failed, ""
         try:
-            with self._aws.explained():
-                act()
+            act()
             return True
         except TerraformCancelled:
             # Somebody has pressed Ctrl-C: the next sweep goes on.
@@ -154,9 +153,8 @@ class OrphanRemoval:
 
     def _is_deployed(self, cluster: str) -> bool:
         objects = self._actions.objects(cluster)
-        with self._aws.explained():
-            names = objects.names()
-            return DESCRIPTOR in names or (STATE in names and has_resources(objects))
+        names = objects.names()
+        return DESCRIPTOR in names or (STATE in names and has_resources(objects))
 
     def _forget(self, cluster: str) -> None:
         delete_objects(self._actions.objects(cluster))

@@ -153,8 +153,7 @@ class _Scan:
 
     def _unless_denied(self, what: str, action: str, find: Callable[[], Found]) -> Found | None:
         try:
-            with self._aws.explained():
-                return find()
+            return find()
         except AccessDenied as denied:
             self._unseen.append(NotVisible(what, denied.action if ":" in denied.action else action))
             return None
@@ -170,10 +169,9 @@ class _Scan:
         """Return the groups that exist, those among them that machines name though they carry no tag, or another one's."""
         tagged = {group.id for group in groups}
         named = sorted({item.group for item in items if item.group is not None} - tagged)
-        with self._aws.explained():
-            paginator = self._aws.client("autoscaling").get_paginator("describe_auto_scaling_groups")
-            pages = paginator.paginate(AutoScalingGroupNames=named) if named else ()
-            return frozenset(tagged | {group["AutoScalingGroupName"] for page in pages for group in page["AutoScalingGroups"]})
+        paginator = self._aws.client("autoscaling").get_paginator("describe_auto_scaling_groups")
+        pages = paginator.paginate(AutoScalingGroupNames=named) if named else ()
+        return frozenset(tagged | {group["AutoScalingGroupName"] for page in pages for group in page["AutoScalingGroups"]})
 
     def _instances(self) -> list[Item]:
         try:
@@ -218,8 +216,7 @@ class _Scan:
         for item in items:
             if item.kind == "secret" and not _lives(deployed.get(item.cluster or "")):
                 try:
-                    with self._aws.explained():
-                        client.describe_secret(SecretId=item.id)
+                    client.describe_secret(SecretId=item.id)
                 except client.exceptions.ResourceNotFoundException:
                     continue
                 except AccessDenied:

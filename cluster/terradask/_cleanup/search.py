@@ -25,6 +25,7 @@ from terradask._cleanup.resources import (
     of_type,
 )
 from terradask._deployments.instances import tags_of
+from terradask.errors import AccessDenied
 from terradask_modules.names import ROLES, role_name, secret_id, secrets_prefix
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def find_network(aws: Aws, *, workspace: str, bucket: str, configuration: Mappin
         searches.append(partial(_policy, iam, arn))
     searches.append(partial(_bucket, s3, bucket, aws.account_id))
     # Buckets are tagged after they are made. The name has the account's number, and S3 is asked who owns it.
-    return [r for r in _answers(aws, searches) if owner.owns(r) or (r.type == "aws_s3_bucket" and not r.tags)]
+    return [r for r in _answers(searches) if owner.owns(r) or (r.type == "aws_s3_bucket" and not r.tags)]
 
 
 def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated | None, own_templates: bool = True) -> list[Resource]:
@@ -110,15 +111,15 @@ def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated |
     searches: list[_Search] = [partial(_placement_groups, ec2, owner)]
     if isolated is None:
         searches += [partial(find_in_ec2, ec2, _TEMPLATE, owner)] if own_templates else []
-        return [resource for resource in _answers(aws, searches) if owner.owns(resource)]
+        return [resource for resource in _answers(searches) if owner.owns(resource)]
     iam = aws.client("iam")
     names = [role_name(workspace, role, isolated.role_name_prefix, cluster) for role in ROLES]
     searches += [partial(find_in_ec2, ec2, kind, owner) for kind in _OF_CLUSTERS]
     searches += [partial(find, iam, name) for find in (_role, _instance_profile) for name in names]
-    found = [resource for resource in _answers(aws, searches) if owner.owns(resource)]
+    found = [resource for resource in _answers(searches) if owner.owns(resource)]
     # Rules of somebody else's making go with their group alone.
     rules = [rule for rule in find_rules(aws, found) if owner.owns(rule)]
-    policies = _answers(aws, [partial(_role_policies, iam, role.id) for role in of_type(found, "aws_iam_role")])
+    policies = _answers([partial(_role_policies, iam, role.id) for role in of_type(found, "aws_iam_role")])
     return [*found, *rules, *policies]
 
 
@@ -148,7 +149,7 @@ def clusters_in_ec2(aws: Aws, *, workspace: str, isolated: Isolated | None, own_
     ec2 = aws.client("ec2")
     kinds = _OF_CLUSTERS if isolated is not None else (_TEMPLATE,) if own_templates else ()
     searches: list[_Search] = [partial(find_in_ec2, ec2, kind, Owner(workspace)) for kind in kinds]
-    found = _answers(aws, [partial(_placement_groups, ec2, Owner(workspace)), *searches])
+    found = _answers([partial(_placement_groups, ec2, Owner(workspace)), *searches])
     return clusters_of(found, workspace)
 
 
@@ -161,11 +162,10 @@ def clusters_with_roles(aws: Aws, *, workspace: str, isolated: Isolated, known: 
     """
     iam = aws.client("iam")
     expected = {role_name(workspace, role, isolated.role_name_prefix, cluster) for cluster in known for role in ROLES}
-    with aws.explained():
-        pages = iam.get_paginator("list_roles").paginate(PathPrefix=isolated.role_path)
-        names = {role["RoleName"] for page in pages for role in page["Roles"]} - expected
+    pages = iam.get_paginator("list_roles").paginate(PathPrefix=isolated.role_path)
+    names = {role["RoleName"] for page in pages for role in page["Roles"]} - expected
     # The list is without tags.
-    return clusters_of(_answers(aws, [partial(_role, iam, name) for name in sorted(names)]), workspace)
+    return clusters_of(_answers([partial(_role, iam, name) for name in sorted(names)]), workspace)
 
 
 def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:
@@ -176,8 +176,7 @@ def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:
     Permissions needed: ``ec2:DescribeSecurityGroups``, ``ec2:DescribeSecurityGroupRules``.
     """
     client, owner = aws.client("ec2"), Owner(workspace)
-    with aws.explained():
-        groups = [group for group in find_in_ec2(client, "aws_security_group", owner) if owner.owns(group)]
+    groups = [group for group in find_in_ec2(client, "aws_security_group", owner) if owner.owns(group)]
     return [*groups, *find_rules(aws, groups)]
 
 
@@ -192,12 +191,11 @@ def find_rules(aws: Aws, resources: Iterable[Resource]) -> list[Resource]:
     if not groups:
         return []
     pages = aws.client("ec2").get_paginator("describe_security_group_rules")
-    with aws.explained():
-        return [
-            Resource(EGRESS_RULE if rule["IsEgress"] else INGRESS_RULE, rule["SecurityGroupRuleId"], tags_of(rule.get("Tags")), rule)
-            for page in pages.paginate(Filters=[{"Name": "group-id", "Values": groups}])
-            for rule in page["SecurityGroupRules"]
-        ]
+    return [
+        Resource(EGRESS_RULE if rule["IsEgress"] else INGRESS_RULE, rule["SecurityGroupRuleId"], tags_of(rule.get("Tags")), rule)
+        for page in pages.paginate(Filters=[{"Name": "group-id", "Values": groups}])
+        for rule in page["SecurityGroupRules"]
+    ]
 
 
 def find_in_ec2(client: Any, kind: str, owner: Owner, *filters: Mapping[str, Any]) -> list[Resource]:
@@ -244,22 +242,18 @@ def find_secret(client: Any, owner: Owner) -> Resource | None:
     return found if owner.owns(found) and not answer.get("DeletedDate") else None
 
 
-def _answers(aws: Aws, searches: Sequence[_Search]) -> list[Resource]:
+def _answers(searches: Sequence[_Search]) -> list[Resource]:
     """Ask everything at once."""
-    with aws.explained(), ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(8) as pool:
         return [resource for answer in pool.map(lambda search: search(), searches) for resource in answer]
 
 
 def _placement_groups(client: Any, owner: Owner) -> list[Resource]:
-    from botocore.exceptions import ClientError
-
     try:
         return find_in_ec2(client, _PLACEMENT, owner)
-    except ClientError as error:
-        # A policy from before there were any: whoever holds it has made none.
-        if error.response["Error"]["Code"] == "UnauthorizedOperation":
-            return []
-        raise
+    except AccessDenied:
+        # A policy from before there were any: a caller under it has made none.
+        return []
 
 
 def _role(client: Any, name: str) -> list[Resource]:
@@ -308,9 +302,11 @@ def _bucket(client: Any, name: str, account: str) -> list[Resource]:
 
     try:
         client.head_bucket(Bucket=name, ExpectedBucketOwner=account)
+    except AccessDenied:
+        # Another account's, which Terraform will say when it shall make one of this name.
+        return []
     except ClientError as error:
-        # Forbidden: somebody else's, which Terraform will say when it shall make one of this name.
-        if error.response["Error"]["Code"] in {"NoSuchBucket", "404", "403"}:
+        if error.response["Error"]["Code"] in {"NoSuchBucket", "404"}:
             return []
         raise
     try:

@@ -15,7 +15,7 @@ from distributed.core import Status
 from distributed.deploy.cluster import Cluster as DaskCluster
 from distributed.deploy.spec import SpecCluster
 
-from terradask._aws.transient import passes
+from terradask._aws.transient import is_transient
 from terradask._dask.host_workers import LiveNames, host_of, is_extra
 from terradask._dask.poll_interval import PollInterval
 from terradask._dask.workers import Workers
@@ -211,8 +211,7 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
             self._untold_targets = targets
             self._untold_leaving, self._leaving = self._untold_leaving | self._leaving, frozenset()
             try:
-                with self._deployment.aws.explained():
-                    await self._tell_aws(workers)
+                await self._tell_aws(workers)
             finally:
                 if self._poll_interval is not None:
                     self._poll_interval.wake()
@@ -227,7 +226,7 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
                 await workers.resize(self._untold_targets, self.scheduler_comm, self._joined)
                 self._untold_targets = None
         except Exception as error:
-            if not passes(error):
+            if not is_transient(error):
                 self._untold_leaving, self._untold_targets = frozenset(), None
             raise
         finally:
@@ -244,14 +243,13 @@ class MirroredCluster(SpecCluster):  # type: ignore[misc]
             if self.status != Status.running:
                 return
             try:
-                with self._deployment.aws.explained():
-                    if pending_launches.asks:
-                        async with self._deployment.limiter.async_slot():
-                            await pending_launches.ask()
+                if pending_launches.asks:
                     async with self._deployment.limiter.async_slot():
-                        await self._look_at_groups(self._workers)
-                    if self._workers.abandoned:
-                        await self._find_whether_over()
+                        await pending_launches.ask()
+                async with self._deployment.limiter.async_slot():
+                    await self._look_at_groups(self._workers)
+                if self._workers.abandoned:
+                    await self._find_whether_over()
                 self._told_failure = ""
             except InterruptedError:
                 return

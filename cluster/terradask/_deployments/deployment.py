@@ -10,9 +10,8 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
 from terradask._aws.autoscaling import Groups
 from terradask._aws.rate_limit import RateLimiter
@@ -34,23 +33,6 @@ from terradask_modules.names import WORKER_GROUP
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._deployments.events.timeline import Event
-
-
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
-
-
-def _explained(
-    method: Callable[Concatenate[Deployment, Given], Result],
-) -> Callable[Concatenate[Deployment, Given], Result]:
-    """Let a method say what to do where AWS refuses, such as the action that is missing."""
-
-    @wraps(method)
-    def explained(deployment: Deployment, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
-        with deployment._aws.explained():
-            return method(deployment, *args, **kwargs)
-
-    return explained
 
 
 class Deployment:
@@ -144,7 +126,6 @@ class Deployment:
         scheduler = read_scheduler(self.objects)
         return scheduler is not None and scheduler.run_id == run.run_id and scheduler.ended is not None
 
-    @_explained
     def start(
         self,
         *,
@@ -222,7 +203,6 @@ class Deployment:
             whole.result()
         return start_run(self, plan, tell or (lambda _: None))
 
-    @_explained
     def stop(self, *, wait_seconds: float = 0) -> None:
         """Stop the cluster: no instance in any group, no keys, the deployment kept.
 
@@ -264,7 +244,6 @@ class Deployment:
         """Whether this deployment shall go: somebody could not finish that, or it was made for a client and has ended by itself."""
         return self.objects.read(CLOSING) is not None
 
-    @_explained
     def status(self) -> DeploymentStatus:
         """Tell how the cluster is.
 
@@ -306,7 +285,6 @@ class Deployment:
             ended=scheduler.ended if scheduler else None,
         )
 
-    @_explained
     def events(self) -> list[Event]:
         """Tell what happened to the cluster and its hosts, in the order of time: of the run that was started last, and of earlier ones.
 

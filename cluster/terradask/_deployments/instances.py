@@ -62,10 +62,9 @@ def find_instances(aws: Aws, *, workspace: str | None = None, with_volumes: bool
     ours = [
         {"Name": "tag-key", "Values": [TAG_WORKSPACE]} if workspace is None else {"Name": f"tag:{TAG_WORKSPACE}", "Values": [workspace]}
     ]
-    with aws.explained():
-        pages = ec2.get_paginator("describe_instances").paginate(Filters=[*ours, {"Name": "instance-state-name", "Values": _LEFT}])
-        found = [instance for page in pages for reservation in page["Reservations"] for instance in reservation["Instances"]]
-        gib = _volumes(ec2, ours) if with_volumes and found else {}
+    pages = ec2.get_paginator("describe_instances").paginate(Filters=[*ours, {"Name": "instance-state-name", "Values": _LEFT}])
+    found = [instance for page in pages for reservation in page["Reservations"] for instance in reservation["Instances"]]
+    gib = _volumes(ec2, ours) if with_volumes and found else {}
     return [_read(instance, gib if with_volumes else None) for instance in found]
 
 

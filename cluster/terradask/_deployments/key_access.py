@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from terradask._deployments.documents import Descriptor
-from terradask.errors import ClusterPrivate
+from terradask.errors import AccessDenied, ClusterPrivate
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
 
-_DENIED = "AccessDeniedException"
 _NO_VALUE = "ResourceNotFoundException"
 
 
@@ -24,12 +23,10 @@ def translated_key_errors(aws: Aws, descriptor: Descriptor) -> Iterator[None]:
     ------
     ClusterPrivate
     """
-    from botocore.exceptions import ClientError
-
     try:
         yield
-    except ClientError as error:
-        if not descriptor.settings.get("private_to_creator") or error.response["Error"]["Code"] != _DENIED:
+    except AccessDenied as error:
+        if not descriptor.settings.get("private_to_creator"):
             raise
         principals = [str(descriptor.lock["creator"]), *descriptor.settings.get("secret_principals", ())]
         raise ClusterPrivate(descriptor.cluster, caller=aws.caller_arn, principals=principals) from error

@@ -203,9 +203,8 @@ def _machines(aws: Aws, workspace: str | None) -> list[Instance] | None:
 
 def _tagged_groups(aws: Aws, workspace: str | None) -> list[TaggedGroup]:
     ours = {"Name": "tag-key", "Values": [TAG_WORKSPACE]} if workspace is None else {"Name": f"tag:{TAG_WORKSPACE}", "Values": [workspace]}
-    with aws.explained():
-        pages = aws.client("autoscaling").get_paginator("describe_auto_scaling_groups").paginate(Filters=[ours])
-        found = [group for page in pages for group in page["AutoScalingGroups"]]
+    pages = aws.client("autoscaling").get_paginator("describe_auto_scaling_groups").paginate(Filters=[ours])
+    found = [group for page in pages for group in page["AutoScalingGroups"]]
     return [_tagged(group, tags) for group in found if not group.get("Status") and TAG_CLUSTER in (tags := tags_of(group["Tags"]))]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from terradask._aws.autoscaling import Groups
 from terradask._aws.groups import Group
 from terradask._aws.rate_limit import RateLimiter
-from terradask._aws.transient import passes
+from terradask._aws.transient import is_transient
 from terradask._deployments.capacity import CapacityMemory
 from terradask._deployments.documents import Descriptor, Run
 from terradask._deployments.markets import PendingGroups
@@ -102,7 +102,7 @@ class PendingLaunches:
         except Exception as error:
             # An older policy of the caller's doesn't allow it; then instances are missing without a reason.
             logger.debug("can't read the scaling activities of %s", name, exc_info=True)
-            self._may_ask = passes(error)
+            self._may_ask = is_transient(error)
             return
         now, here = time.monotonic(), datetime.datetime.now(datetime.UTC)
         for at, problem in failures:

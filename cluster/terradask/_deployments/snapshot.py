@@ -37,7 +37,7 @@ def take_snapshot(deployment: Deployment, also: Callable[[], object]) -> Snapsho
         with contextlib.suppress(Exception):
             also()
 
-    with deployment.aws.explained(), ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(4) as pool:
         closing = pool.submit(lambda: deployment.marked_closing)
         exists = pool.submit(lambda: deployment.exists)
         run = pool.submit(deployment.run)

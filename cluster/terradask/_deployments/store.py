@@ -201,11 +201,10 @@ def cluster_names(aws: Aws, bucket: str) -> list[str]:
     """
     from botocore.exceptions import ClientError
 
-    with aws.explained():
-        try:
-            pages = aws.client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="clusters/")
-            return sorted({entry["Key"].split("/")[1] for page in pages for entry in page.get("Contents", ())})
-        except ClientError as error:
-            if error.response["Error"]["Code"] in {"NoSuchBucket", "404"}:
-                return []
-            raise
+    try:
+        pages = aws.client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="clusters/")
+        return sorted({entry["Key"].split("/")[1] for page in pages for entry in page.get("Contents", ())})
+    except ClientError as error:
+        if error.response["Error"]["Code"] in {"NoSuchBucket", "404"}:
+            return []
+        raise

@@ -62,15 +62,14 @@ def check_kms_key(aws: Aws, key_arn: str) -> KeyCheck:
     role = f"arn:{aws.partition}:iam::{aws.account_id}:role/aws-service-role/{AUTOSCALING}/{SERVICE_ROLES[AUTOSCALING]}"
     client = aws.client("kms")
     try:
-        with aws.explained():
-            key = client.describe_key(KeyId=key_arn)["KeyMetadata"]
-            unusable = _unusable(key)
-            if unusable is not None:
-                return KeyCheck(False, unusable)
-            policy = json.loads(client.get_key_policy(KeyId=key_arn, PolicyName="default")["Policy"])
-            missing = missing_statements(policy, role=role, account=aws.account_id)
-            if missing and _granted(client, key_arn, role):
-                return KeyCheck(True, f"a grant lets {SERVICE_ROLES[AUTOSCALING]} use the key")
+        key = client.describe_key(KeyId=key_arn)["KeyMetadata"]
+        unusable = _unusable(key)
+        if unusable is not None:
+            return KeyCheck(False, unusable)
+        policy = json.loads(client.get_key_policy(KeyId=key_arn, PolicyName="default")["Policy"])
+        missing = missing_statements(policy, role=role, account=aws.account_id)
+        if missing and _granted(client, key_arn, role):
+            return KeyCheck(True, f"a grant lets {SERVICE_ROLES[AUTOSCALING]} use the key")
     except client.exceptions.NotFoundException:
         return KeyCheck(False, f"there is no key {key_arn}")
     except AccessDenied as error:

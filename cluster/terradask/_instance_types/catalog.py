@@ -89,7 +89,7 @@ def _zones(aws: Aws) -> dict[str, frozenset[str]]:
 
 def _pages(aws: Aws, operation: str, member: str, **question: Any) -> Iterator[Mapping[str, Any]]:
     paginator = aws.client("ec2").get_paginator(operation)
-    with _naming(f"ec2:{''.join(map(str.capitalize, operation.split('_')))}"), aws.explained():
+    with _naming(f"ec2:{''.join(map(str.capitalize, operation.split('_')))}"):
         for page in paginator.paginate(**question):
             yield from page[member]
 

@@ -120,18 +120,17 @@ def read_baseline(aws: Aws, bucket: str) -> Baseline:
     from botocore.exceptions import ClientError
 
     client = aws.client("s3")
-    with aws.explained():
-        try:
-            body = client.get_object(Bucket=bucket, Key=BASELINE_KEY)["Body"].read()
-        except ClientError as error:
-            if error.response["Error"]["Code"] in {"NoSuchBucket", "NoSuchKey", "404"}:
-                raise NoBaseline(
-                    "the network of this workspace isn't deployed",
-                    given=f"no {BASELINE_KEY} in s3://{bucket}",
-                    advice="terradask plan network, then terradask apply network; or check workspace.name, workspace.region and the "
-                    "AWS account",
-                ) from error
-            raise
+    try:
+        body = client.get_object(Bucket=bucket, Key=BASELINE_KEY)["Body"].read()
+    except ClientError as error:
+        if error.response["Error"]["Code"] in {"NoSuchBucket", "NoSuchKey", "404"}:
+            raise NoBaseline(
+                "the network of this workspace isn't deployed",
+                given=f"no {BASELINE_KEY} in s3://{bucket}",
+                advice="terradask plan network, then terradask apply network; or check workspace.name, workspace.region and the "
+                "AWS account",
+            ) from error
+        raise
     return parse_baseline(body)
 
 

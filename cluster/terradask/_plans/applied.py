@@ -63,10 +63,9 @@ class AppliedNotes:
     def write(self, stack: str, folder: Path) -> None:
         """Note that a stack was applied just now from what is in its folder."""
         document = {"format": APPLIED_FORMAT, **asdict(self._now(folder, self._inputs(stack)))}
-        with self._aws.explained():
-            self._aws.client("s3").put_object(
-                Bucket=self._bucket, Key=_key(stack), Body=json.dumps(document).encode(), ContentType="application/json"
-            )
+        self._aws.client("s3").put_object(
+            Bucket=self._bucket, Key=_key(stack), Body=json.dumps(document).encode(), ContentType="application/json"
+        )
 
     def version(self, stack: str) -> StateVersion | None:
         """Return the version of the state that the last apply left; None where nobody noted one, or the caller may not read it."""
@@ -80,12 +79,11 @@ class AppliedNotes:
         """Forget what a stack was applied from, if anybody noted it."""
         from botocore.exceptions import ClientError
 
-        with self._aws.explained():
-            try:
-                self._aws.client("s3").delete_object(Bucket=self._bucket, Key=_key(stack))
-            except ClientError as error:
-                if error.response["Error"]["Code"] not in {"NoSuchBucket", "404"}:
-                    raise
+        try:
+            self._aws.client("s3").delete_object(Bucket=self._bucket, Key=_key(stack))
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in {"NoSuchBucket", "404"}:
+                raise
 
     def unchanged(self, folders: Mapping[str, Path]) -> tuple[str, ...]:
         """Return the stacks that a plan would find unchanged, unless something was changed beside Terraform."""
@@ -112,13 +110,12 @@ class AppliedNotes:
         from botocore.exceptions import ClientError
 
         client: Any = self._aws.client("s3")
-        with self._aws.explained():
-            try:
-                return bytes(client.get_object(Bucket=self._bucket, Key=key)["Body"].read())
-            except ClientError as error:
-                if error.response["Error"]["Code"] in {"NoSuchKey", "NoSuchBucket", "404"}:
-                    return None
-                raise
+        try:
+            return bytes(client.get_object(Bucket=self._bucket, Key=key)["Body"].read())
+        except ClientError as error:
+            if error.response["Error"]["Code"] in {"NoSuchKey", "NoSuchBucket", "404"}:
+                return None
+            raise
 
 
 def _key(stack: str) -> str:

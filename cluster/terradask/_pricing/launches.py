@@ -35,8 +35,7 @@ def read_launches(aws: Aws, document: Mapping[str, Any]) -> dict[TemplateVersion
             # Planned beside the group: that says it too, and says what it will be.
             continue
         try:
-            with aws.explained():
-                answer = aws.client("ec2").describe_launch_template_versions(LaunchTemplateId=template.id, Versions=[template.version])
+            answer = aws.client("ec2").describe_launch_template_versions(LaunchTemplateId=template.id, Versions=[template.version])
         except (AwsError, BotoCoreError, ClientError):
             continue
         for version in answer["LaunchTemplateVersions"]:

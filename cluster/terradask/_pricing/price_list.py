@@ -78,8 +78,7 @@ class AwsPriceList:
             # Whoever refuses once does so again, after the same wait.
             if aws not in refused:
                 try:
-                    with aws.explained():
-                        answers.update(self._answers(batch, now))
+                    answers.update(self._answers(batch, now))
                     continue
                 except (AwsError, BotoCoreError, ClientError) as error:
                     refused[aws] = error.problem if isinstance(error, AwsError) else " ".join(str(error).split())

@@ -82,8 +82,7 @@ class RegionPrices:
 
         aws = self._aws if market == "spot" else self._pricing
         try:
-            with aws.explained():
-                answer = fetch_region_spot_prices(aws, now) if market == "spot" else {self._aws.region: self._on_demand()}
+            answer = fetch_region_spot_prices(aws, now) if market == "spot" else {self._aws.region: self._on_demand()}
         except AwsError as error:
             return {}, error.problem
         except (BotoCoreError, ClientError) as error:

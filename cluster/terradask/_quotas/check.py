@@ -113,7 +113,7 @@ def look_up_allowance(aws: Aws, hosts: Iterable[Hosts], *, workspace: str, clust
     types = {name for each in hosts for source in each.sources for name in source.instance_types}
     # Clients are made here: boto3's sessions are not safe while they make one.
     service_quotas, ec2 = aws.client("service-quotas"), aws.client("ec2")
-    with aws.explained(), ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(8) as pool:
         limits = pool.map(lambda quota: quota_limit(service_quotas, quota), quotas)
         running = running_beside(ec2, {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster})
         vcpus = vcpus_of(ec2, types | {name for name, _ in running})

@@ -100,20 +100,19 @@ def check_quotas(
     named = {name for cluster in clusters.values() for ask in cluster.hardware_asks().values() for name in ask.vm_types}
     # Clients are made here: boto3's sessions are not safe while they make one.
     quotas, ec2, scaling = aws.client("service-quotas"), aws.client("ec2"), aws.client("autoscaling")
-    with aws.explained():
-        running = running_beside(ec2, {TAG_WORKSPACE: settings.workspace.name})
-        vcpus = vcpus_of(ec2, types | {instance_type for instance_type, _ in running})
-        # The default lists types that a region may lack.
-        _refuse_unknown(named, vcpus, aws.region)
-        span = zones or settings.network.zone_names or _zones(ec2)
-        isolated = needs.own_needs(clusters) if settings.workspace.isolation == "cluster" else []
-        of_clusters = needs.cluster_needs(clusters, group_types, vcpus)
-        every = needs.together([*of_clusters, *needs.network_needs(settings.network, span), *isolated])
-        used = _use_by_others(ec2, scaling, settings.workspace.name, running, vcpus)
-        with ThreadPoolExecutor(8) as pool:
-            open_requests = pool.submit(_open_requests, quotas)
-            limits = list(pool.map(lambda need: quota_limit(quotas, need.quota), every))
-        pending = open_requests.result()
+    running = running_beside(ec2, {TAG_WORKSPACE: settings.workspace.name})
+    vcpus = vcpus_of(ec2, types | {instance_type for instance_type, _ in running})
+    # The default lists types that a region may lack.
+    _refuse_unknown(named, vcpus, aws.region)
+    span = zones or settings.network.zone_names or _zones(ec2)
+    isolated = needs.own_needs(clusters) if settings.workspace.isolation == "cluster" else []
+    of_clusters = needs.cluster_needs(clusters, group_types, vcpus)
+    every = needs.together([*of_clusters, *needs.network_needs(settings.network, span), *isolated])
+    used = _use_by_others(ec2, scaling, settings.workspace.name, running, vcpus)
+    with ThreadPoolExecutor(8) as pool:
+        open_requests = pool.submit(_open_requests, quotas)
+        limits = list(pool.map(lambda need: quota_limit(quotas, need.quota), every))
+    pending = open_requests.result()
     return [_check(need, limit, used.get(need.quota, 0), pending.get(need.quota.code)) for need, limit in zip(every, limits, strict=True)]
 
 
@@ -126,12 +125,11 @@ def request_more(aws: Aws, checks: Iterable[QuotaCheck]) -> list[QuotaCheck]:
     """
     client = aws.client("service-quotas")
     asked = []
-    with aws.explained():
-        for check in checks:
-            if check.requested is not None:
-                continue
-            client.request_service_quota_increase(ServiceCode=check.service, QuotaCode=check.code, DesiredValue=float(check.needed))
-            asked.append(replace(check, requested=float(check.needed)))
+    for check in checks:
+        if check.requested is not None:
+            continue
+        client.request_service_quota_increase(ServiceCode=check.service, QuotaCode=check.code, DesiredValue=float(check.needed))
+        asked.append(replace(check, requested=float(check.needed)))
     return asked
 
 

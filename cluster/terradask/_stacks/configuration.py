@@ -71,7 +71,7 @@ class Configuration:
 
     def cluster_to_destroy(self, name: str) -> Path:
         """Write one that is good enough to destroy a cluster, whatever the settings say today."""
-        with phase(self._progress, "resolve", name), self._aws.explained():
+        with phase(self._progress, "resolve", name):
             answers = answers_to_destroy(self._loaded, self._baseline(), self._aws, self._descriptor(name))
         return self._synthesise(name, self._loaded, answers)
 
@@ -98,17 +98,16 @@ class Configuration:
 
     def explain(self, name: str) -> HardwareExplanation:
         """Tell which machines a cluster gets on the deployed network, and why."""
-        with phase(self._progress, "resolve", name), self._aws.explained():
+        with phase(self._progress, "resolve", name):
             baseline = self._baseline()
             deployed = self._descriptor(name).get("lock")
             return explained_hardware(self._loaded, self._aws, name=name, baseline=baseline, deployed=deployed, progress=self._progress)
 
     def _on_deployed_network(self) -> LoadedSettings:
-        with self._aws.explained():
-            return on_deployed_network(self._loaded, self._baseline())
+        return on_deployed_network(self._loaded, self._baseline())
 
     def _deployed_answers(self, loaded: LoadedSettings, name: str, *, refresh: bool = False) -> ClusterAnswers:
-        with phase(self._progress, "resolve", name), self._aws.explained():
+        with phase(self._progress, "resolve", name):
             baseline = self._baseline()
             deployed = self._descriptor(name).get("lock")
             return cluster_answers(

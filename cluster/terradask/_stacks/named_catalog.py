@@ -32,8 +32,8 @@ def named_catalog(aws: Aws, named: Iterable[str], default: Iterable[str], zones:
     client = aws.client("ec2")
     wanted = {*named, *default}
     with ThreadPoolExecutor(2) as pool:
-        described = pool.submit(_described, client, aws, wanted)
-        offered = pool.submit(_offerings, client, aws, wanted)
+        described = pool.submit(_described, client, wanted)
+        offered = pool.submit(_offerings, client, wanted)
         found = described.result()
         _check(set(named), found, aws)
         by_zone = offered.result()
@@ -45,21 +45,19 @@ def named_catalog(aws: Aws, named: Iterable[str], default: Iterable[str], zones:
     )
 
 
-def _described(client: Any, aws: Aws, types: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-    with aws.explained():
-        pages = client.get_paginator("describe_instance_types").paginate(Filters=[{"Name": "instance-type", "Values": sorted(types)}])
-        return {one["InstanceType"]: one for page in pages for one in page["InstanceTypes"]}
+def _described(client: Any, types: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    pages = client.get_paginator("describe_instance_types").paginate(Filters=[{"Name": "instance-type", "Values": sorted(types)}])
+    return {one["InstanceType"]: one for page in pages for one in page["InstanceTypes"]}
 
 
-def _offerings(client: Any, aws: Aws, types: Iterable[str] | None, location: str = "availability-zone") -> dict[str, set[str]]:
+def _offerings(client: Any, types: Iterable[str] | None, location: str = "availability-zone") -> dict[str, set[str]]:
     """Return the types that each zone offers."""
     filters = [{"Name": "instance-type", "Values": sorted(types)}] if types is not None else []
     by_zone: dict[str, set[str]] = {}
-    with aws.explained():
-        pages = client.get_paginator("describe_instance_type_offerings").paginate(LocationType=location, Filters=filters)
-        for page in pages:
-            for offer in page["InstanceTypeOfferings"]:
-                by_zone.setdefault(offer["Location"], set()).add(offer["InstanceType"])
+    pages = client.get_paginator("describe_instance_type_offerings").paginate(LocationType=location, Filters=filters)
+    for page in pages:
+        for offer in page["InstanceTypeOfferings"]:
+            by_zone.setdefault(offer["Location"], set()).add(offer["InstanceType"])
     return by_zone
 
 
@@ -85,7 +83,7 @@ def _check(named: set[str], described: Mapping[str, Mapping[str, Any]], aws: Aws
 
 def _nearest(unknown: Iterable[str], aws: Aws) -> list[str]:
     try:
-        offered = _offerings(aws.client("ec2"), aws, None, "region")
+        offered = _offerings(aws.client("ec2"), None, "region")
     except AwsError:
         return ["types that `terradask types` lists"]
     every = sorted({name for names in offered.values() for name in names})

@@ -10,7 +10,8 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from terradask._aws.session import ENDPOINT_VARIABLE, is_loopback_endpoint
+from terradask._aws.session import is_loopback_endpoint
+from terradask._aws.translation import ENDPOINT_VARIABLE
 from terradask.errors import AccountChanged, InvalidInput, UnknownImage, UnknownZone
 from terradask_modules.cidr import slot_count
 from terradask_stacks.lock import NetworkLock, assign_slots
@@ -121,8 +122,7 @@ def _network_zones(network: NetworkSettings, aws: Aws, existing: NetworkLock | N
 def _zones_of_region(aws: Aws) -> list[str]:
     """Regular zones alone: local and wavelength zones have few types, and no NAT."""
     client = aws.client("ec2")
-    with aws.explained():
-        answer = client.describe_availability_zones(Filters=[{"Name": "state", "Values": ["available"]}])
+    answer = client.describe_availability_zones(Filters=[{"Name": "state", "Values": ["available"]}])
     return sorted(
         zone["ZoneName"]
         for zone in answer["AvailabilityZones"]
@@ -149,8 +149,7 @@ def _image(architecture: Architecture, network: NetworkSettings, aws: Aws, exist
 
 def _newest_image(architecture: Architecture, aws: Aws) -> str:
     client = aws.client("ssm")
-    with aws.explained():
-        return str(client.get_parameter(Name=IMAGE_PARAMETER.format(architecture=architecture))["Parameter"]["Value"])
+    return str(client.get_parameter(Name=IMAGE_PARAMETER.format(architecture=architecture))["Parameter"]["Value"])
 
 
 def _check_image(architecture: Architecture, image: str, owners: list[str], aws: Aws) -> None:
@@ -158,13 +157,12 @@ def _check_image(architecture: Architecture, image: str, owners: list[str], aws:
 
     setting = IMAGE_SETTINGS[architecture]
     client = aws.client("ec2")
-    with aws.explained():
-        try:
-            found = client.describe_images(ImageIds=[image])["Images"]
-        except ClientError as error:
-            if not error.response["Error"]["Code"].startswith("InvalidAMI"):
-                raise
-            found = []
+    try:
+        found = client.describe_images(ImageIds=[image])["Images"]
+    except ClientError as error:
+        if not error.response["Error"]["Code"].startswith("InvalidAMI"):
+            raise
+        found = []
     if not found:
         raise UnknownImage(
             f"there is no such image in {aws.region}",

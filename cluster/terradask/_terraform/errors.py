@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from terradask._aws.session import CLOCK_ADVICE, SKEWED
+from terradask._aws.translation import CLOCK_ADVICE, SKEWED
 from terradask._terraform.events import Diagnostic
 from terradask._terraform.state.lock import locked_error
 from terradask.errors import (

@@ -76,8 +76,7 @@ def _given_identity(network: NetworkSettings, aws: Aws) -> tuple[tuple[str, ...]
     if given is None:
         return (), ()
     client = aws.client("iam")
-    with aws.explained():
-        found = [client.get_instance_profile(InstanceProfileName=name)["InstanceProfile"] for name in (given.scheduler, given.worker)]
+    found = [client.get_instance_profile(InstanceProfileName=name)["InstanceProfile"] for name in (given.scheduler, given.worker)]
     roles = _distinct(role["Arn"] for profile in found for role in profile["Roles"])
     return _distinct(profile["Arn"] for profile in found), roles
 

@@ -289,8 +289,7 @@ class Workspace(PlanningWorkspace):
             self._applied().remove(cluster)
 
     def _keep(self, cluster: str) -> None:
-        with self.aws.explained():
-            self.deployment(cluster).keep()
+        self.deployment(cluster).keep()
 
     def _sweeper(self) -> Sweeper:
         from terradask._cleanup.remove_orphans import ClusterActions

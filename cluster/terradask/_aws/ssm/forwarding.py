@@ -178,8 +178,7 @@ class PortForwarding:
         from botocore.exceptions import ClientError
 
         try:
-            with self._aws.explained():
-                return client.start_session(**request)
+            return client.start_session(**request)
         except ClientError as error:
             said = error.response["Error"]
             if said["Code"] == "TargetNotConnected":

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from terradask._terraform.state.s3 import explained, missing_bucket
+from terradask._terraform.state.s3 import bucket_errors, missing_bucket
 from terradask.errors import AccessDenied, BucketTaken, InvalidInput
 
 if TYPE_CHECKING:
@@ -53,10 +53,10 @@ def make_state_bucket(
             return False
     client = aws.client("s3")
     # The mark first: by it the next call knows that the rest is terradask's to do.
-    with explained(aws, bucket, "s3:PutBucketTagging"):
+    with bucket_errors(bucket, "s3:PutBucketTagging"):
         wanted = {**_tags(aws, bucket), **tags, TAG: "true"}
         client.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": [{"Key": k, "Value": v} for k, v in sorted(wanted.items())]})
-    with explained(aws, bucket, "s3:PutBucketPublicAccessBlock"):
+    with bucket_errors(bucket, "s3:PutBucketPublicAccessBlock"):
         client.put_public_access_block(
             Bucket=bucket,
             PublicAccessBlockConfiguration={
@@ -66,17 +66,17 @@ def make_state_bucket(
                 "RestrictPublicBuckets": True,
             },
         )
-    with explained(aws, bucket, "s3:PutBucketOwnershipControls"):
+    with bucket_errors(bucket, "s3:PutBucketOwnershipControls"):
         client.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]})
-    with explained(aws, bucket, "s3:PutBucketVersioning"):
+    with bucket_errors(bucket, "s3:PutBucketVersioning"):
         client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    with explained(aws, bucket, "s3:PutEncryptionConfiguration"):
+    with bucket_errors(bucket, "s3:PutEncryptionConfiguration"):
         client.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": [_encryption(kms_key_arn)]})
     policy = _with_tls_only(_policy(aws, bucket), f"arn:{aws.partition}:s3:::{bucket}")
-    with explained(aws, bucket, "s3:PutBucketPolicy"):
+    with bucket_errors(bucket, "s3:PutBucketPolicy"):
         client.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
     rules = _with_expiry(_rules(aws, bucket))
-    with explained(aws, bucket, "s3:PutLifecycleConfiguration"):
+    with bucket_errors(bucket, "s3:PutLifecycleConfiguration"):
         client.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": rules})
     return made
 
@@ -107,7 +107,7 @@ def check_state_bucket(aws: Aws, bucket: str, *, own_name: bool, warn: Callable[
             allowed=f"a bucket in {aws.region}",
             advice="one bucket for each region: set state.bucket to another one, or leave it out",
         )
-    with contextlib.suppress(AccessDenied), explained(aws, bucket, "s3:GetBucketVersioning"):
+    with contextlib.suppress(AccessDenied), bucket_errors(bucket, "s3:GetBucketVersioning"):
         if aws.client("s3").get_bucket_versioning(Bucket=bucket).get("Status") != "Enabled":
             warn(f"warning: bucket {bucket} keeps no old versions: a state that is overwritten can't be brought back")
 
@@ -119,6 +119,10 @@ def _region(aws: Aws, bucket: str, *, own_name: bool) -> str | None:
     client = aws.client("s3")
     try:
         answer = client.head_bucket(Bucket=bucket, **owner)
+    except AccessDenied as error:
+        if own_name and _exists_for_others(client, bucket):
+            raise _taken(bucket) from error
+        raise AccessDenied("s3:ListBucket", f"bucket {bucket}; it may also belong to another account") from error
     except ClientError as error:
         status = error.response["ResponseMetadata"]["HTTPStatusCode"]
         if status == 404:
@@ -126,11 +130,7 @@ def _region(aws: Aws, bucket: str, *, own_name: bool) -> str | None:
         region = _header(error.response)
         if status == 301 and region:
             return region
-        if status != 403:
-            raise aws.explain(error) or error from error
-        if own_name and _exists_for_others(client, bucket):
-            raise _taken(bucket) from error
-        raise AccessDenied("s3:ListBucket", f"bucket {bucket}; it may also belong to another account") from error
+        raise
     return answer.get("BucketRegion") or _header(answer)
 
 
@@ -145,7 +145,7 @@ def _exists_for_others(client: Any, bucket: str) -> bool:
 
     try:
         client.head_bucket(Bucket=bucket)
-    except ClientError:
+    except (AccessDenied, ClientError):
         return False
     return True
 
@@ -158,7 +158,7 @@ def _create(aws: Aws, bucket: str) -> bool:
     if _is_mine(aws, bucket):
         return False
     try:
-        with explained(aws, bucket, "s3:CreateBucket"):
+        with bucket_errors(bucket, "s3:CreateBucket"):
             aws.client("s3").create_bucket(Bucket=bucket, ObjectOwnership="BucketOwnerEnforced", **where)
     except ClientError as error:
         code = error.response["Error"]["Code"]
@@ -176,6 +176,8 @@ def _is_mine(aws: Aws, bucket: str) -> bool:
 
     try:
         aws.client("s3").head_bucket(Bucket=bucket)
+    except AccessDenied:
+        return False
     except ClientError as error:
         return error.response["ResponseMetadata"]["HTTPStatusCode"] == 301
     return True
@@ -221,20 +223,20 @@ def _with_expiry(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _policy(aws: Aws, bucket: str) -> dict[str, Any]:
-    with _none_yet("NoSuchBucketPolicy"), explained(aws, bucket, "s3:GetBucketPolicy"):
+    with _none_yet("NoSuchBucketPolicy"), bucket_errors(bucket, "s3:GetBucketPolicy"):
         policy: dict[str, Any] = json.loads(aws.client("s3").get_bucket_policy(Bucket=bucket)["Policy"])
         return policy
     return {}
 
 
 def _rules(aws: Aws, bucket: str) -> list[dict[str, Any]]:
-    with _none_yet("NoSuchLifecycleConfiguration"), explained(aws, bucket, "s3:GetLifecycleConfiguration"):
+    with _none_yet("NoSuchLifecycleConfiguration"), bucket_errors(bucket, "s3:GetLifecycleConfiguration"):
         return list(aws.client("s3").get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"])
     return []
 
 
 def _tags(aws: Aws, bucket: str) -> dict[str, str]:
-    with _none_yet("NoSuchTagSet"), explained(aws, bucket, "s3:GetBucketTagging"):
+    with _none_yet("NoSuchTagSet"), bucket_errors(bucket, "s3:GetBucketTagging"):
         return {tag["Key"]: tag["Value"] for tag in aws.client("s3").get_bucket_tagging(Bucket=bucket)["TagSet"]}
     return {}
 

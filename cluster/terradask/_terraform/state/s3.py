@@ -7,6 +7,7 @@ import datetime
 import json
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from terradask._terraform.state.backend import ASIDE, FoundState, Waiting, until_free
@@ -73,7 +74,7 @@ class S3Place:
     def set_aside(self) -> str:
         """Copy the object to another name, then delete it."""
         source = {"Bucket": self.bucket, "Key": self.key}
-        with self._explained("s3:PutObject"):
+        with self._named("s3:PutObject"):
             self._client.copy_object(Bucket=self.bucket, Key=self.key + ASIDE, CopySource=source, **self._encryption)
         self._delete(self.key)
         return self.name + ASIDE
@@ -131,7 +132,7 @@ class S3Place:
         from botocore.exceptions import ClientError
 
         try:
-            with self._explained("s3:PutObject"):
+            with self._named("s3:PutObject"):
                 self._client.put_object(
                     Bucket=self.bucket, Key=key, Body=content, ContentType="application/json", **self._encryption, **condition
                 )
@@ -147,7 +148,7 @@ class S3Place:
         from botocore.exceptions import ClientError
 
         try:
-            with self._explained("s3:GetObject"):
+            with self._named("s3:GetObject"):
                 answer = self._client.get_object(Bucket=self.bucket, Key=key)
                 return answer["Body"].read(), answer["ETag"]
         except ClientError as error:
@@ -159,7 +160,7 @@ class S3Place:
         from botocore.exceptions import ClientError
 
         try:
-            with self._explained("s3:DeleteObject"):
+            with self._named("s3:DeleteObject"):
                 self._client.delete_object(Bucket=self.bucket, Key=key, **condition)
         except ClientError as error:
             # It is gone, or another one by now.
@@ -170,15 +171,13 @@ class S3Place:
     def _client(self) -> Any:
         return self._aws.client("s3")
 
-    @contextlib.contextmanager
-    def _explained(self, action: str) -> Iterator[None]:
-        with explained(self._aws, self.bucket, action, made_by=self._made_by):
-            yield
+    def _named(self, action: str) -> AbstractContextManager[None]:
+        return bucket_errors(self.bucket, action, made_by=self._made_by)
 
 
 @contextlib.contextmanager
-def explained(aws: Aws, bucket: str, action: str, *, made_by: str = MAKE_BUCKET) -> Iterator[None]:
-    """Turn what S3 answers about a state's bucket into errors that say what to do.
+def bucket_errors(bucket: str, action: str, *, made_by: str = MAKE_BUCKET) -> Iterator[None]:
+    """Turn what S3 answers about a state's bucket into errors that name the bucket and the action.
 
     Raises
     ------
@@ -190,8 +189,7 @@ def explained(aws: Aws, bucket: str, action: str, *, made_by: str = MAKE_BUCKET)
     from botocore.exceptions import ClientError
 
     try:
-        with aws.explained():
-            yield
+        yield
     except AccessDenied as denied:
         if ":" in denied.action:
             raise

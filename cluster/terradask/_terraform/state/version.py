@@ -29,11 +29,10 @@ def state_version(folder: Path, aws: Aws) -> StateVersion:
 def _in_bucket(backend: dict[str, Any], aws: Aws) -> Any:
     from botocore.exceptions import ClientError
 
-    with aws.explained():
-        try:
-            body = aws.client("s3").get_object(Bucket=backend["bucket"], Key=backend["key"])["Body"].read()
-        except ClientError as error:
-            if error.response["Error"]["Code"] in {"NoSuchKey", "NoSuchBucket", "404"}:
-                return None
-            raise
+    try:
+        body = aws.client("s3").get_object(Bucket=backend["bucket"], Key=backend["key"])["Body"].read()
+    except ClientError as error:
+        if error.response["Error"]["Code"] in {"NoSuchKey", "NoSuchBucket", "404"}:
+            return None
+        raise
     return json.loads(body) if body.strip() else None

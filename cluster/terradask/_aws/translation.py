@@ -1,0 +1,174 @@
+"""What boto3 raises, as terradask's typed errors: what they say, and clients that raise them."""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import email.utils
+import functools
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from terradask._common.clock import utc_text
+from terradask.errors import (
+    AccessDenied,
+    AwsError,
+    ClockSkewed,
+    EndpointUnreachable,
+    ExpiredCredentials,
+    InvalidCredentials,
+    NoCredentials,
+    RegionUnknown,
+)
+
+if TYPE_CHECKING:
+    from boto3.session import Session
+    from botocore.exceptions import ClientError
+
+ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL"
+
+CREDENTIALS_ADVICE = (
+    "log in (`aws sso login`, `aws configure`), name a profile (AWS_PROFILE), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+)
+CLOCK_ADVICE = "set this machine's clock, and have it kept (NTP); a virtual machine or WSL that slept may need a restart"
+
+EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
+_INVALID = frozenset({
+    "InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure", "SignatureDoesNotMatch", "InvalidAccessKeyId",
+    "InvalidToken",
+})  # fmt: skip
+#: In AWS's words, where it doesn't take the time of a signature: "Signature expired: …", "Signature not yet current: …".
+SKEWED = re.compile(r"RequestTimeTooSkewed|Signature (?:expired|not yet current)")
+#: More than a slow answer explains.
+_SKEW_SECONDS = 300
+
+_DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
+_ACTION = re.compile(r"not authorized to perform:? ([a-zA-Z0-9-]+:[A-Za-z*]+)")
+
+
+def translate_calls(session: Session, region: str) -> None:
+    """Have every client that the session makes from now on raise typed errors, also from paginators and waiters.
+
+    Each is chained from boto3's; an error without a type of its own stays boto3's. This is boto3's own extension point:
+    https://docs.aws.amazon.com/boto3/latest/guide/events.html
+    """
+
+    class TranslatedCalls:
+        def _make_api_call(self, operation_name: str, api_params: Mapping[str, Any]) -> Any:
+            with translated(region):
+                return super()._make_api_call(operation_name, api_params)  # type: ignore[misc]
+
+    def extend(base_classes: list[type], **_: Any) -> None:
+        base_classes.insert(0, TranslatedCalls)
+
+    session.events.register("creating-client-class", extend)
+
+
+@contextmanager
+def translated(region: str) -> Iterator[None]:
+    """Raise typed errors for boto3's inside, where no client of `Aws` does: for sessions and their credentials.
+
+    Raises
+    ------
+    NoCredentials, ExpiredCredentials, InvalidCredentials, ClockSkewed, AccessDenied, RegionUnknown, EndpointUnreachable
+        For boto3's errors of these kinds; every other error passes unchanged.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except (BotoCoreError, ClientError, RuntimeError) as error:
+        typed = typed_error(error, region)
+        if typed is None:
+            raise
+        raise typed from error
+
+
+def typed_error(error: Exception, region: str) -> AwsError | None:
+    """Return the typed error for one of boto3's, or None where there is none."""
+    from botocore import exceptions as boto
+
+    if isinstance(error, boto.NoCredentialsError | boto.PartialCredentialsError | boto.ProfileNotFound):
+        return NoCredentials(f"no AWS credentials: {error}", advice=CREDENTIALS_ADVICE)
+    expired = boto.CredentialRetrievalError | boto.TokenRetrievalError | boto.SSOTokenLoadError | boto.UnauthorizedSSOTokenError
+    # A RuntimeError is what botocore raises where it has renewed them, and the newer ones have expired, too.
+    if isinstance(error, expired) or (isinstance(error, RuntimeError) and "still expired" in str(error)):
+        return ExpiredCredentials(f"the AWS login has expired: {error}", advice=CREDENTIALS_ADVICE)
+    if isinstance(error, boto.EndpointConnectionError | boto.ConnectTimeoutError | boto.ConnectionError):
+        return _unreachable(error, region)
+    if isinstance(error, boto.InvalidRegionError):
+        return unknown_region(region)
+    if isinstance(error, boto.ClientError):
+        return _refused(error, region)
+    return None
+
+
+def unknown_region(region: str) -> RegionUnknown:
+    """Return the error for a region that the SDK doesn't know, with the nearest that it knows."""
+    known = known_regions()
+    near = difflib.get_close_matches(region, known, 3, 0.5) or list(known[:5])
+    return RegionUnknown(
+        "there is no such AWS region",
+        given=region,
+        allowed=", ".join(near) + ", …",
+        advice="correct workspace.region, or the argument that says it; a newer botocore knows newer regions",
+    )
+
+
+@functools.cache
+def known_regions() -> tuple[str, ...]:
+    """Return the regions that the SDK knows, out of the small one of its lists: asking a session takes a quarter of a second."""
+    from botocore.loaders import create_loader
+
+    partitions = create_loader().load_data("partitions")["partitions"]
+    return tuple(sorted(name for partition in partitions for name in partition["regions"] if not name.endswith("-global")))
+
+
+def _refused(error: ClientError, region: str) -> AwsError | None:
+    code = error.response.get("Error", {}).get("Code", "")
+    message = error.response.get("Error", {}).get("Message", "")
+    clocks = _clocks(error.response)
+    if SKEWED.search(f"{code} {message}") or (clocks and code in EXPIRED | _INVALID):
+        return ClockSkewed(
+            "AWS doesn't take what this machine signs: its clock is wrong",
+            given=clocks or message or code,
+            allowed="15 minutes from AWS's at most",
+            advice=CLOCK_ADVICE,
+        )
+    if code in EXPIRED:
+        return ExpiredCredentials("the AWS credentials have expired", given=message or code, advice=CREDENTIALS_ADVICE)
+    if code in _INVALID:
+        return InvalidCredentials(
+            f"AWS doesn't accept the credentials in {region}",
+            given=message or code,
+            advice=f"{CREDENTIALS_ADVICE}; a region such as {region} may have to be enabled for the account",
+        )
+    if code in _DENIED:
+        named = _ACTION.search(message)
+        return AccessDenied(named[1] if named else error.operation_name, message or code)
+    return None
+
+
+def _unreachable(error: Exception, region: str) -> AwsError:
+    endpoint = os.environ.get(ENDPOINT_VARIABLE)
+    if not endpoint and region not in known_regions():
+        return unknown_region(region)
+    return EndpointUnreachable(
+        "AWS doesn't answer",
+        given=str(error),
+        advice=f"is the embedded AWS at {endpoint} still running?" if endpoint else "check the network, a proxy, a VPN",
+    )
+
+
+def _clocks(response: Mapping[str, Any]) -> str | None:
+    """Return what this machine's clock and AWS's said at an answer, where they differ by more than the answer took."""
+    try:
+        there = email.utils.parsedate_to_datetime(response["ResponseMetadata"]["HTTPHeaders"]["date"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    here = datetime.datetime.now(datetime.UTC)
+    differ = there.tzinfo is not None and abs((here - there).total_seconds()) > _SKEW_SECONDS
+    return f"{utc_text(here)} here, {utc_text(there)} at AWS" if differ else None
