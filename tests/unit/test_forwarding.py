@@ -23,6 +23,7 @@ from terradask._aws.session import Aws
 from terradask._aws.ssm import forwarding
 from terradask._aws.ssm.forwarding import PortForwarding
 from terradask._aws.ssm.plugin import Plugin
+from terradask._aws.translation import typed_error
 from terradask.errors import AccessDenied, SessionFailed
 from terradask_simulator.aws.network import LoopbackNetwork
 from terradask_simulator.aws.session_manager.plugin_program import plugin_folder, write_plugin
@@ -236,7 +237,8 @@ def test_a_plugin_that_fails(tmp_path: Path, account: Account, name: str, script
 
 def refusal(code: str, message: str = "i-1 is not connected.") -> Callable[[dict[str, Any]], dict[str, str]]:
     def refuse(request: dict[str, Any]) -> dict[str, str]:
-        raise ClientError({"Error": {"Code": code, "Message": message}}, "StartSession")
+        error = ClientError({"Error": {"Code": code, "Message": message}}, "StartSession")
+        raise typed_error(error, "us-east-1") or error
 
     return refuse
 

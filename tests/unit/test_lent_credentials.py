@@ -2,7 +2,6 @@
 
 import datetime
 
-import boto3
 import pytest
 from botocore.stub import Stubber
 
@@ -48,29 +47,22 @@ def test_their_repr_and_their_document():
     }
 
 
-class Stubbed(Aws):
-    """An `Aws` with a client whose answers are given."""
-
-    def __init__(self, client):
-        super().__init__("us-east-1")
-        self._client = client
+class OneAws(Aws):
+    """An `Aws` that stays what it is, so that its clients' answers can be given."""
 
     def anew(self):
         return self
-
-    def client(self, name):
-        return self._client
 
 
 def test_where_aws_gives_no_session_the_error_names_the_other_way(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA1")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
-    client = boto3.client("sts", region_name="us-east-1")
-    with Stubber(client) as stub:
+    aws = OneAws("us-east-1")
+    with Stubber(aws.client("sts")) as stub:
         stub.add_client_error("get_session_token", "AccessDenied", "refused by a service control policy", 403)
         with pytest.raises(AccessDenied, match="GetSessionToken") as caught:
-            lend(Stubbed(client), None)
-    client.close()
+            lend(aws, None)
+    aws.client("sts").close()
     assert "network.data_buckets" in caught.value.advice
     assert "hunter2" not in str(caught.value)
