@@ -9,11 +9,10 @@ from typing import Any
 
 from terradask_modules.aws import Construct, DataAwsIamInstanceProfile, Fn, IamInstanceProfile, IamPolicy, IamRole, IamRolePolicy, at
 from terradask_modules.errors import InvalidInput
+from terradask_modules.iam import MAX_POLICY_CHARACTERS, characters, policy_document
 from terradask_modules.names import ROLES, boundary_name, clusters_role_path, role_name
 from terradask_modules.policies import (
-    MAX_POLICY_CHARACTERS,
     PolicyScope,
-    characters,
     host_statements,
     scheduler_policy,
     trust_policy,
@@ -83,8 +82,7 @@ class Identity(Construct):
             self.roles[role] = self._role(role, policy(where) if access is None else self._with_access(role, access[role]))
 
     def _with_access(self, role: str, access: Any) -> str:
-        statements = Fn.concat([host_statements(self._where, role), access])
-        text: str = Fn.jsonencode({"Version": "2012-10-17", "Statement": statements})
+        text: str = Fn.jsonencode(policy_document(Fn.concat([host_statements(self._where, role), access])))
         return text
 
     def _role(self, role: str, policy: str) -> Role:

@@ -6,11 +6,10 @@ workspace's, by tag.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from terradask_modules.iam import Statement, allow, deny_without_tls, policy_text, statement
 from terradask_modules.names import (
     TAG_CLUSTER,
     TAG_WORKSPACE,
@@ -23,19 +22,8 @@ from terradask_modules.names import (
     secrets_prefix,
 )
 
-Statement = dict[str, Any]
-
-#: Characters that a managed policy may have, white space aside:
-#: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
-MAX_POLICY_CHARACTERS = 6_144
-
 #: What a host reads of a cluster. Terraform's state is not among it.
 _READABLE = ("cluster.json", "run.json", "software.lock", "scheduler.json")
-
-
-def characters(document: dict[str, Any]) -> int:
-    """Count a policy document's characters as AWS does."""
-    return len("".join(json.dumps(document, separators=(",", ":")).split()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,17 +105,17 @@ class PolicyScope:
 def trust_policy(partition: str) -> str:
     """Return the document by which EC2 alone may hand a role to instances."""
     suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
-    return _document([{"Effect": "Allow", "Principal": {"Service": f"ec2.{suffix}"}, "Action": "sts:AssumeRole"}])
+    return policy_text([statement("Allow", "sts:AssumeRole", principal={"Service": f"ec2.{suffix}"})])
 
 
 def scheduler_policy(scope: PolicyScope) -> str:
     """Return what a scheduler's host may do: a worker's rights, and to move its cluster's numbers."""
-    return _document([*host_statements(scope, "scheduler"), *access_statements(scope), *session_statements(scope)])
+    return policy_text([*host_statements(scope, "scheduler"), *access_statements(scope), *session_statements(scope)])
 
 
 def worker_policy(scope: PolicyScope) -> str:
     """Return what a worker's host may do."""
-    return _document([*host_statements(scope, "worker"), *access_statements(scope)])
+    return policy_text([*host_statements(scope, "worker"), *access_statements(scope)])
 
 
 def host_statements(scope: PolicyScope, role: str) -> list[Statement]:
@@ -137,37 +125,30 @@ def host_statements(scope: PolicyScope, role: str) -> list[Statement]:
         moves = ["autoscaling:PutScheduledUpdateGroupAction", "autoscaling:SetDesiredCapacity"]
         statements += [
             # Where the scheduler is or why the cluster has ended; and that its deployment shall go too.
-            _allow("TellOfCluster", "s3:PutObject", [f"{scope.objects_arn}/{name}" for name in ("closing.json", "scheduler.json")]),
-            _allow("MoveOwnGroups", moves, _one_or_many(scope.group_arns), scope.own),
+            allow("TellOfCluster", "s3:PutObject", [f"{scope.objects_arn}/{name}" for name in ("closing.json", "scheduler.json")]),
+            allow("MoveOwnGroups", moves, _one_or_many(scope.group_arns), scope.own),
             # AWS knows no narrower right to look at groups.
-            _allow("SeeGroups", "autoscaling:DescribeAutoScalingGroups", "*", {"StringEquals": {"aws:RequestedRegion": scope.region}}),
+            allow("SeeGroups", "autoscaling:DescribeAutoScalingGroups", "*", {"StringEquals": {"aws:RequestedRegion": scope.region}}),
         ]
     return statements
 
 
 def flow_logs_trust_policy(scope: PolicyScope) -> str:
     """Return the document by which VPC Flow Logs alone, and for this account alone, may take a role."""
-    return _document(
-        [
-            {
-                "Effect": "Allow",
-                "Principal": {"Service": "vpc-flow-logs.amazonaws.com"},
-                "Action": "sts:AssumeRole",
-                "Condition": {
-                    "StringEquals": {"aws:SourceAccount": scope.account},
-                    "ArnLike": {"aws:SourceArn": scope.arn("ec2", "vpc-flow-log/*")},
-                },
-            }
-        ]
-    )
+    condition = {
+        "StringEquals": {"aws:SourceAccount": scope.account},
+        "ArnLike": {"aws:SourceArn": scope.arn("ec2", "vpc-flow-log/*")},
+    }
+    service = {"Service": "vpc-flow-logs.amazonaws.com"}
+    return policy_text([statement("Allow", "sts:AssumeRole", principal=service, condition=condition)])
 
 
 def flow_logs_policy(scope: PolicyScope) -> str:
     """Return what VPC Flow Logs may do: write to its log group."""
     group = scope.arn("logs", f"log-group:{flow_log_group_name(scope.workspace)}")
-    return _document(
+    return policy_text(
         [
-            _allow(
+            allow(
                 "WriteFlowLogs",
                 ["logs:CreateLogStream", "logs:DescribeLogGroups", "logs:DescribeLogStreams", "logs:PutLogEvents"],
                 [group, f"{group}:*"],
@@ -178,42 +159,31 @@ def flow_logs_policy(scope: PolicyScope) -> str:
 
 def bucket_policy(bucket_arn: str) -> str:
     """Return the document that refuses every request without TLS."""
-    return _document(
-        [
-            {
-                "Sid": "TlsOnly",
-                "Effect": "Deny",
-                "Principal": "*",
-                "Action": "s3:*",
-                "Resource": [bucket_arn, f"{bucket_arn}/*"],
-                "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-            }
-        ]
-    )
+    return policy_text([deny_without_tls("TlsOnly", bucket_arn)])
 
 
 def _common(scope: PolicyScope) -> list[Statement]:
     bucket = scope.bucket_arn
     readable = [f"{bucket}/host/*", *(f"{scope.objects_arn}/{name}" for name in _READABLE)]
     return [
-        _allow("ReadWorkspace", "s3:GetObject", readable),
+        allow("ReadWorkspace", "s3:GetObject", readable),
         # Without it S3 answers 403 instead of 404 for an object that is not there yet, and hosts wait for such objects.
-        _allow("TellAbsentFromForbidden", "s3:ListBucket", bucket),
-        _allow("ReportState", "s3:PutObject", f"{scope.objects_arn}/hosts/*"),
-        _allow("ReadKeys", "secretsmanager:GetSecretValue", scope.secrets_arn),
+        allow("TellAbsentFromForbidden", "s3:ListBucket", bucket),
+        allow("ReportState", "s3:PutObject", f"{scope.objects_arn}/hosts/*"),
+        allow("ReadKeys", "secretsmanager:GetSecretValue", scope.secrets_arn),
         *_log_statements(scope),
-        _allow("LeaveForGood", "autoscaling:TerminateInstanceInAutoScalingGroup", _one_or_many(scope.group_arns), scope.own),
+        allow("LeaveForGood", "autoscaling:TerminateInstanceInAutoScalingGroup", _one_or_many(scope.group_arns), scope.own),
     ]
 
 
 def _log_statements(scope: PolicyScope) -> list[Statement]:
     group = scope.arn("logs", f"log-group:{log_group_name(scope.workspace)}")
     if scope.cluster is None:
-        return [_allow("WriteLogs", ["logs:CreateLogStream", "logs:PutLogEvents"], f"{group}:*")]
+        return [allow("WriteLogs", ["logs:CreateLogStream", "logs:PutLogEvents"], f"{group}:*")]
     return [
         # A stream is made in the group, which all clusters share; what is written belongs to a stream.
-        _allow("MakeLogStreams", "logs:CreateLogStream", f"{group}:*"),
-        _allow("WriteLogs", "logs:PutLogEvents", f"{group}:log-stream:{scope.cluster}/*"),
+        allow("MakeLogStreams", "logs:CreateLogStream", f"{group}:*"),
+        allow("WriteLogs", "logs:PutLogEvents", f"{group}:log-stream:{scope.cluster}/*"),
     ]
 
 
@@ -232,7 +202,7 @@ def session_statements(scope: PolicyScope) -> list[Statement]:
     # AWS knows no narrower resource for them.
     here = {"StringEquals": {"aws:RequestedRegion": scope.region}}
     channels = [f"ssmmessages:{verb}{kind}Channel" for verb in ("Create", "Open") for kind in ("Control", "Data")]
-    return [_allow("ServeSessions", ["ssm:UpdateInstanceInformation", *channels], "*", here)]
+    return [allow("ServeSessions", ["ssm:UpdateInstanceInformation", *channels], "*", here)]
 
 
 def _one_or_many(values: list[str]) -> str | list[str]:
@@ -246,9 +216,9 @@ def _data_statements(scope: PolicyScope) -> list[Statement]:
         arn = f"arn:{scope.partition}:s3:::{bucket}"
         within = {"StringLike": {"s3:prefix": [prefix, f"{prefix}/*"]}} if prefix else None
         statements += [
-            _allow(f"ListData{number}", "s3:ListBucket", arn, within),
-            _allow(f"LocateData{number}", "s3:GetBucketLocation", arn),
-            _allow(
+            allow(f"ListData{number}", "s3:ListBucket", arn, within),
+            allow(f"LocateData{number}", "s3:GetBucketLocation", arn),
+            allow(
                 f"UseData{number}",
                 [
                     "s3:AbortMultipartUpload",
@@ -268,15 +238,4 @@ def _key_statements(scope: PolicyScope) -> list[Statement]:
         return []
     services = [f"{service}.{scope.region}.{scope.dns_suffix}" for service in ("s3", "secretsmanager")]
     through = {"StringEquals": {"kms:ViaService": services}}
-    return [_allow("UseKey", ["kms:Decrypt", "kms:GenerateDataKey"], scope.kms_key_arn, through)]
-
-
-def _allow(sid: str, action: str | list[str], resource: str | list[str], condition: dict[str, Any] | None = None) -> Statement:
-    statement: Statement = {"Sid": sid, "Effect": "Allow", "Action": action, "Resource": resource}
-    if condition:
-        statement["Condition"] = condition
-    return statement
-
-
-def _document(statements: list[Statement]) -> str:
-    return json.dumps({"Version": "2012-10-17", "Statement": statements}, indent=1)
+    return [allow("UseKey", ["kms:Decrypt", "kms:GenerateDataKey"], scope.kms_key_arn, through)]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from terradask_modules.errors import InvalidInput
+from terradask_modules.iam import policy_document, statement
 
 #: An IAM user, an IAM role or an account's root user.
 PRINCIPAL_PATTERN = r"^arn:aws(-[a-z]+)*:iam::[0-9]{12}:((user|role)/[A-Za-z0-9+=,.@_/-]+|root)$"
@@ -64,15 +65,15 @@ def private_policy(principals: Sequence[str], host_roles: Iterable[str], *, acco
         )
     named = [pattern for arn in principals for pattern in _patterns(arn)]
     readers = sorted({*named, f"arn:{partition}:iam::{account}:root"}) + list(host_roles)
-    statement = {
-        "Sid": "KeepOthersOut",
-        "Effect": "Deny",
-        "Principal": "*",
-        "Action": list(_DENIED),
-        "Resource": "*",
-        "Condition": {"ArnNotLike": {"aws:PrincipalArn": readers}},
-    }
-    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    deny = statement(
+        "Deny",
+        list(_DENIED),
+        sid="KeepOthersOut",
+        principal="*",
+        resource="*",
+        condition={"ArnNotLike": {"aws:PrincipalArn": readers}},
+    )
+    return json.dumps(policy_document([deny]))
 
 
 def _patterns(arn: str) -> list[str]:

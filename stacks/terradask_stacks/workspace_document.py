@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from terradask_modules.aws import Fn
+from terradask_modules.iam import Statement
 from terradask_modules.identity import Role
 from terradask_modules.names import clusters_role_path, log_group_name, secrets_prefix
 from terradask_modules.network import ZoneSubnets
-from terradask_modules.policies import Statement
 from terradask_stacks.base import terradask_version
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.settings import NetworkSettings, Settings

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from terradask._aws.service_roles import AUTOSCALING
 from terradask.errors import AccessDenied
 from terradask_modules.caller_policies import SERVICE_ROLES
+from terradask_modules.iam import listed, statement, statements_of
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -81,29 +82,18 @@ def check_kms_key(aws: Aws, key_arn: str) -> KeyCheck:
 
 def statements_for(role: str) -> tuple[dict[str, Any], ...]:
     """Return the statements by which a key's policy lets a role launch instances with encrypted volumes."""
+    uses = ["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey"]
+    for_aws = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+    principal = {"AWS": role}
     return (
-        {
-            "Sid": "AutoScalingUsesTheKey",
-            "Effect": "Allow",
-            "Principal": {"AWS": role},
-            "Action": ["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey"],
-            "Resource": "*",
-        },
-        {
-            "Sid": "AutoScalingAttachesVolumes",
-            "Effect": "Allow",
-            "Principal": {"AWS": role},
-            "Action": _GRANTS,
-            "Resource": "*",
-            "Condition": {"Bool": {"kms:GrantIsForAWSResource": "true"}},
-        },
+        statement("Allow", uses, sid="AutoScalingUsesTheKey", principal=principal, resource="*"),
+        statement("Allow", _GRANTS, sid="AutoScalingAttachesVolumes", principal=principal, resource="*", condition=for_aws),
     )
 
 
 def missing_statements(policy: Mapping[str, Any], *, role: str, account: str) -> tuple[dict[str, Any], ...]:
     """Return those of the two statements that a key's policy lacks."""
-    said = policy["Statement"]
-    statements = [said] if isinstance(said, dict) else list(said)
+    statements = statements_of(policy)
     granted = {action for action in (*_USES, _GRANTS) if _allows(statements, action, role, account)}
     use, grant = statements_for(role)
     return (*(() if granted.issuperset(_USES) else (use,)), *(() if _GRANTS in granted else (grant,)))
@@ -117,12 +107,12 @@ def _allows(statements: Iterable[Mapping[str, Any]], action: str, role: str, acc
 
 
 def _covers(statement: Mapping[str, Any], action: str) -> bool:
-    return any(fnmatchcase(action.lower(), pattern.lower()) for pattern in _listed(statement.get("Action")))
+    return any(fnmatchcase(action.lower(), pattern.lower()) for pattern in listed(statement.get("Action")))
 
 
 def _names(principal: Any, role: str) -> bool:
     if isinstance(principal, Mapping):
-        return any(named in ("*", role) for named in _listed(principal.get("AWS")))
+        return any(named in ("*", role) for named in listed(principal.get("AWS")))
     return bool(principal == "*")
 
 
@@ -131,18 +121,12 @@ def _holds(condition: Mapping[str, Mapping[str, Any]], account: str) -> bool:
     for operator, keys in condition.items():
         for key, values in keys.items():
             known = {
-                ("StringEquals", "kms:CallerAccount"): account in _listed(values),
+                ("StringEquals", "kms:CallerAccount"): account in listed(values),
                 ("Bool", "kms:GrantIsForAWSResource"): str(values).lower() == "true",
             }
             if not known.get((operator, key), False):
                 return False
     return True
-
-
-def _listed(value: Any) -> list[str]:
-    if value is None:
-        return []
-    return [value] if isinstance(value, str) else list(value)
 
 
 def _unusable(key: Mapping[str, Any]) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from terradask._network.given_findings import LikelyFinding, own_tag
+from terradask_modules.iam import listed, statements_of
 from terradask_modules.names import ROLES
 from terradask_stacks.errors import Finding
 from terradask_stacks.settings.network import IMAGE_SETTINGS
@@ -38,9 +39,9 @@ def trusts_instances(role: Description) -> bool:
     """Tell whether EC2 may hand a role to instances."""
     return any(
         statement.get("Effect") == "Allow"
-        and any(action in {"sts:AssumeRole", "sts:*", "*"} for action in _listed(statement.get("Action")))
+        and any(action in {"sts:AssumeRole", "sts:*", "*"} for action in listed(statement.get("Action")))
         and any(str(service).startswith("ec2.amazonaws.com") for service in _principals(statement, "Service"))
-        for statement in _listed(role.get("AssumeRolePolicyDocument", {}).get("Statement"))
+        for statement in statements_of(role.get("AssumeRolePolicyDocument"))
     )
 
 
@@ -49,7 +50,7 @@ def key_policy_names(policy: Description, kind: str, ending: str) -> bool:
     return any(
         statement.get("Effect") == "Allow"
         and any(str(principal) == "*" or str(principal).endswith(ending) for principal in _principals(statement, kind))
-        for statement in _listed(policy.get("Statement"))
+        for statement in statements_of(policy)
     )
 
 
@@ -174,10 +175,4 @@ def _image_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:
 
 def _principals(statement: Mapping[str, Any], kind: str) -> list[Any]:
     principal = statement.get("Principal")
-    return ["*"] if principal == "*" else _listed((principal or {}).get(kind))
-
-
-def _listed(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    return list(value) if isinstance(value, list | tuple) else [value]
+    return ["*"] if principal == "*" else listed((principal or {}).get(kind))

@@ -12,6 +12,7 @@ from terradask._policy.document import Resource
 from terradask._policy.masking import masked_text
 from terradask._policy.openings import network_of, openings_of
 from terradask._policy.values import decoded
+from terradask_modules.iam import listed, statements_of
 from terradask_modules.ingress import is_within
 
 #: What losing a resource means, where its name doesn't say it.
@@ -174,19 +175,16 @@ _Grant = tuple[str, str, str]
 
 def _grants(policy: Any, effect: str = "Allow") -> set[_Grant]:
     """Return action or principal, resource, and condition of every statement."""
-    document = decoded(policy)
-    if not isinstance(document, Mapping):
-        return set()
     grants: set[_Grant] = set()
-    for statement in _list(document.get("Statement")):
-        if not isinstance(statement, Mapping) or statement.get("Effect") != effect:
+    for statement in statements_of(decoded(policy)):
+        if statement.get("Effect") != effect:
             continue
         principal = statement.get("Principal")
         who = f" to {json.dumps(principal, sort_keys=True)}" if principal is not None else ""
         condition = json.dumps(statement.get("Condition"), sort_keys=True) if statement.get("Condition") else ""
-        actions = _list(statement.get("Action")) or [f"everything but {', '.join(map(str, _list(statement.get('NotAction'))))}"]
+        actions = listed(statement.get("Action")) or [f"everything but {', '.join(map(str, listed(statement.get('NotAction'))))}"]
         for act in actions:
-            grants.update((f"{act}{who}", str(where), condition) for where in _list(statement.get("Resource")) or ["itself"])
+            grants.update((f"{act}{who}", str(where), condition) for where in listed(statement.get("Resource")) or ["itself"])
     return grants
 
 
@@ -209,12 +207,6 @@ def _grant_covers(old: _Grant, new: _Grant) -> bool:
 def _pattern(text: str) -> str:
     # IAM has wildcards and no sets of characters.
     return text.replace("[", "[[]")
-
-
-def _list(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    return value if isinstance(value, list) else [value]
 
 
 def _when(condition: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from terradask_modules.errors import InvalidInput
+from terradask_modules.iam import listed
 
 _REFERENCE = re.compile(r"\b((?:data\.[a-z][a-z0-9_]*|[a-z][a-z0-9]*_[a-z0-9_]+)\.[A-Za-z_][\w-]*)")
 _INDEX = re.compile(r"\[[^\]]*\]")
@@ -138,13 +139,6 @@ def read(document: Mapping[str, Any], *, role_rules: RoleRules | None = None, op
         given=", ".join(sorted(map(str, document))[:6]) or "an empty document",
         allowed="the JSON of terraform show -json PLAN, or a synthesised cdk.tf.json",
     )
-
-
-def listed(value: Any) -> list[Any]:
-    """Return a value's items: of a list, of a single block, of nothing."""
-    if value is None:
-        return []
-    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def block(value: Any) -> Mapping[str, Any]:

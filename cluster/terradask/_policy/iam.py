@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from terradask._policy.document import PlanDocument, Resource, Unknown, listed
+from terradask._policy.document import PlanDocument, Resource, Unknown
 from terradask._policy.findings import PolicyFinding
 from terradask._policy.statements import Statement, Unread, identity_statements, resource_statements, trust_statements
+from terradask_modules.iam import listed
 
 #: Verbs of actions that change nothing (IAM User Guide, "Access level summaries": List and Read).
 _READS = re.compile(r"^(describe|get|list|head|batchget|batchdescribe|lookup|search|query|scan|select|view)", re.IGNORECASE)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from terradask._policy.document import PlanDocument, Resource, Unknown, listed
+from terradask._policy.document import PlanDocument, Resource, Unknown
 from terradask._policy.findings import PolicyFinding
+from terradask_modules.iam import listed
 
 _LOOKUPS = ("aws_ami", "aws_ami_ids")
 #: Filters of DescribeImages that say whose image it is, or which one.

@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from terradask._policy.document import PlanDocument, Unknown, listed
+from terradask._policy.document import PlanDocument, Unknown
 from terradask._policy.findings import PolicyFinding
 from terradask._policy.openings import Opening, network_of, openings
 from terradask._policy.roles import Groups
+from terradask_modules.iam import listed
 from terradask_modules.ingress import Network
 
 #: Wider than what anybody was given in one piece: /8 of IPv4 (IANA IPv4 Address Space Registry), /16 of IPv6.

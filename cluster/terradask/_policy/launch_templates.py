@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from terradask._policy.document import PlanDocument, Resource, Unknown, block, is_true, listed
+from terradask._policy.document import PlanDocument, Resource, Unknown, block, is_true
 from terradask._policy.findings import PolicyFinding
 from terradask._policy.roles import role_of
+from terradask_modules.iam import listed
 
 #: What launches a machine without a template: nothing says then that it is closed.
 _BESIDE_TEMPLATES = (

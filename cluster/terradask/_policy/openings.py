@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from terradask._policy.document import PlanDocument, Resource, Unknown, listed
+from terradask._policy.document import PlanDocument, Resource, Unknown
+from terradask_modules.iam import listed
 from terradask_modules.ingress import EVERY_PORT, Network, Ports, ports_text
 
 #: Rules that are resources of their own.

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from terradask._policy.document import PlanDocument, Resource, listed
+from terradask._policy.document import PlanDocument, Resource
+from terradask_modules.iam import listed
 
 Role = Literal["scheduler", "worker"]
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from terradask._policy.document import PlanDocument, Resource, Unknown, listed
+from terradask._policy.document import PlanDocument, Resource, Unknown
+from terradask_modules.iam import listed, statements_of
 
 #: Resources whose ``policy`` says what a principal may do.
 IDENTITY_POLICIES = ("aws_iam_role_policy", "aws_iam_policy", "aws_iam_user_policy", "aws_iam_group_policy")
@@ -115,9 +116,8 @@ def _statements(resource: Resource, attribute: str, value: Any) -> Iterator[Stat
     except ValueError:
         yield Unread(resource.address, attribute, "is known only after the apply" if "${" in text else "is no JSON")
         return
-    entries = policy.get("Statement") if isinstance(policy, Mapping) else None
-    for number, entry in enumerate(listed(entries)):
-        if isinstance(entry, Mapping) and entry.get("Effect") == "Allow":
+    for number, entry in enumerate(statements_of(policy)):
+        if entry.get("Effect") == "Allow":
             yield _statement(resource.address, number, entry)
 
 

@@ -27,12 +27,12 @@ from terradask_modules.caller_policies._network_reading import read_network, see
 from terradask_modules.caller_policies._own_things import see_roles_of_gone_clusters
 from terradask_modules.caller_policies._placement import see_placement_groups
 from terradask_modules.caller_policies._quotas import see_quotas, see_vcpu_quotas
-from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope, Statement
+from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope
 from terradask_modules.caller_policies._sessions import open_sessions
 from terradask_modules.caller_policies._state import keep_network_state, read_network_state
 from terradask_modules.caller_policies._trust import GitHubActions, parse_trust
+from terradask_modules.iam import MAX_POLICY_CHARACTERS, Statement, characters
 from terradask_modules.names import resource_name
-from terradask_modules.policies import MAX_POLICY_CHARACTERS, characters
 
 __all__ = [
     "CALLERS",

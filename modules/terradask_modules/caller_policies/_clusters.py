@@ -5,8 +5,9 @@ from __future__ import annotations
 from terradask_modules.caller_policies._network_reading import see_prices
 from terradask_modules.caller_policies._own_things import change_own_things, see_own_things
 from terradask_modules.caller_policies._placement import keep_placement_groups
-from terradask_modules.caller_policies._scope import CallerScope, Statement, allow, both
+from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.caller_policies._state import record_unlocks
+from terradask_modules.iam import Statement, allow, both
 
 #: What an instance is born with, tagged by its launch template.
 _BORN_WITH_AN_INSTANCE = ("instance", "network-interface", "volume")

@@ -15,7 +15,8 @@ from terradask_modules.caller_policies._actions import (
     TAG_AND_REMOVE_ROLES,
     of_ec2,
 )
-from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope, Statement, allow, both, demanding
+from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope, demanding
+from terradask_modules.iam import Statement, allow, both
 from terradask_modules.names import TAG_WORKSPACE
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from terradask_modules.caller_policies._actions import SEE_ROLES
-from terradask_modules.caller_policies._scope import CallerScope, Statement, allow
+from terradask_modules.caller_policies._scope import CallerScope
+from terradask_modules.iam import Statement, allow
 
 
 def read_network(scope: CallerScope) -> list[Statement]:

@@ -16,7 +16,8 @@ from terradask_modules.caller_policies._actions import (
     TAG_AND_REMOVE_ROLES,
     of_ec2,
 )
-from terradask_modules.caller_policies._scope import CallerScope, Statement, allow, both, demanding
+from terradask_modules.caller_policies._scope import CallerScope, demanding
+from terradask_modules.iam import Statement, allow, both
 
 _TEMPLATE = "launch-template"
 _KINDS = (_TEMPLATE, "security-group")

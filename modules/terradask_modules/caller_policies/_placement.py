@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from terradask_modules.caller_policies._scope import CallerScope, Statement, allow, both
+from terradask_modules.caller_policies._scope import CallerScope
+from terradask_modules.iam import Statement, allow, both
 
 _KIND = "placement-group"
 _MAKE = "CreatePlacementGroup"

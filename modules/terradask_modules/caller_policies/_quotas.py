@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from terradask_modules.caller_policies._scope import CallerScope, Statement, allow
+from terradask_modules.caller_policies._scope import CallerScope
+from terradask_modules.iam import Statement, allow
 
 #: Services that have quotas which a workspace can reach.
 _SERVICES = ("autoscaling", "ec2", "vpc")

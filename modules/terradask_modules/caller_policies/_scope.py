@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
+from terradask_modules.iam import Condition, both, present
 from terradask_modules.names import (
     ROLES,
     TAG_CLUSTER,
@@ -19,9 +19,6 @@ from terradask_modules.names import (
     secrets_prefix,
 )
 from terradask_modules.policies import PolicyScope
-
-Statement = dict[str, Any]
-Condition = dict[str, dict[str, Any]]
 
 #: The roles through which Auto Scaling and Spot act, by the service's name in ``iam:AWSServiceName``.
 SERVICE_ROLES = {
@@ -194,12 +191,12 @@ class CallerScope:
     @property
     def owned_by_a_cluster(self) -> Condition:
         """The resource carries this workspace's tag and a cluster's, so that it is none of the network's."""
-        return both(self.owned, _present(f"aws:ResourceTag/{TAG_CLUSTER}"))
+        return both(self.owned, present(f"aws:ResourceTag/{TAG_CLUSTER}"))
 
     @property
     def tagged_for_a_cluster(self) -> Condition:
         """The request gives the resource this workspace's tag and a cluster's."""
-        return both(self.tagged, _present(f"aws:RequestTag/{TAG_CLUSTER}"))
+        return both(self.tagged, present(f"aws:RequestTag/{TAG_CLUSTER}"))
 
     @property
     def keeping_the_tags_of_a_cluster(self) -> Condition:
@@ -209,7 +206,7 @@ class CallerScope:
     @staticmethod
     def _keeping(owned: Condition, *tags: str) -> Condition:
         # A request that names no tag takes all of them away.
-        return both(owned, _present("aws:TagKeys"), {"ForAllValues:StringNotEquals": {"aws:TagKeys": list(tags)}})
+        return both(owned, present("aws:TagKeys"), {"ForAllValues:StringNotEquals": {"aws:TagKeys": list(tags)}})
 
     @property
     def in_region(self) -> Condition:
@@ -230,24 +227,3 @@ class CallerScope:
 def demanding(boundary: str) -> Condition:
     """Return that a role has, or gets, a permissions boundary."""
     return {"StringEquals": {"iam:PermissionsBoundary": boundary}}
-
-
-def _present(key: str) -> Condition:
-    return {"Null": {key: "false"}}
-
-
-def both(*conditions: Mapping[str, Mapping[str, Any]]) -> Condition:
-    """Return a condition that holds where all of them do."""
-    joined: Condition = {}
-    for condition in conditions:
-        for operator, keys in condition.items():
-            joined.setdefault(operator, {}).update(keys)
-    return joined
-
-
-def allow(sid: str, action: str | list[str], resource: str | list[str], condition: Condition | None = None) -> Statement:
-    """Return a statement that allows something; its ``Sid`` says why."""
-    statement: Statement = {"Sid": sid, "Effect": "Allow", "Action": action, "Resource": resource}
-    if condition:
-        statement["Condition"] = condition
-    return statement

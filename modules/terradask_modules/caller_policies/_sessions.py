@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from terradask_modules.caller_policies._scope import CallerScope, Statement, allow
+from terradask_modules.caller_policies._scope import CallerScope
+from terradask_modules.iam import Statement, allow
 from terradask_modules.names import SESSION_DOCUMENT, TAG_ROLE, TAG_WORKSPACE
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from terradask_modules.caller_policies._scope import CallerScope, Condition, Statement, allow, both
+from terradask_modules.caller_policies._scope import CallerScope
+from terradask_modules.iam import Condition, Statement, allow, both
 
 
 def read_network_state(scope: CallerScope) -> list[Statement]:

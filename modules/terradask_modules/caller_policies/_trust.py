@@ -8,6 +8,7 @@ from typing import Any
 
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.errors import InvalidInput
+from terradask_modules.iam import policy_document, statement
 
 _ISSUER = "token.actions.githubusercontent.com"
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}")
@@ -43,18 +44,17 @@ class GitHubActions:
 
     def policy(self, scope: CallerScope) -> dict[str, Any]:
         """Return the trust policy of a role that exactly these jobs may take."""
-        return {
-            "Version": "2012-10-17",
-            "Statement": [
-                {
-                    "Sid": "GitHubActions",
-                    "Effect": "Allow",
-                    "Principal": {"Federated": scope.iam(f"oidc-provider/{_ISSUER}")},
-                    "Action": "sts:AssumeRoleWithWebIdentity",
-                    "Condition": {"StringEquals": {f"{_ISSUER}:aud": "sts.amazonaws.com", f"{_ISSUER}:sub": self.subject}},
-                }
-            ],
-        }
+        return policy_document(
+            [
+                statement(
+                    "Allow",
+                    "sts:AssumeRoleWithWebIdentity",
+                    sid="GitHubActions",
+                    principal={"Federated": scope.iam(f"oidc-provider/{_ISSUER}")},
+                    condition={"StringEquals": {f"{_ISSUER}:aud": "sts.amazonaws.com", f"{_ISSUER}:sub": self.subject}},
+                )
+            ]
+        )
 
 
 def parse_trust(text: str, *, environment: str | None = None) -> GitHubActions:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._terraform.state.s3 import bucket_errors, missing_bucket
 from terradask.errors import AccessDenied, BucketTaken, InvalidInput
+from terradask_modules.iam import POLICY_VERSION, deny_without_tls
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -200,15 +201,7 @@ def _encryption(kms_key_arn: str | None) -> dict[str, Any]:
 
 def _with_tls_only(policy: Mapping[str, Any], arn: str) -> dict[str, Any]:
     kept = [statement for statement in policy.get("Statement", ()) if statement.get("Sid") != _STATEMENT]
-    own = {
-        "Sid": _STATEMENT,
-        "Effect": "Deny",
-        "Principal": "*",
-        "Action": "s3:*",
-        "Resource": [arn, f"{arn}/*"],
-        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-    }
-    return {"Version": "2012-10-17", **policy, "Statement": [*kept, own]}
+    return {"Version": POLICY_VERSION, **policy, "Statement": [*kept, deny_without_tls(_STATEMENT, arn)]}
 
 
 def _with_expiry(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,0 +1,97 @@
+"""IAM policy documents: statements as they are made, and as others have written them. Pure: plain dictionaries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+Statement = dict[str, Any]
+Condition = dict[str, dict[str, Any]]
+
+#: Characters that a managed policy may have, white space aside:
+#: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+MAX_POLICY_CHARACTERS = 6_144
+
+#: Of the language: variables are known from it on.
+POLICY_VERSION = "2012-10-17"
+
+
+def statement(
+    effect: Literal["Allow", "Deny"],
+    action: str | list[str],
+    *,
+    sid: str | None = None,
+    principal: str | Mapping[str, Any] | None = None,
+    resource: str | list[str] | None = None,
+    condition: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Statement:
+    """Return a statement; what is None or empty is left out."""
+    parts = {
+        "Sid": sid,
+        "Effect": effect,
+        "Principal": principal,
+        "Action": action,
+        "Resource": resource,
+        "Condition": condition or None,
+    }
+    return {name: value for name, value in parts.items() if value is not None}
+
+
+def allow(sid: str, action: str | list[str], resource: str | list[str], condition: Condition | None = None) -> Statement:
+    """Return a statement that allows something; its ``Sid`` says why."""
+    return statement("Allow", action, sid=sid, resource=resource, condition=condition)
+
+
+def deny_without_tls(sid: str, bucket_arn: str) -> Statement:
+    """Return the statement by which a bucket refuses every request without TLS."""
+    return statement(
+        "Deny",
+        "s3:*",
+        sid=sid,
+        principal="*",
+        resource=[bucket_arn, f"{bucket_arn}/*"],
+        condition={"Bool": {"aws:SecureTransport": "false"}},
+    )
+
+
+def policy_document(statements: Any) -> dict[str, Any]:
+    """Return the document of some statements: a list, or an expression of Terraform's for one."""
+    return {"Version": POLICY_VERSION, "Statement": statements}
+
+
+def policy_text(statements: Iterable[Statement]) -> str:
+    """Return the document of some statements as indented JSON."""
+    return json.dumps(policy_document(list(statements)), indent=1)
+
+
+def characters(document: Mapping[str, Any]) -> int:
+    """Count a policy document's characters as AWS does."""
+    return len("".join(json.dumps(document, separators=(",", ":")).split()))
+
+
+def both(*conditions: Mapping[str, Mapping[str, Any]]) -> Condition:
+    """Return a condition that holds where all of them do."""
+    joined: Condition = {}
+    for condition in conditions:
+        for operator, keys in condition.items():
+            joined.setdefault(operator, {}).update(keys)
+    return joined
+
+
+def present(key: str) -> Condition:
+    """Return the condition that a request has a key."""
+    return {"Null": {key: "false"}}
+
+
+def listed(value: Any) -> list[Any]:
+    """Return a value's items: of a list, of a single one written without a list, of nothing."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def statements_of(document: Any) -> list[Mapping[str, Any]]:
+    """Return the statements of any policy document, whoever wrote it."""
+    found = document.get("Statement") if isinstance(document, Mapping) else None
+    return [one for one in listed(found) if isinstance(one, Mapping)]
