@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from terradask._deployments.status import DeploymentStatus
     from terradask._instance_types.listing import PricedInstanceType
     from terradask._instance_types.model import Gpus, InstanceType
+    from terradask._plans.saved import Plan
     from terradask._workspace.backend_options import BackendOptionsChange, set_backend_options
     from terradask._workspace.instance_types import list_instance_types
-    from terradask._workspace.workspace import Plan, Workspace
+    from terradask._workspace.workspace import Workspace
 
 __all__ = [
     "BackendOptionsChange",
@@ -42,7 +43,7 @@ _HOMES = {
     "DeploymentStatus": "terradask._deployments.status",
     "Gpus": "terradask._instance_types.model",
     "InstanceType": "terradask._instance_types.model",
-    "Plan": "terradask._workspace.workspace",
+    "Plan": "terradask._plans.saved",
     "PricedInstanceType": "terradask._instance_types.listing",
     "Workspace": "terradask._workspace.workspace",
     "list_instance_types": "terradask._workspace.instance_types",

@@ -20,13 +20,15 @@ import pytest
 
 from terradask import app
 from terradask._aws.session import Aws
-from terradask._terraform.state.backend import Waiting
+from terradask._terraform.state.backend import StateBackend, Waiting
 from terradask._terraform.state.bucket import TAG, make_state_bucket
 from terradask._terraform.state.local import LocalPlace
 from terradask._terraform.state.lock import LockInfo
 from terradask._terraform.state.lock_owner import here
 from terradask._terraform.terraform import CONFIGURATION, Terraform
-from terradask._workspace.workspace import Workspace
+from terradask._workspace.context import SettingsSource, WorkspaceContext
+from terradask._workspace.stack_runner import StackRunner
+from terradask._workspace.states import StackStates
 from terradask.cli import run
 from terradask.errors import InvalidInput, StateLocked, TerraformError
 from terradask_simulator import Simulator
@@ -56,6 +58,10 @@ def folders_keep_their_own_state(monkeypatch: pytest.MonkeyPatch, s3: Any) -> No
     monkeypatch.delenv("TERRADASK_STATE_DIR", raising=False)
 
 
+def _network_state(root: Path) -> StateBackend:
+    return StackStates(WorkspaceContext.load(SettingsSource(root, {}))).place("network")
+
+
 def test_init_makes_a_bucket_that_two_workspaces_share(tmp_path: Path, s3: Any, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("blue", "green"):
         (tmp_path / name).mkdir()
@@ -74,7 +80,7 @@ def test_init_makes_a_bucket_that_two_workspaces_share(tmp_path: Path, s3: Any, 
     tags = {tag["Key"]: tag["Value"] for tag in s3.get_bucket_tagging(Bucket=BUCKET)["TagSet"]}
     assert tags == {"team": "data", TAG: "true"}
 
-    blue, green = (Workspace.load(tmp_path / name)._network_state().place().name for name in ("blue", "green"))
+    blue, green = (_network_state(tmp_path / name).name for name in ("blue", "green"))
     assert blue == f"s3://{BUCKET}/workspaces/blue/network.tfstate"
     assert green == f"s3://{BUCKET}/workspaces/green/network.tfstate"
 
@@ -124,8 +130,8 @@ class Network:
 
     def plan(self, told: list[str]) -> Any:
         """Plan as the commands do."""
-        workspace = Workspace.load(self.root, progress=lambda event: told.append(getattr(event, "text", "")))
-        with workspace._at_work("network") as stack:
+        context = WorkspaceContext.load(SettingsSource(self.root, {}), progress=lambda event: told.append(getattr(event, "text", "")))
+        with StackRunner(context).locked("network") as stack:
             stack.terraform.init()
             return stack.terraform.plan(self.root / "p.tfplan")
 
@@ -153,7 +159,7 @@ def test_a_state_moves_there_and_back_and_a_dead_owners_lock_is_broken(
     assert network.local.with_name("network.tfstate.migrated").read_bytes() == before
 
     # Terraform takes our lock for one of its own.
-    remote = Workspace.load(tmp_path)._network_state().place()
+    remote = _network_state(tmp_path)
     with remote.held(Waiting(network.folder, None, 0, told.append)), pytest.raises(StateLocked) as caught:
         Terraform(network.folder, state_lock_seconds=0).plan(tmp_path / "q.tfplan")
     assert (caught.value.holder, caught.value.given) == (f"{here()['user']}@{here()['host']}", f"{BUCKET}/{network.key}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,116 +11,133 @@ from typing import Any
 import click
 import pytest
 
-from terradask._plans import several
 from terradask._plans.commit import commit_of
-from terradask._plans.report import PlanReport
-from terradask._plans.report_sources import running_on
-from terradask._plans.several import in_order, plan_stacks
+from terradask._plans.impact import RunningCluster
+from terradask._plans.policy_gate import Judgement
+from terradask._plans.report import PlanReport, ReportContext
+from terradask._workspace.clusters import running_among
+from terradask._workspace.plan_stacks import in_order, plan_stacks
+from terradask._workspace.planner import Planner
 from terradask.cli._apply import _meant
 from terradask.errors import NoBaseline, SettingsError, TerraformCancelled, TerraformError
 
 from .report_data import CONTEXT, of_changes, report
 
 
-class FakeWorkspace:
-    """A workspace whose stacks plan as they are told."""
+class FakePlanner:
+    """Plans stacks as it is told."""
 
     def __init__(self, *clusters: str, baseline: bool = True, fails: dict[str, Exception] | None = None) -> None:
-        self.settings = SimpleNamespace(clusters=dict.fromkeys(clusters))
+        self.declared = ["network", *clusters]
         self.planned: list[tuple[str, bool]] = []
+        self.planned_before_commit: int | None = None
         self._baseline, self._fails = baseline, fails or {}
 
-    def baseline(self) -> None:
-        if not self._baseline:
-            raise NoBaseline("no network")
+    def network_is_usable(self) -> bool:
+        return self._baseline
 
-    def plan_network(self, *, destroy: bool, refresh: bool) -> Any:
-        return self.plan_cluster("network", destroy=destroy, refresh=refresh)
-
-    def plan_cluster(self, name: str, *, destroy: bool, refresh: bool) -> Any:
+    def stack(self, name: str, *, destroy: bool, refresh: bool) -> Any:
         if name in self._fails:
             raise self._fails[name]
         self.planned.append((name, destroy))
         return SimpleNamespace(stack=name)
 
+    def unchanged(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(name for name in names if name == "b")
 
-@pytest.fixture(autouse=True)
-def _reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    def report_on(_workspace: Any, plan: Any, *, commit: str | None) -> PlanReport:
+    def commit(self) -> str:
+        self.planned_before_commit = len(self.planned)
+        return "0123abcd"
+
+    def report(self, plan: Any, *, commit: str | None) -> PlanReport:
         assert commit == "0123abcd"
         return of_changes(stack=plan.stack)
 
-    monkeypatch.setattr(several, "report_on", report_on)
-    monkeypatch.setattr(several, "context_of", lambda workspace, commit: CONTEXT)
-    monkeypatch.setattr(several, "workspace_commit", lambda workspace: "0123abcd")
-    monkeypatch.setattr(several, "_unchanged", lambda workspace, names: tuple(name for name in names if name == "b"))
+    def report_context(self, *, commit: str | None) -> ReportContext:
+        return CONTEXT
 
 
 def test_the_network_and_every_declared_cluster_by_default():
-    workspace: Any = FakeWorkspace("b", "a")
-    plans = plan_stacks(workspace)
+    planner: Any = FakePlanner("b", "a")
+    plans = plan_stacks(planner)
     assert [plan.stack for plan in plans.plans] == [r.stack for r in plans.report.plans] == ["network", "b", "a"]
     assert plans.report.stack is None
-    assert plan_stacks(workspace, ["a"]).report.stack == "a"
+    assert plan_stacks(planner, ["a"]).report.stack == "a"
     assert in_order(["a", "network", "b", "a"]) == ["network", "a", "b"]
 
 
-def test_the_commit_is_asked_for_before_a_plan_writes_anything(monkeypatch: pytest.MonkeyPatch):
-    planned_before: list[int] = []
-    monkeypatch.setattr(several, "workspace_commit", lambda workspace: planned_before.append(len(workspace.planned)) or "0123abcd")
-    workspace: Any = FakeWorkspace("a", "b")
-    plan_stacks(workspace)
-    assert planned_before == [0]
+def test_the_commit_is_asked_for_before_a_plan_writes_anything():
+    planner: Any = FakePlanner("a", "b")
+    plan_stacks(planner)
+    assert planner.planned_before_commit == 0
+    assert len(planner.planned) == 3
 
 
 def test_without_a_network_clusters_wait():
-    workspace: Any = FakeWorkspace("a", "b", baseline=False)
-    plans = plan_stacks(workspace)
+    planner: Any = FakePlanner("a", "b", baseline=False)
+    plans = plan_stacks(planner)
     assert [plan.stack for plan in plans.plans] == ["network"]
     assert plans.report.waiting == ("a", "b")
     # Who asks for a cluster alone is told what is wrong.
-    failing: Any = FakeWorkspace(baseline=False, fails={"a": NoBaseline("no network")})
+    failing: Any = FakePlanner(baseline=False, fails={"a": NoBaseline("no network")})
     with pytest.raises(NoBaseline):
         plan_stacks(failing, ["a"])
 
 
 def test_unchanged_stacks_are_not_planned():
-    workspace: Any = FakeWorkspace("a", "b")
-    plans = plan_stacks(workspace, changed_only=True)
-    assert workspace.planned == [("network", False), ("a", False)]
+    planner: Any = FakePlanner("a", "b")
+    plans = plan_stacks(planner, changed_only=True)
+    assert planner.planned == [("network", False), ("a", False)]
     assert plans.report.unchanged == ("b",)
-    workspace = FakeWorkspace("a", "b")
-    plan_stacks(workspace, ["b"], changed_only=True, destroy=True)
-    assert workspace.planned == [("b", True)]
+    planner = FakePlanner("a", "b")
+    plan_stacks(planner, ["b"], changed_only=True, destroy=True)
+    assert planner.planned == [("b", True)]
 
 
 def test_one_stack_that_fails_stops_no_other():
     error = TerraformError("failed with password=hunter2", verb="plan")
-    workspace: Any = FakeWorkspace("a", "b", fails={"a": error})
-    plans = plan_stacks(workspace)
+    planner: Any = FakePlanner("a", "b", fails={"a": error})
+    plans = plan_stacks(planner)
     assert [plan.stack for plan in plans.plans] == ["network", "b"]
     assert plans.errors == (error,)
     assert plans.report.verdict == "failed"
     assert plans.report.failed["a"].startswith("failed with password=(sensitive)")
-    alone: Any = FakeWorkspace(fails={"a": SettingsError("bad")})
+    alone: Any = FakePlanner(fails={"a": SettingsError("bad")})
     with pytest.raises(SettingsError):
         plan_stacks(alone, ["a"])
-    cancelled: Any = FakeWorkspace("a", fails={"a": TerraformCancelled("cancelled")})
+    cancelled: Any = FakePlanner("a", fails={"a": TerraformCancelled("cancelled")})
     with pytest.raises(TerraformCancelled):
         plan_stacks(cancelled)
 
 
 def test_what_runs_is_asked_for_where_it_can_be_hit():
-    def deployment(name: str, state: str, instances: int) -> Any:
-        status = SimpleNamespace(name=name, state=state, groups={"workers": {"instances": instances}})
-        return SimpleNamespace(exists=True, status=lambda: status)
+    context: Any = SimpleNamespace(name="default", aws=SimpleNamespace(account_id="123456789012", region="us-east-1"))
+    asked: list[str] = []
 
-    stopped, running = deployment("a", "stopped", 0), deployment("b", "running", 3)
-    workspace: Any = SimpleNamespace(deployments=lambda: [stopped, running], deployment=lambda name: running)
-    assert [(c.name, c.workers) for c in running_on(workspace, report("change").summary)] == [("b", 3)]
-    assert [c.name for c in running_on(workspace, report("change", stack="b").summary)] == ["b"]
-    nobody: Any = SimpleNamespace(deployment=None)
-    assert running_on(nobody, report("create").summary) == ()
+    def running(stack: str) -> tuple[RunningCluster, ...]:
+        asked.append(stack)
+        return (RunningCluster("b", "running", {"workers": 3}),)
+
+    def reported(name: str, stack: str) -> PlanReport:
+        clusters, gate = SimpleNamespace(running=running), SimpleNamespace(judge=lambda plan: Judgement())
+        plan = SimpleNamespace(stack=stack, summary=report(name, stack=stack).summary, basis=SimpleNamespace(expires_at="later"))
+        parts: Any = (SimpleNamespace(), clusters, SimpleNamespace(), gate)
+        return Planner(context, *parts).report(plan, commit=None)
+
+    assert [cluster.name for cluster in reported("change", "network").running] == ["b"]
+    assert reported("change", "b").expires_at == "later"
+    assert asked == ["network", "b"]
+    assert reported("create", "network").running == ()
+    assert asked == ["network", "b"]
+
+
+def test_a_cluster_runs_unless_it_is_stopped_or_not_deployed():
+    def deployment(name: str, state: str, instances: int, *, exists: bool = True) -> Any:
+        status = SimpleNamespace(name=name, state=state, groups={"workers": {"instances": instances}})
+        return SimpleNamespace(exists=exists, status=lambda: status)
+
+    found = running_among([deployment("a", "stopped", 0), deployment("b", "running", 3), deployment("c", "running", 1, exists=False)])
+    assert [(cluster.name, cluster.workers) for cluster in found] == [("b", 3)]
 
 
 def test_commit_of_a_checkout(tmp_path: Path):

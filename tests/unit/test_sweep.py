@@ -23,6 +23,9 @@ from terradask._deployments.deployment import Deployment
 from terradask._pricing.prices import Quotes
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state.lock_owner import here
+from terradask._workspace.context import SettingsSource, WorkspaceContext
+from terradask._workspace.destroyer import Destroyer
+from terradask._workspace.stack_runner import StackRunner
 from terradask._workspace.workspace import Workspace
 from terradask.cli import run
 from terradask.errors import AccessDenied, FolderBusy, TerraformCancelled
@@ -34,6 +37,7 @@ BUCKET = f"terradask-default-{ACCOUNT}-{REGION}"
 #: As if everything had been there for a while: nothing is waited for.
 GRACE = -2
 DEAD = 4_000_000
+STACK = "cdktf.out/stacks/made"
 
 
 @pytest.fixture
@@ -66,8 +70,7 @@ def region() -> Iterator[Aws]:
 
 @pytest.fixture
 def workspace(root: Path, region: Aws) -> Workspace:
-    found = Workspace.load(root)
-    found.aws = region
+    found = Workspace(WorkspaceContext.load(SettingsSource(root, {}), aws=region))
     found.aws.client("s3").create_bucket(Bucket=BUCKET)
     return found
 
@@ -282,8 +285,7 @@ def test_a_name_that_no_cluster_has_makes_nothing_ours(workspace: Workspace, acc
 
 def test_a_missing_bucket_of_states_is_in_nobodys_way(root: Path, region: Aws, account: Account) -> None:
     (root / "terradask.toml").write_text('[state]\nbackend = "s3"\n')
-    workspace = Workspace.load(root)
-    workspace.aws = region
+    workspace = Workspace(WorkspaceContext.load(SettingsSource(root, {}), aws=region))
     machine = account.instance("gone")
     assert [stray.id for stray in swept(workspace).removed] == [machine]
 
@@ -306,7 +308,7 @@ def test_the_lock_of_a_command_that_was_killed_here_is_broken_and_written_down(r
     who = f"{here()['user']}@{here()['host']}"
     lock = {"ID": "1", "Who": who, "Created": now.isoformat().replace("+00:00", "Z"), "Path": "b/k"}
     account.put("clusters/made/terraform.tfstate.tflock", json.dumps(lock))
-    folder = workspace._folder("made")
+    folder = root / STACK
     folder.parent.mkdir(parents=True)
     note = {**here(), "pid": DEAD, "child": DEAD, "child_started": "7", "command": "terraform apply", "started_at": now.timestamp() - 1}
     folder.with_name(".made.lock").write_text(json.dumps(note))
@@ -321,14 +323,15 @@ def test_the_lock_of_a_command_that_was_killed_here_is_broken_and_written_down(r
     assert account.keys() == [f"unlocks/{record['at']}.json"]
 
 
-def test_a_sweep_that_is_killed_leaves_a_lock_that_the_next_one_breaks(workspace: Workspace, account: Account) -> None:
+def test_a_sweep_that_is_killed_leaves_a_lock_that_the_next_one_breaks(root: Path, workspace: Workspace, account: Account) -> None:
     group, lock = account.group("made", "terradask-default-made-workers"), "clusters/made/terraform.tfstate.tflock"
-    with workspace._holding_state("made"):
+    context = WorkspaceContext.load(SettingsSource(root, {}), aws=workspace.aws)
+    with StackRunner(context).holding_state("made"):
         held = account.s3.get_object(Bucket=BUCKET, Key=lock)["Body"].read()
-        note = workspace._folder("made").with_name(".made.lock")
+        note = (root / STACK).with_name(".made.lock")
         noted = json.loads(note.read_text())
         # Nobody else may deploy it meanwhile.
-        with pytest.raises(FolderBusy), FolderLock(workspace._folder("made"), limit_seconds=0):
+        with pytest.raises(FolderBusy), FolderLock((root / STACK), limit_seconds=0):
             pass
     assert account.keys() == []
     # As if that process had ended there.
@@ -423,11 +426,11 @@ def test_ctrl_c_during_a_destruction_ends_the_sweep(workspace: Workspace, accoun
         account.put(f"clusters/{name}/closing.json")
     begun: list[str] = []
 
-    def cancelled(name: str) -> None:
+    def cancelled(_destroyer: Destroyer, name: str) -> None:
         begun.append(name)
         raise TerraformCancelled("cancelled")
 
-    monkeypatch.setattr(workspace, "destroy_cluster", cancelled)
+    monkeypatch.setattr(Destroyer, "destroy_cluster", cancelled)
     with pytest.raises(TerraformCancelled):
         swept(workspace)
     assert begun == ["a"]

@@ -5,83 +5,110 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from terradask._policy.document import RoleRules
 from terradask._policy.evaluate import blocking, evaluate
+from terradask._pricing.plan_resources import PlannedStack
 from terradask._terraform.terraform import CONFIGURATION
 from terradask.errors import PolicyViolation
 from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
+    from terradask._aws.session import Aws
     from terradask._plans.saved import Plan
     from terradask._policy.findings import PolicyFinding
     from terradask._pricing.estimate import CostEstimate
-    from terradask._workspace.planning import PlanningWorkspace
+    from terradask_stacks.settings import Settings
 
 
-def cost_of(workspace: PlanningWorkspace, document: Mapping[str, Any]) -> CostEstimate:
-    """Return what a plan's stack costs. Where AWS tells no price, the estimate says so; nothing is raised.
+@dataclass(frozen=True)
+class Judgement:
+    """What there is to say of a plan: nothing of one that destroys.
 
-    Notes
-    -----
-    Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``, ``ec2:DescribeLaunchTemplateVersions``.
+    `hardware` is group -> its first instance type, how many there are besides, and why.
     """
-    from terradask._pricing.calculation import estimate
-    from terradask._pricing.launches import read_launches
-    from terradask._pricing.price_list import AwsPriceList
 
-    hosts = read_launches(workspace.aws, document)
-    return estimate(document, AwsPriceList(workspace.aws), region=workspace.region, hosts=hosts)
+    findings: tuple[PolicyFinding, ...] = ()
+    cost: CostEstimate | None = None
+    hardware: Mapping[str, str] = field(default_factory=dict)
 
 
-def findings_on(
-    workspace: PlanningWorkspace, stack: str, document: Mapping[str, Any], estimate: CostEstimate | None = None
-) -> tuple[PolicyFinding, ...]:
-    """Return what policy says of a plan, or of a stack's configuration."""
-    network = workspace.settings.network
-    return evaluate(
-        document,
-        settings=workspace.settings.policy,
-        today=datetime.datetime.now(datetime.UTC).date(),
-        stack=stack,
-        root=workspace.root,
-        estimate=estimate,
-        role_rules=RoleRules(network.permissions_boundary, network.role_name_prefix),
-        open_to_anywhere=network.allow_ingress_from_anywhere,
-    )
+@dataclass(frozen=True)
+class PolicyGate:
+    """Judges the plans of one workspace, by its settings; waivers lie in `root`."""
 
+    settings: Settings
+    aws: Aws
+    root: Path
 
-def refuse_forbidden(workspace: PlanningWorkspace, plan: Plan) -> None:
-    """Refuse a plan that policy forbids. Destroying is never forbidden.
+    def judge(self, plan: Plan) -> Judgement:
+        """Return what policy says of a plan, what it costs, and why hosts have their types."""
+        if plan.destroy:
+            return Judgement()
+        cost = self.cost_of(plan.document)
+        hardware = PlannedStack.of(plan.document).reasons
+        return Judgement(self.findings_on(plan.stack, plan.document, cost), cost, hardware)
 
-    The built-in checks need no more than the configuration that the plan was made from, unless it takes from elsewhere what hosts are, as
-    that of a cluster with launch templates of its own does. That, a team's own rules and its limit of cost are about the plan, which
-    Terraform then shows first.
+    def cost_of(self, document: Mapping[str, Any]) -> CostEstimate:
+        """Return what a plan's stack costs. Where AWS tells no price, the estimate says so; nothing is raised.
 
-    Raises
-    ------
-    PolicyViolation
-        With the findings.
-    """
-    if plan.destroy:
-        return
-    policy = workspace.settings.policy
-    if plan.shown or policy.rego_folder is not None or policy.max_hourly_cost_usd is not None:
-        findings = _on_plan(workspace, plan)
-    else:
-        try:
-            configuration = json.loads((plan.folder / CONFIGURATION).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            # The plan is refused for that a moment later.
+        Notes
+        -----
+        Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``, ``ec2:DescribeLaunchTemplateVersions``.
+        """
+        from terradask._pricing.calculation import estimate
+        from terradask._pricing.launches import read_launches
+        from terradask._pricing.price_list import AwsPriceList
+
+        hosts = read_launches(self.aws, document)
+        return estimate(document, AwsPriceList(self.aws), region=self.settings.workspace.region, hosts=hosts)
+
+    def findings_on(self, stack: str, document: Mapping[str, Any], estimate: CostEstimate | None = None) -> tuple[PolicyFinding, ...]:
+        """Return what policy says of a plan, or of a stack's configuration."""
+        network = self.settings.network
+        return evaluate(
+            document,
+            settings=self.settings.policy,
+            today=datetime.datetime.now(datetime.UTC).date(),
+            stack=stack,
+            root=self.root,
+            estimate=estimate,
+            role_rules=RoleRules(network.permissions_boundary, network.role_name_prefix),
+            open_to_anywhere=network.allow_ingress_from_anywhere,
+        )
+
+    def refuse_forbidden(self, plan: Plan) -> None:
+        """Refuse a plan that policy forbids. Destroying is never forbidden.
+
+        The built-in checks need no more than the configuration that the plan was made from, unless it takes from elsewhere what hosts are,
+        as that of a cluster with launch templates of its own does. That, a team's own rules and its limit of cost are about the plan, which
+        Terraform then shows first.
+
+        Raises
+        ------
+        PolicyViolation
+            With the findings.
+        """
+        if plan.destroy:
             return
-        own_templates = plan.stack != NETWORK_STACK and "aws_launch_template" in configuration.get("resource", {})
-        findings = _on_plan(workspace, plan) if own_templates else findings_on(workspace, plan.stack, configuration)
-    stopping = blocking(findings)
-    if stopping:
-        raise PolicyViolation(stopping, stack=plan.stack)
+        policy = self.settings.policy
+        if plan.shown or policy.rego_folder is not None or policy.max_hourly_cost_usd is not None:
+            findings = self._on_plan(plan)
+        else:
+            try:
+                configuration = json.loads((plan.folder / CONFIGURATION).read_text(encoding="utf-8"))
+            except FileNotFoundError:
+                # The plan is refused for that a moment later.
+                return
+            own_templates = plan.stack != NETWORK_STACK and "aws_launch_template" in configuration.get("resource", {})
+            findings = self._on_plan(plan) if own_templates else self.findings_on(plan.stack, configuration)
+        stopping = blocking(findings)
+        if stopping:
+            raise PolicyViolation(stopping, stack=plan.stack)
 
-
-def _on_plan(workspace: PlanningWorkspace, plan: Plan) -> tuple[PolicyFinding, ...]:
-    estimate = cost_of(workspace, plan.document) if workspace.settings.policy.max_hourly_cost_usd is not None else None
-    return findings_on(workspace, plan.stack, plan.document, estimate)
+    def _on_plan(self, plan: Plan) -> tuple[PolicyFinding, ...]:
+        estimate = self.cost_of(plan.document) if self.settings.policy.max_hourly_cost_usd is not None else None
+        return self.findings_on(plan.stack, plan.document, estimate)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from terradask._common.progress import Message, Progress, phase
-from terradask._deployments.store import DESCRIPTOR
+from terradask._deployments.store import DESCRIPTOR, ClusterObjects
 from terradask._stacks.answers import (
     ClusterAnswers,
     answers_to_destroy,
@@ -23,8 +23,7 @@ from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
-    from terradask._deployments.deployment import Deployment
-    from terradask._network.baseline import Baseline
+    from terradask._network.deployed import DeployedNetwork
     from terradask._stacks.explanation import HardwareExplanation
     from terradask_stacks.loading import LoadedSettings
     from terradask_stacks.lock import NetworkLock
@@ -40,16 +39,14 @@ class Configuration:
         self,
         loaded: LoadedSettings,
         aws: Aws,
+        network: DeployedNetwork,
         *,
         progress: Progress,
-        baseline: Callable[[], Baseline],
-        deployment: Callable[[str], Deployment],
     ) -> None:
         self._loaded = loaded
         self._aws = aws
+        self._network = network
         self._progress = progress
-        self._baseline = baseline
-        self._deployment = deployment
 
     def network(self, *, refresh: bool = False, check: bool = False) -> Path:
         """Write the network's; new answers are locked first."""
@@ -61,25 +58,25 @@ class Configuration:
         with phase(self._progress, "synthesise", NETWORK_STACK):
             return synthesise(self._loaded, network=lock)[NETWORK_STACK]
 
-    def cluster(self, name: str, *, refresh: bool = False, on_answers: Callable[[ClusterAnswers], None] | None = None) -> Path:
-        """Write a cluster's, checked against the deployed network."""
-        loaded = self._on_deployed_network()
-        answers = self._deployed_answers(loaded, name, refresh=refresh)
-        if on_answers is not None:
-            on_answers(answers)
-        return self._synthesise(name, loaded, answers)
+    def answers(self, name: str, *, refresh: bool = False) -> ClusterAnswers:
+        """Return what a cluster's stack is made from, checked against the deployed network."""
+        return self._deployed_answers(self._on_deployed_network(), name, refresh=refresh)
+
+    def cluster(self, name: str, answers: ClusterAnswers) -> Path:
+        """Write a cluster's, from its answers."""
+        return self._synthesise(name, self._on_deployed_network(), answers)
 
     def cluster_to_destroy(self, name: str) -> Path:
         """Write one that is good enough to destroy a cluster, whatever the settings say today."""
         with phase(self._progress, "resolve", name):
-            answers = answers_to_destroy(self._loaded, self._baseline(), self._aws, self._descriptor(name))
+            answers = answers_to_destroy(self._loaded, self._network.baseline(), self._aws, self._descriptor(name))
         return self._synthesise(name, self._loaded, answers)
 
     def stack(self, name: str, *, destroy: bool = False) -> Path:
         """Write a stack's, network or cluster."""
         if name == NETWORK_STACK:
             return self.network()
-        return self.cluster_to_destroy(name) if destroy else self.cluster(name)
+        return self.cluster_to_destroy(name) if destroy else self.cluster(name, self.answers(name))
 
     def every(self, names: Iterable[str], *, out: Path | None = None) -> dict[str, Path]:
         """Write several at once. Declared clusters fit the network that is declared beside them, deployed or not."""
@@ -99,16 +96,16 @@ class Configuration:
     def explain(self, name: str) -> HardwareExplanation:
         """Tell which machines a cluster gets on the deployed network, and why."""
         with phase(self._progress, "resolve", name):
-            baseline = self._baseline()
+            baseline = self._network.baseline()
             deployed = self._descriptor(name).get("lock")
             return explained_hardware(self._loaded, self._aws, name=name, baseline=baseline, deployed=deployed, progress=self._progress)
 
     def _on_deployed_network(self) -> LoadedSettings:
-        return on_deployed_network(self._loaded, self._baseline())
+        return on_deployed_network(self._loaded, self._network.baseline())
 
     def _deployed_answers(self, loaded: LoadedSettings, name: str, *, refresh: bool = False) -> ClusterAnswers:
         with phase(self._progress, "resolve", name):
-            baseline = self._baseline()
+            baseline = self._network.baseline()
             deployed = self._descriptor(name).get("lock")
             return cluster_answers(
                 loaded, self._aws, name=name, baseline=baseline, deployed=deployed, refresh=refresh, progress=self._progress
@@ -123,4 +120,4 @@ class Configuration:
             return synthesise(loaded, clusters={name: answers})[name]
 
     def _descriptor(self, name: str) -> Mapping[str, Any]:
-        return self._deployment(name).objects.read(DESCRIPTOR) or {}
+        return ClusterObjects(self._aws, self._network.bucket, name).read(DESCRIPTOR) or {}

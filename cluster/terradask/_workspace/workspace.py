@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from terradask._common.progress import Message
-from terradask._workspace.planning import PlanningWorkspace
-from terradask.errors import AwsError, ClusterNotFound, NoBaseline
+from terradask._workspace.info import WorkspaceInfo
+from terradask._workspace.plans import WorkspacePlans
 from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
     from terradask._cleanup.findings import Sweep, Swept
-    from terradask._cleanup.sweep import Sweeper
     from terradask._deployments.deployment import Deployment
     from terradask._network.baseline import Baseline
     from terradask._plans.saved import Plan
     from terradask._terraform.state.unlock import BrokenLock
 
-__all__ = ["Plan", "Workspace"]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "Plan":
-        from terradask._plans.saved import Plan
-
-        return Plan
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-class Workspace(PlanningWorkspace):
+class Workspace(WorkspacePlans, WorkspaceInfo):
     """One network baseline and the clusters on it, in one account and region.
 
     Make one with `load`. Nothing is asked of AWS and nothing runs before a method needs it.
@@ -68,17 +54,10 @@ class Workspace(PlanningWorkspace):
         TerraformError
             If something could not be made. What was made is in the state: plan and apply again, or destroy.
         """
-        from terradask._plans.policy_gate import refuse_forbidden
-
-        refuse_forbidden(self, plan)
-        if plan.stack == NETWORK_STACK:
-            self._apply_network(plan)
-            self._baseline = None
-            self.note_applied(plan)
-            return None if plan.destroy else self.baseline()
-        self._apply_cluster(plan)
-        self.note_applied(plan)
-        return None if plan.destroy else self.deployment(plan.stack)
+        self._parts.applier.apply(plan)
+        if plan.destroy:
+            return None
+        return self.baseline() if plan.stack == NETWORK_STACK else self.deployment(plan.stack)
 
     def note_applied(self, plan: Plan) -> None:
         """Note what a stack is applied from, and the state that this left; without the right to do so, nothing is noted.
@@ -91,15 +70,7 @@ class Workspace(PlanningWorkspace):
         plan
             The plan: applied, or without a change.
         """
-        if plan.destroy:
-            return
-        if plan.stack != NETWORK_STACK:
-            self._keep(plan.stack)
-        try:
-            self._applied().write(plan.stack, plan.folder)
-        except AwsError as error:
-            if plan.stack in (NETWORK_STACK, *self.settings.clusters):
-                self._progress(Message(f"{plan.stack}: --changed-only will plan it again: {error.problem}"))
+        self._parts.applier.note(plan)
 
     def destroy_cluster(self, name: str) -> None:
         """Destroy a cluster, running or not: groups to zero, then everything that Terraform made, then its objects in the bucket.
@@ -113,32 +84,7 @@ class Workspace(PlanningWorkspace):
         StateRolledBack
             If the state is older than the one that the last apply left; `accept_older_state` goes on from it.
         """
-        from terradask_stacks.settings import validate_cluster_name
-
-        validate_cluster_name(name)
-        self._refuse_older_state(name)
-        if not self.deployment(name).objects.names():
-            if self._remains(name).remove_all():
-                return
-            raise ClusterNotFound(
-                f"there is no cluster {name!r} in this workspace",
-                cluster=name,
-                given=f"nothing under clusters/{name}/ in s3://{self.bucket}",
-                advice="terradask list shows those there are",
-            )
-        self.deployment(name).note_closing()
-        # The groups first: from here on no host costs anything, whatever happens to this process.
-        with ThreadPoolExecutor(1) as pool, self._at_work(name) as stack:
-            remains = self._remains(name)
-            zeroed = pool.submit(remains.zero)
-            self._configuration().cluster_to_destroy(name)
-            stack.init()
-            zeroed.result()
-            remains.make_way(stack.ids)
-            stack.destroy(refresh=False)
-            remains.forget()
-            stack.remove()
-        self._forget_applied(name)
+        self._parts.destroyer.destroy_cluster(name)
 
     def destroy_network(self) -> None:
         """Destroy the network, with the workspace's bucket.
@@ -155,23 +101,7 @@ class Workspace(PlanningWorkspace):
         StateRolledBack
             If the state is older than the one that the last apply left; `accept_older_state` goes on from it.
         """
-        self._refuse_while_in_use()
-        with self._at_work(NETWORK_STACK) as stack:
-            self._refuse_older_state(NETWORK_STACK)
-            self._configuration().network()
-            stack.init()
-            recovery = self._recovery(stack)
-            removed = recovery.remove_unknown()
-            if stack.ids():
-                stack.destroy(refresh=True)
-            elif not removed:
-                raise NoBaseline(
-                    "there is no network to destroy",
-                    given=f"workspace {self.settings.workspace.name} in {self.region}, account {self.account_id}",
-                    advice="check workspace.name, workspace.region and the AWS account",
-                )
-            stack.remove()
-        self._baseline = None
+        self._parts.destroyer.destroy_network()
 
     def strays(self, *, grace_seconds: float | None = None) -> Sweep:
         """Look for everything that carries the workspace's tag and that no live deployment owns. Nothing changes.
@@ -191,7 +121,8 @@ class Workspace(PlanningWorkspace):
         AccessDenied
             If the caller may not read the bucket, which alone says what lives.
         """
-        return self._sweeper().find(self.settings.workspace.sweep_grace_seconds if grace_seconds is None else grace_seconds)
+        grace = self.settings.workspace.sweep_grace_seconds if grace_seconds is None else grace_seconds
+        return self._parts.destroyer.sweeper().find(grace)
 
     def sweep(self, found: Sweep | None = None, *, grace_seconds: float | None = None) -> Swept:
         """Remove what no live deployment owns.
@@ -212,7 +143,9 @@ class Workspace(PlanningWorkspace):
         Swept
             What is gone, what was left alone, and what could not be removed; each with the reason.
         """
-        return self._sweeper().remove(self.strays(grace_seconds=grace_seconds) if found is None else found)
+        if found is None:
+            found = self.strays(grace_seconds=grace_seconds)
+        return self._parts.destroyer.sweeper().remove(found)
 
     def unlock(self, stack: str = NETWORK_STACK, *, force: str | None = None) -> BrokenLock | None:
         """Break the lock on a stack's state if its owner is provably gone, and write down that it was broken.
@@ -240,73 +173,4 @@ class Workspace(PlanningWorkspace):
         InvalidInput
             If `force` is another lock's id.
         """
-        from terradask._terraform.state.unlock import unlock
-        from terradask_stacks.settings import validate_cluster_name
-
-        place = self._state_place(stack if stack == NETWORK_STACK else validate_cluster_name(stack))
-        return unlock(place, folder=self._folder(stack), state_dir=self._loaded.state_dir, caller=self.aws, force=force)
-
-    def _apply_network(self, plan: Plan) -> None:
-        from terradask._aws.service_roles import ensure_service_roles
-
-        with self._at_work(plan.stack) as stack:
-            plan.check()
-            # Another machine's folder may not be initialised.
-            stack.terraform.init()
-            recovery = self._recovery(stack)
-            if plan.destroy:
-                self._refuse_while_in_use()
-                recovery.remove_unknown()
-            else:
-                ensure_service_roles(self.aws)
-                recovery.remove_unfinished_groups(plan.creates)
-            stack.apply(plan)
-
-    def _apply_cluster(self, plan: Plan) -> None:
-        with self._at_work(plan.stack) as stack:
-            plan.check()
-            remains = self._remains(plan.stack)
-            if plan.destroy:
-                self.deployment(plan.stack).note_closing()
-                remains.zero()
-            stack.terraform.init()
-            if plan.destroy:
-                remains.make_way(stack.ids)
-            else:
-                # First: what is applied is wanted, also should this be interrupted.
-                self._keep(plan.stack)
-                remains.remove_leftovers(plan.creates, stack.ids)
-            stack.apply(plan)
-            if plan.destroy:
-                remains.forget()
-                stack.remove()
-        if plan.destroy:
-            self._forget_applied(plan.stack)
-
-    def _forget_applied(self, cluster: str) -> None:
-        with suppress(AwsError):
-            # Of another life: the next one's state has a lineage of its own.
-            self._applied().remove(cluster)
-
-    def _keep(self, cluster: str) -> None:
-        self.deployment(cluster).keep()
-
-    def _sweeper(self) -> Sweeper:
-        from terradask._cleanup.remove_orphans import ClusterActions
-        from terradask._cleanup.scan import ScanScope
-        from terradask._cleanup.sweep import Sweeper
-
-        scope = ScanScope(
-            self.aws,
-            workspace=self.settings.workspace.name,
-            bucket=self.bucket,
-            isolated=self._isolated,
-            own_templates=self._own_templates,
-            folder_of=self._folder,
-            plans=self._plans,
-            network_state=lambda: self._state_place(NETWORK_STACK),
-        )
-        actions = ClusterActions(
-            destroy=self.destroy_cluster, unlock=self.unlock, hold=self._holding_state, objects=lambda name: self.deployment(name).objects
-        )
-        return Sweeper(scope, actions, self._progress)
+        return self._parts.stacks.states.unlock(stack, force=force)

@@ -1,30 +1,25 @@
-"""The half of a workspace that changes nothing: configurations, plans, reports, drift."""
+"""The part of the public face that plans: configurations, plans, reports, drift. Nothing in AWS changes."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from terradask._common.progress import Message
-from terradask._quotas.check import LaunchCheck
-from terradask_modules.names import NETWORK_STACK
-
 if TYPE_CHECKING:
-    from terradask._plans.basis import PlanPlace
     from terradask._plans.report import PlanReport
     from terradask._plans.saved import Plan
     from terradask._plans.several import Plans
     from terradask._plans.summary import PlanSummary
-    from terradask._stacks.answers import ClusterAnswers
     from terradask._stacks.explanation import HardwareExplanation
+    from terradask._workspace.parts import WorkspaceParts
 
-from terradask._workspace.base import WorkspaceBase
 
-
-class PlanningWorkspace(WorkspaceBase):
+class WorkspacePlans:
     """What a workspace can say of its stacks before anything changes."""
+
+    _parts: WorkspaceParts
 
     def synth(self, stacks: Iterable[str] | None = None, out: str | os.PathLike[str] | None = None) -> dict[str, Path]:
         """Write stacks as Terraform configuration.
@@ -41,8 +36,8 @@ class PlanningWorkspace(WorkspaceBase):
         dict
             Stack -> its folder.
         """
-        names = [NETWORK_STACK, *self.settings.clusters] if stacks is None else list(stacks)
-        return self._configuration().every(names, out=Path(out).absolute() if out is not None else None)
+        names = self._parts.planner.declared if stacks is None else list(stacks)
+        return self._parts.planner.every(names, out=Path(out).absolute() if out is not None else None)
 
     def plan(
         self, stacks: Iterable[str] | None = None, *, destroy: bool = False, refresh: bool = False, changed_only: bool = False
@@ -72,9 +67,9 @@ class PlanningWorkspace(WorkspaceBase):
         TerradaskError
             If the only stack can't be planned; with several, `Plans.errors` has what went wrong.
         """
-        from terradask._plans.several import plan_stacks
+        from terradask._workspace.plan_stacks import plan_stacks
 
-        return plan_stacks(self, stacks, destroy=destroy, refresh=refresh, changed_only=changed_only)
+        return plan_stacks(self._parts.planner, stacks, destroy=destroy, refresh=refresh, changed_only=changed_only)
 
     def plan_network(self, *, destroy: bool = False, refresh: bool = False, out: str | os.PathLike[str] | None = None) -> Plan:
         """Plan the network. Nothing in AWS changes; ``terradask.lock.json`` is written.
@@ -103,13 +98,7 @@ class PlanningWorkspace(WorkspaceBase):
         StateRolledBack
             If the state is older than the one that the last apply left; `accept_older_state` goes on from it.
         """
-        if destroy:
-            self._refuse_while_in_use()
-        with self._at_work(NETWORK_STACK) as stack:
-            self._refuse_older_state(NETWORK_STACK)
-            self._configuration().network(refresh=refresh, check=not destroy)
-            stack.init()
-            return stack.plan(self._plan_place(), destroy=destroy, out=out, imports={} if destroy else self._recovery(stack).imports())
+        return self._parts.planner.network(destroy=destroy, refresh=refresh, out=out)
 
     def plan_cluster(
         self,
@@ -154,7 +143,7 @@ class PlanningWorkspace(WorkspaceBase):
         StateRolledBack
             If the state is older than the one that the last apply left; `accept_older_state` goes on from it.
         """
-        return self._plan_cluster(name, cluster_overrides, LaunchCheck.before_plan, destroy=destroy, refresh=refresh, out=out)
+        return self._parts.planner.cluster(name, cluster_overrides, destroy=destroy, refresh=refresh, out=out)
 
     def plan_launch(self, name: str) -> Plan:
         """Plan one cluster that is to be started as soon as it is applied. Nothing in AWS changes.
@@ -171,38 +160,7 @@ class PlanningWorkspace(WorkspaceBase):
         TerradaskError
             As `plan_cluster` does.
         """
-        return self._plan_cluster(name, {}, LaunchCheck.before_launch)
-
-    def _plan_cluster(
-        self,
-        name: str,
-        cluster_overrides: Mapping[str, Any],
-        check_quotas: Callable[[LaunchCheck, Callable[[str], None]], None],
-        *,
-        destroy: bool = False,
-        refresh: bool = False,
-        out: str | os.PathLike[str] | None = None,
-    ) -> Plan:
-        from terradask_stacks.settings import validate_cluster_name
-
-        validate_cluster_name(name)
-        configuration = self._configuration(cluster_overrides)
-        checks: list[LaunchCheck] = []
-        with self._at_work(name) as stack:
-            self._refuse_older_state(name)
-            if destroy:
-                configuration.cluster_to_destroy(name)
-            else:
-                configuration.cluster(name, refresh=refresh, on_answers=lambda answers: checks.append(self._check_launch(name, answers)))
-            stack.init()
-            for check in checks:
-                # Asked while the stack was written, which takes longer.
-                check_quotas(check, lambda text: self._progress(Message(text)))
-            try:
-                return stack.plan(self._plan_place(), destroy=destroy, out=out)
-            except BaseException:
-                self._remains(name).forget_empty_state()
-                raise
+        return self._parts.planner.cluster(name, starts=True)
 
     def accept_older_state(self, stack: str) -> None:
         """Go on from a state that is older than the one that the last apply left: plan, look at what that changes, and apply or destroy.
@@ -212,7 +170,7 @@ class PlanningWorkspace(WorkspaceBase):
         stack
             ``network``, or the name of a cluster.
         """
-        self._applied().remove(stack)
+        self._parts.planner.accept_older_state(stack)
 
     def explain(self, name: str, **cluster_overrides: Any) -> HardwareExplanation:
         """Tell which instance types a cluster gets, in which order, and why. Nothing changes.
@@ -233,9 +191,7 @@ class PlanningWorkspace(WorkspaceBase):
         UnknownInstanceType
             If a named type doesn't exist, or isn't offered where it has to be.
         """
-        from terradask_stacks.settings import validate_cluster_name
-
-        return self._configuration(cluster_overrides).explain(validate_cluster_name(name))
+        return self._parts.planner.explain(name, cluster_overrides)
 
     def open_plan(self, path: str | os.PathLike[str]) -> Plan:
         """Open a plan that `Plan.save` saved, here or on another machine with the same workspace.
@@ -254,11 +210,7 @@ class PlanningWorkspace(WorkspaceBase):
             region, the versions of terradask, Terraform or the provider, the configuration that the settings give now, or the state; or
             if it has expired.
         """
-        from terradask._plans.saved import open_plan
-
-        plan = open_plan(Path(path), folder_of=self._folder, show_in=lambda where, file: self._stack(where.name).show(file))
-        self._check_opened(plan)
-        return plan
+        return self._parts.planner.open(Path(path))
 
     def open_plans(self, folder: str | os.PathLike[str]) -> list[Plan]:
         """Open all plans of a folder that `Plans.save` wrote, each as `open_plan` does, in the order in which they are to be applied.
@@ -281,9 +233,7 @@ class PlanningWorkspace(WorkspaceBase):
 
     def report(self, plan: Plan) -> PlanReport:
         """Return what a reviewer has to know of a plan: its summary, policy, cost, what runs on what it changes, where it comes from."""
-        from terradask._plans.report_sources import report_on, workspace_commit
-
-        return report_on(self, plan, commit=workspace_commit(self))
+        return self._parts.planner.report(plan, commit=self._parts.planner.commit())
 
     def drift(self, stacks: Iterable[str] | None = None) -> dict[str, PlanSummary]:
         """Look for what was changed beside Terraform since it last looked. Nothing changes, neither in AWS nor in a state.
@@ -307,37 +257,4 @@ class PlanningWorkspace(WorkspaceBase):
         ClusterNotFound
             If a cluster isn't deployed.
         """
-        self.baseline()
-        names = [NETWORK_STACK, *(d.name for d in self.deployments())] if stacks is None else list(stacks)
-        found = {}
-        for name in names:
-            if name != NETWORK_STACK:
-                _ = self.deployment(name).descriptor
-            with self._at_work(name) as stack:
-                self._configuration().stack(name)
-                stack.init()
-                found[name] = stack.drift()
-        return found
-
-    def _check_launch(self, name: str, answers: ClusterAnswers) -> LaunchCheck:
-        from terradask._deployments.launch import planned_launch
-
-        launch = planned_launch(name, answers.settings.cluster, answers.lock)
-        return LaunchCheck(self.aws, launch, workspace=self.settings.workspace.name)
-
-    def _check_opened(self, plan: Plan) -> None:
-        """Refuse a saved plan unless everything is as it was when it was made."""
-        from terradask._terraform.state.version import state_version
-
-        plan.basis.check_origin(self._plan_place(), terraform_version=self._stack(plan.stack).terraform.binary.version_text)
-        plan.basis.check_expiry()
-        # The folder may be of another time, or not there yet: what counts is what the settings say now.
-        with self._at_work(plan.stack):
-            folder = self._configuration().stack(plan.stack, destroy=plan.destroy)
-        plan.check()
-        plan.basis.check_state(state_version(folder, self.aws))
-
-    def _plan_place(self) -> PlanPlace:
-        from terradask._plans.basis import PlanPlace
-
-        return PlanPlace(self.settings.workspace.name, self.account_id, self.region)
+        return self._parts.planner.drift(stacks)

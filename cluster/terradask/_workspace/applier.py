@@ -1,0 +1,95 @@
+"""Apply saved plans, and note what stacks are applied from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from terradask._aws.service_roles import ensure_service_roles
+from terradask.errors import AwsError
+from terradask_modules.names import NETWORK_STACK
+
+if TYPE_CHECKING:
+    from terradask._plans.policy_gate import PolicyGate
+    from terradask._plans.saved import Plan
+    from terradask._workspace.cleanup import Cleanup
+    from terradask._workspace.clusters import Clusters
+    from terradask._workspace.context import WorkspaceContext
+    from terradask._workspace.stack_runner import StackRunner
+
+
+class Applier:
+    """Applies exactly the plan that it is given."""
+
+    def __init__(
+        self,
+        context: WorkspaceContext,
+        stacks: StackRunner,
+        clusters: Clusters,
+        cleanup: Cleanup,
+        gate: PolicyGate,
+    ) -> None:
+        self._context = context
+        self._stacks = stacks
+        self._clusters = clusters
+        self._cleanup = cleanup
+        self._gate = gate
+
+    def apply(self, plan: Plan) -> None:
+        """Apply a plan; as `Workspace.apply` says."""
+        self._gate.refuse_forbidden(plan)
+        if plan.stack == NETWORK_STACK:
+            self._network(plan)
+            self._context.network.forget()
+        else:
+            self._cluster(plan)
+        self.note(plan)
+
+    def note(self, plan: Plan) -> None:
+        """Note what a stack is applied from; as `Workspace.note_applied` says."""
+        if plan.destroy:
+            return
+        if plan.stack != NETWORK_STACK:
+            self._keep(plan.stack)
+        try:
+            self._stacks.states.applied.write(plan.stack, plan.folder)
+        except AwsError as error:
+            if plan.stack in (NETWORK_STACK, *self._context.settings.clusters):
+                self._context.message(f"{plan.stack}: --changed-only will plan it again: {error.problem}")
+
+    def _network(self, plan: Plan) -> None:
+        with self._stacks.locked(plan.stack) as stack:
+            plan.check()
+            # Another machine's folder may not be initialised.
+            stack.terraform.init()
+            recovery = self._cleanup.network(stack)
+            if plan.destroy:
+                self._cleanup.refuse_while_in_use()
+                recovery.remove_unknown()
+            else:
+                ensure_service_roles(self._context.aws)
+                recovery.remove_unfinished_groups(plan.creates)
+            stack.apply(plan)
+
+    def _cluster(self, plan: Plan) -> None:
+        with self._stacks.locked(plan.stack) as stack:
+            plan.check()
+            recovery = self._cleanup.cluster(plan.stack)
+            if plan.destroy:
+                self._clusters.one(plan.stack).note_closing()
+                recovery.zero()
+            stack.terraform.init()
+            if plan.destroy:
+                recovery.make_way(stack.ids)
+            else:
+                # First: what is applied is wanted, also should this be interrupted.
+                self._keep(plan.stack)
+                recovery.remove_leftovers(plan.creates, stack.ids)
+            stack.apply(plan)
+            if plan.destroy:
+                recovery.forget()
+                stack.remove()
+        if plan.destroy:
+            self._stacks.states.forget_applied(plan.stack)
+
+    def _keep(self, cluster: str) -> None:
+        self._clusters.one(cluster).keep()

@@ -1,0 +1,63 @@
+"""What an interruption leaves of a workspace's stacks, beside what Terraform's state knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from terradask._cleanup import leftovers
+from terradask._cleanup.recover_cluster import ClusterRecovery
+from terradask._cleanup.recover_network import NetworkRecovery
+from terradask._cleanup.search import clusters_with_resources
+from terradask.errors import BaselineInUse
+
+if TYPE_CHECKING:
+    from terradask._stacks.stack import Stack
+    from terradask._workspace.clusters import Clusters
+    from terradask._workspace.context import WorkspaceContext
+
+
+class Cleanup:
+    """Finds it, for the network and for each cluster."""
+
+    def __init__(self, context: WorkspaceContext, clusters: Clusters) -> None:
+        self._context = context
+        self._clusters = clusters
+
+    def cluster(self, name: str) -> ClusterRecovery:
+        """Return what is left of a cluster."""
+        context = self._context
+        return ClusterRecovery(
+            context.aws,
+            self._clusters.one(name),
+            workspace=context.name,
+            isolated=context.network.isolated,
+            own_templates=context.network.own_templates,
+            progress=context.progress,
+        )
+
+    def network(self, stack: Stack) -> NetworkRecovery:
+        """Return what is left of the network."""
+        context = self._context
+        return NetworkRecovery(context.aws, workspace=context.name, bucket=context.bucket, stack=stack, progress=context.progress)
+
+    def refuse_while_in_use(self) -> None:
+        """Refuse to destroy the network while clusters stand on it.
+
+        Raises
+        ------
+        BaselineInUse
+            Naming them.
+        """
+        context = self._context
+        # Also those of which the bucket, or what was in it, is gone.
+        names = self._clusters.with_objects() | leftovers.clusters(context.aws, workspace=context.name)
+        isolated = context.network.isolated()
+        names |= clusters_with_resources(
+            context.aws,
+            workspace=context.name,
+            isolated=isolated,
+            own_templates=isolated is not None or context.network.own_templates(),
+            known=names,
+        )
+        if names:
+            raise BaselineInUse(sorted(names))

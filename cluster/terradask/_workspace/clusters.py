@@ -1,0 +1,80 @@
+"""The clusters of a workspace: those that are deployed, half-made, or running."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from terradask._deployments.deployment import Deployment
+from terradask._deployments.store import cluster_names, holds_nothing
+from terradask._plans.impact import RunningCluster
+from terradask_modules.names import NETWORK_STACK
+from terradask_stacks.settings import validate_cluster_name
+
+if TYPE_CHECKING:
+    from terradask._deployments.overview import ClusterOverview
+    from terradask._workspace.context import WorkspaceContext
+
+_PARALLEL = 16
+
+
+class Clusters:
+    """Finds clusters by their objects in the workspace's bucket."""
+
+    def __init__(self, context: WorkspaceContext) -> None:
+        self._context = context
+
+    def one(self, name: str) -> Deployment:
+        """Return one cluster, deployed or not."""
+        context = self._context
+        return Deployment(context.aws, context.bucket, validate_cluster_name(name), root=context.loaded.root)
+
+    def deployed(self) -> list[Deployment]:
+        """Return those that are deployed, sorted by name."""
+        return self._those(lambda deployment: deployment.exists)
+
+    def unfinished(self) -> list[str]:
+        """Return the names of those whose deployment or destruction was interrupted."""
+        return [one.name for one in self._those(lambda one: not (one.exists or holds_nothing(one.objects)))]
+
+    def with_objects(self) -> set[str]:
+        """Return the names of those of which the bucket holds anything that counts."""
+        return {one.name for one in self._those(lambda one: not holds_nothing(one.objects))}
+
+    def overview(self, name: str | None, *, all_workspaces: bool) -> list[ClusterOverview]:
+        """Return clusters at a glance; the parameters are those of `Workspace.overview`."""
+        from terradask._deployments.overview import overviews
+
+        found = overviews(
+            self._context.aws,
+            workspace=self._context.name,
+            deployments=self.deployed() if name is None else [self.one(name)],
+            unfinished=self.unfinished() if name is None else [],
+            all_workspaces=all_workspaces,
+        )
+        return [one for one in found if name in (None, one.name)]
+
+    def running(self, stack: str) -> tuple[RunningCluster, ...]:
+        """Return the clusters on a stack that aren't stopped: all for the network, else the cluster itself."""
+        return running_among(self.deployed() if stack == NETWORK_STACK else [self.one(stack)])
+
+    def _those(self, wanted: Callable[[Deployment], bool]) -> list[Deployment]:
+        """Return the clusters under ``clusters/`` in the bucket that are as wanted; none where there is no bucket."""
+        found = [self.one(name) for name in cluster_names(self._context.aws, self._context.bucket)]
+        if not found:
+            return []
+        with ThreadPoolExecutor(min(_PARALLEL, len(found))) as pool:
+            return [one for one, is_wanted in zip(found, pool.map(wanted, found), strict=True) if is_wanted]
+
+
+def running_among(deployments: Iterable[Deployment]) -> tuple[RunningCluster, ...]:
+    """Return the clusters that aren't stopped."""
+    found = (_running(one) for one in deployments if one.exists)
+    return tuple(cluster for cluster in found if cluster is not None)
+
+
+def _running(deployment: Deployment) -> RunningCluster | None:
+    status = deployment.status()
+    instances = {name: group["instances"] for name, group in status.groups.items()}
+    return None if status.state in {"stopped", "ended"} else RunningCluster(status.name, status.state, instances)

@@ -1,0 +1,95 @@
+"""What the parts of a workspace share: settings, a session of AWS, paths, progress and the deployed network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from terradask._aws.session import Aws
+from terradask._common.progress import Message, Progress, silent
+from terradask._network.deployed import DeployedNetwork
+
+if TYPE_CHECKING:
+    from terradask._stacks.configuration import Configuration
+    from terradask_stacks.loading import LoadedSettings
+    from terradask_stacks.settings import Settings
+
+
+@dataclass(frozen=True)
+class SettingsSource:
+    """Where settings come from: a path or None, and overrides by section."""
+
+    path: Path | None
+    overrides: Mapping[str, Any]
+
+    def load(self) -> LoadedSettings:
+        """Load the settings, with what Dask's configuration says under ``terradask``."""
+        import dask.config
+
+        from terradask_stacks.loading import load_settings
+
+        found = dask.config.get("terradask", None)
+        dask_config = found if isinstance(found, Mapping) else None
+        return load_settings(self.path, dask_config=dask_config, overrides=self.overrides)
+
+    def with_cluster(self, overrides: Mapping[str, Any]) -> SettingsSource:
+        """Return the same source with settings of section ``[cluster]`` above its own."""
+        cluster = {**self.overrides.get("cluster", {}), **overrides}
+        return replace(self, overrides={**self.overrides, "cluster": cluster})
+
+
+@dataclass(frozen=True)
+class WorkspaceContext:
+    """A workspace's settings and what they lead to."""
+
+    source: SettingsSource
+    loaded: LoadedSettings
+    aws: Aws
+    network: DeployedNetwork
+    progress: Progress
+
+    @classmethod
+    def load(cls, source: SettingsSource, *, progress: Progress = silent, aws: Aws | None = None) -> WorkspaceContext:
+        """Load the settings; by default with a new session of AWS."""
+        loaded = source.load()
+        aws = aws or Aws(loaded.settings.workspace.region)
+        return cls(source, loaded, aws, DeployedNetwork(aws, loaded.settings), progress)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings."""
+        return self.loaded.settings
+
+    @property
+    def name(self) -> str:
+        """The workspace's name."""
+        return self.settings.workspace.name
+
+    @property
+    def bucket(self) -> str:
+        """The workspace's bucket."""
+        return self.network.bucket
+
+    @property
+    def plans(self) -> Path:
+        """The folder of plans that wait to be applied."""
+        return self.loaded.state_dir / "plans"
+
+    def folder(self, stack: str) -> Path:
+        """Return where a stack is synthesised to, and Terraform runs."""
+        return self.loaded.out_dir / "stacks" / stack
+
+    def message(self, text: str) -> None:
+        """Tell the caller something, as a progress event."""
+        self.progress(Message(text))
+
+
+def configuration_of(context: WorkspaceContext, cluster_overrides: Mapping[str, Any] = MappingProxyType({})) -> Configuration:
+    """Return what writes the stacks' configurations, with settings of section ``[cluster]`` above all others."""
+    from terradask._stacks.configuration import Configuration
+
+    loaded = context.source.with_cluster(cluster_overrides).load() if cluster_overrides else context.loaded
+    return Configuration(loaded, context.aws, context.network, progress=context.progress)

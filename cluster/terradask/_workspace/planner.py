@@ -1,0 +1,198 @@
+"""Configurations, plans, reports and drift of a workspace's stacks: nothing in AWS changes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from terradask._deployments.launch import planned_launch
+from terradask._plans.basis import PlanPlace, terradask_version
+from terradask._plans.commit import commit_of
+from terradask._plans.impact import may_hit
+from terradask._plans.report import PlanReport, ReportContext
+from terradask._plans.saved import open_plan
+from terradask._quotas.check import LaunchCheck
+from terradask._terraform.state.version import state_version
+from terradask._workspace.context import configuration_of
+from terradask.errors import BaselineFormat, NoBaseline
+from terradask_modules.names import NETWORK_STACK
+from terradask_stacks.settings import validate_cluster_name
+
+if TYPE_CHECKING:
+    from terradask._plans.policy_gate import PolicyGate
+    from terradask._plans.saved import Plan
+    from terradask._plans.summary import PlanSummary
+    from terradask._stacks.answers import ClusterAnswers
+    from terradask._stacks.explanation import HardwareExplanation
+    from terradask._workspace.cleanup import Cleanup
+    from terradask._workspace.clusters import Clusters
+    from terradask._workspace.context import WorkspaceContext
+    from terradask._workspace.stack_runner import StackRunner
+
+_Path = str | os.PathLike[str]
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+class Planner:
+    """Plans single stacks, and says what there is to say of a plan."""
+
+    def __init__(
+        self,
+        context: WorkspaceContext,
+        stacks: StackRunner,
+        clusters: Clusters,
+        cleanup: Cleanup,
+        gate: PolicyGate,
+    ) -> None:
+        self._context = context
+        self._stacks = stacks
+        self._clusters = clusters
+        self._cleanup = cleanup
+        self._gate = gate
+
+    @property
+    def declared(self) -> list[str]:
+        """The network and every declared cluster."""
+        return [NETWORK_STACK, *self._context.settings.clusters]
+
+    def every(self, stacks: Iterable[str], *, out: Path | None = None) -> dict[str, Path]:
+        """Write several stacks' configurations at once: stack -> its folder."""
+        return configuration_of(self._context).every(stacks, out=out)
+
+    def stack(self, name: str, *, destroy: bool, refresh: bool) -> Plan:
+        """Plan a stack, network or cluster."""
+        if name == NETWORK_STACK:
+            return self.network(destroy=destroy, refresh=refresh)
+        return self.cluster(name, destroy=destroy, refresh=refresh)
+
+    def network(self, *, destroy: bool = False, refresh: bool = False, out: _Path | None = None) -> Plan:
+        """Plan the network; as `Workspace.plan_network` says."""
+        if destroy:
+            self._cleanup.refuse_while_in_use()
+        with self._stacks.locked(NETWORK_STACK) as stack:
+            self._stacks.states.refuse_older(NETWORK_STACK)
+            configuration_of(self._context).network(refresh=refresh, check=not destroy)
+            stack.init()
+            imports = {} if destroy else self._cleanup.network(stack).imports()
+            return stack.plan(self._place, destroy=destroy, out=out, imports=imports)
+
+    def cluster(
+        self,
+        name: str,
+        overrides: Mapping[str, Any] = _NONE,
+        *,
+        destroy: bool = False,
+        refresh: bool = False,
+        starts: bool = False,
+        out: _Path | None = None,
+    ) -> Plan:
+        """Plan a cluster; as `Workspace.plan_cluster` says, or, where it `starts` at once, `Workspace.plan_launch`."""
+        validate_cluster_name(name)
+        configuration = configuration_of(self._context, overrides)
+        check: LaunchCheck | None = None
+        with self._stacks.locked(name) as stack:
+            self._stacks.states.refuse_older(name)
+            if destroy:
+                configuration.cluster_to_destroy(name)
+            else:
+                answers = configuration.answers(name, refresh=refresh)
+                check = self._check_launch(name, answers)
+                configuration.cluster(name, answers)
+            stack.init()
+            if check is not None:
+                # Asked while the stack was written, which takes longer.
+                (check.before_launch if starts else check.before_plan)(self._context.message)
+            try:
+                return stack.plan(self._place, destroy=destroy, out=out)
+            except BaseException:
+                self._cleanup.cluster(name).forget_empty_state()
+                raise
+
+    def accept_older_state(self, stack: str) -> None:
+        """Forget which state the last apply left, so that the next plan starts from an older one."""
+        self._stacks.states.applied.remove(stack)
+
+    def explain(self, name: str, overrides: Mapping[str, Any]) -> HardwareExplanation:
+        """Return which instance types a cluster gets, and why."""
+        return configuration_of(self._context, overrides).explain(validate_cluster_name(name))
+
+    def open(self, path: Path) -> Plan:
+        """Open a saved plan, unless anything isn't as it was when it was made."""
+        plan = open_plan(path, folder_of=self._context.folder, show_in=lambda folder, file: self._stacks.stack(folder.name).show(file))
+        version = self._stacks.stack(plan.stack).terraform.binary.version_text
+        plan.basis.check_origin(self._place, terraform_version=version)
+        plan.basis.check_expiry()
+        # The folder may be of another time, or not there yet: what counts is what the settings say now.
+        with self._stacks.locked(plan.stack):
+            folder = configuration_of(self._context).stack(plan.stack, destroy=plan.destroy)
+        plan.check()
+        plan.basis.check_state(state_version(folder, self._context.aws))
+        return plan
+
+    def report(self, plan: Plan, *, commit: str | None) -> PlanReport:
+        """Return what a reviewer has to know of a plan."""
+        judged = self._gate.judge(plan)
+        return PlanReport(
+            summary=plan.summary,
+            findings=judged.findings,
+            cost=judged.cost,
+            context=self.report_context(commit=commit),
+            expires_at=plan.basis.expires_at,
+            running=self._clusters.running(plan.stack) if may_hit(plan.summary) else (),
+            hardware=judged.hardware,
+        )
+
+    def report_context(self, *, commit: str | None) -> ReportContext:
+        """Return where plans come from."""
+        place = self._place
+        return ReportContext(
+            workspace=place.workspace,
+            account=place.account,
+            region=place.region,
+            terradask_version=terradask_version(),
+            commit=commit,
+        )
+
+    def commit(self) -> str | None:
+        """Return the git commit of the settings, where they are a file of a checkout."""
+        path = self._context.loaded.path
+        return None if path is None else commit_of(path.parent)
+
+    def drift(self, stacks: Iterable[str] | None) -> dict[str, PlanSummary]:
+        """Return what was changed beside Terraform; as `Workspace.drift` says."""
+        self._context.network.baseline()
+        names = [NETWORK_STACK, *(one.name for one in self._clusters.deployed())] if stacks is None else list(stacks)
+        found = {}
+        for name in names:
+            if name != NETWORK_STACK:
+                _ = self._clusters.one(name).descriptor
+            with self._stacks.locked(name) as stack:
+                configuration_of(self._context).stack(name)
+                stack.init()
+                found[name] = stack.drift()
+        return found
+
+    def unchanged(self, stacks: Sequence[str]) -> tuple[str, ...]:
+        """Return the stacks that are as their last apply left them, as far as configurations and states tell."""
+        applied = self._stacks.states.applied
+        return applied.unchanged(self.every(stacks))
+
+    def network_is_usable(self) -> bool:
+        """Return whether the network is deployed, in a form that clusters can use."""
+        try:
+            self._context.network.baseline()
+        except (NoBaseline, BaselineFormat):
+            return False
+        return True
+
+    def _check_launch(self, name: str, answers: ClusterAnswers) -> LaunchCheck:
+        launch = planned_launch(name, answers.settings.cluster, answers.lock)
+        return LaunchCheck(self._context.aws, launch, workspace=self._context.name)
+
+    @property
+    def _place(self) -> PlanPlace:
+        context = self._context
+        return PlanPlace(context.name, context.aws.account_id, context.aws.region)

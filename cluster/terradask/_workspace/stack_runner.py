@@ -1,0 +1,83 @@
+"""Terraform on one stack: its folder for this process alone, and an end in order on request."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from terradask.errors import BackendMissing
+from terradask_modules.names import NETWORK_STACK
+
+if TYPE_CHECKING:
+    from terradask._stacks.stack import Stack
+    from terradask._workspace.context import WorkspaceContext
+    from terradask._workspace.states import StackStates
+
+
+class StackRunner:
+    """Opens stacks for Terraform."""
+
+    def __init__(self, context: WorkspaceContext) -> None:
+        self._context = context
+        self._running: set[Stack] = set()
+        self._lock = threading.Lock()
+
+    @cached_property
+    def states(self) -> StackStates:
+        """Where the stacks' states lie."""
+        from terradask._workspace.states import StackStates
+
+        return StackStates(self._context)
+
+    def stack(self, name: str) -> Stack:
+        """Return a stack, without its lock."""
+        from terradask._stacks.stack import Stack
+
+        context, states = self._context, self.states
+        return Stack(
+            name,
+            context.folder(name),
+            plans=context.plans,
+            progress=context.progress,
+            state_lock_seconds=context.settings.state.lock_timeout_seconds,
+            on_unlock=partial(states.note_unlock, name),
+            remove_lock=partial(states.remove_lock, name),
+        )
+
+    @contextmanager
+    def locked(self, name: str) -> Iterator[Stack]:
+        """Give a stack's folder to this process alone, and let `cancel` reach it."""
+        stack = self.stack(name)
+        with self._lock:
+            self._running.add(stack)
+        try:
+            with stack.terraform.lock as lock:
+                if name == NETWORK_STACK:
+                    self.states.network.settle(lock, folder=stack.folder)
+                yield stack
+        finally:
+            with self._lock:
+                self._running.discard(stack)
+
+    @contextmanager
+    def holding_state(self, cluster: str) -> Iterator[None]:
+        """Keep every other process, here and elsewhere, from working on a cluster; without a bucket none could."""
+        from terradask._terraform.state.backend import Waiting
+
+        place = self.states.place(cluster)
+        with self.locked(cluster) as stack, ExitStack() as held:
+            lock = stack.terraform.lock
+            waiting = Waiting(stack.folder, lock.killed, 0, self._context.message)
+            held.enter_context(lock.holding("terradask sweep"))
+            with suppress(BackendMissing):
+                held.enter_context(place.held(waiting))
+            yield
+
+    def cancel(self) -> None:
+        """Ask what is running to stop in order."""
+        with self._lock:
+            for stack in self._running:
+                stack.terraform.cancel()
