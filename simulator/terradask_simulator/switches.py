@@ -1,4 +1,4 @@
-"""What AWS, networks and hosts do now and then, on demand: from lack of capacity to a full disk; and hollow hosts."""
+"""What AWS, networks and hosts do now and then, on demand: from lack of capacity to a full disk; and simulated workers."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class Switches:
         return self._switched("delay_launches", {"factor": factor, "seed": seed})
 
     def hollow_hosts(self, on: bool = True) -> Switched:
-        """Give workers' instances from now on hollow hosts: Dask workers that join as their instances, a hundred in a process.
+        """Simulate workers' instances from now on: Dask workers that join as their instances, a hundred in a process.
 
         Parameters
         ----------
@@ -253,7 +253,7 @@ class Switches:
         return self._switched("cut_network", {"instance_id": instance_id, "seconds": seconds})
 
     def break_environments(self, on: bool = True) -> Switched:
-        """Let hosts that begin from now on have a user's Python without its packages: machines fail, hollow hosts boot and never join.
+        """Let hosts that begin from now on have a user's Python without its packages: machines fail, simulated workers boot and never join.
 
         Parameters
         ----------

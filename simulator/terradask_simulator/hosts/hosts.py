@@ -16,7 +16,7 @@ from terradask_simulator.hosts.faults import HostFaults, fill_disk
 from terradask_simulator.hosts.host_table import host_row
 from terradask_simulator.hosts.machine import GRACE_SECONDS, Machine
 from terradask_simulator.hosts.processes import marked_processes
-from terradask_simulator.hosts.simulated_workers.worker_processes import HollowHosts
+from terradask_simulator.hosts.simulated_workers.pool import SimulatedWorkers
 from terradask_simulator.hosts.wheel import WheelStore
 
 __all__ = ["Hosts"]
@@ -53,8 +53,8 @@ class Hosts:
         self._wheels = WheelStore(folder.parent / "wheels", endpoint_url)
         #: What machines that begin from now on meet.
         self.faults = HostFaults()
-        self._hollow = HollowHosts(folder, endpoint_url, keys, self.faults)
-        #: Whether workers' instances that begin from now on get hollow hosts instead of machines.
+        self._simulated = SimulatedWorkers(folder, endpoint_url, keys, self.faults)
+        #: Whether workers' instances that begin from now on are simulated, without machines.
         self.simulates_workers = False
         self._machines: dict[str, Machine] = {}
         self._seen: set[str] = set()
@@ -67,8 +67,8 @@ class Hosts:
     def reconcile(self, instances: list[InstanceView]) -> None:
         """Bring machines in line with the running instances, as far as terradask's user data makes them hosts."""
         running = [instance for instance in instances if _HOST_FILE in instance.user_data]
-        self._hollow.reconcile([instance for instance in running if self._is_hollow(instance)])
-        alive = {instance.instance_id: instance for instance in running if instance.instance_id not in self._hollow}
+        self._simulated.reconcile([instance for instance in running if self._is_simulated(instance)])
+        alive = {instance.instance_id: instance for instance in running if instance.instance_id not in self._simulated}
         for instance_id, machine in list(self._machines.items()):
             if instance_id not in alive:
                 self._end(machine)
@@ -84,9 +84,11 @@ class Hosts:
                 self._seen.add(instance_id)
                 self._begin(instance)
 
-    def _is_hollow(self, instance: InstanceView) -> bool:
+    def _is_simulated(self, instance: InstanceView) -> bool:
         new = instance.instance_id not in self._seen
-        return instance.instance_id in self._hollow or (new and self.simulates_workers and instance.tags.get("terradask:role") == "worker")
+        return instance.instance_id in self._simulated or (
+            new and self.simulates_workers and instance.tags.get("terradask:role") == "worker"
+        )
 
     def _begin(self, instance: InstanceView) -> None:
         folder = self._folder / instance.instance_id
@@ -163,14 +165,14 @@ class Hosts:
         """
         machine = self._machines.get(instance_id)
         if machine is None:
-            return self._hollow.kill(instance_id)
+            return self._simulated.kill(instance_id)
         machine.end(grace_seconds=0)
         end_instance(instance_id, vanished=True)
         self._end(machine, 0)
         return True
 
     def fill_disk(self, instance_id: str) -> bool:
-        """Let a machine's disk be full from now on, and say whether there is such a machine: hollow hosts have no disk."""
+        """Let a machine's disk be full from now on, and say whether there is such a machine: simulated workers have no disk."""
         machine = self._machines.get(instance_id)
         if machine is not None:
             fill_disk(marked_processes([machine.mark]))
@@ -180,7 +182,7 @@ class Hosts:
         """Return a row for each machine, for the daemon's control interface."""
         machines = list(self._machines.values())
         rows = [host_row(machine.instance, state=machine.state, pid=machine.pid, log_path=machine.log_path) for machine in machines]
-        return self._hollow.table() + rows
+        return self._simulated.table() + rows
 
     def stop(self, grace_seconds: float) -> None:
         """End every machine.
@@ -191,7 +193,7 @@ class Hosts:
             From SIGTERM to SIGKILL.
         """
         self._booting.shutdown(wait=False, cancel_futures=True)
-        self._hollow.stop()
+        self._simulated.stop()
         for machine in list(self._machines.values()):
             self._end(machine, grace_seconds)
         self._booting.shutdown(wait=True)

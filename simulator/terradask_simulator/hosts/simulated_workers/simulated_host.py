@@ -1,11 +1,12 @@
-"""One hollow host: joins the scheduler as its instance, reports as a host does, leaves with its instance."""
+"""One simulated host: joins the scheduler as its instance, reports as a host does, leaves with its instance."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Executor
+from typing import Any
 
 from terradask_host import states
 from terradask_host.agent.launch_documents import security_arguments, worker_names
@@ -14,32 +15,22 @@ from terradask_host.agent.report import build_report, now_text
 from terradask_host.metadata import Identity
 from terradask_host.preload.serve import remember_reason
 from terradask_host.rules.policy import Exit, Next, after_worker_exit
+from terradask_simulator.hosts.simulated_workers.run import Run
+from terradask_simulator.hosts.simulated_workers.scheduler_lookup import SchedulerLookup
 
-if TYPE_CHECKING:
-    from terradask_simulator.hosts.simulated_workers.worker_process import Crew
-
-__all__ = ["HollowHost"]
+__all__ = ["SimulatedHost"]
 
 _AGAIN_SECONDS = 1.0
 
 
-class HollowHost:
-    """A host without a machine, from its instance's beginning to its end.
+class SimulatedHost:
+    """A host without a machine, from its instance's beginning to its end; ``broken`` never gets beyond its environment."""
 
-    Parameters
-    ----------
-    crew
-        The process that it is in.
-    facts
-        Instance id, private address, and the tags that name cluster, role and group.
-    broken
-        Whether it never gets beyond its environment.
-    """
-
-    def __init__(self, crew: Crew, facts: Mapping[str, str], *, broken: bool = False) -> None:
-        self._crew = crew
+    def __init__(self, run: Run, scheduler: SchedulerLookup, writer: Executor, facts: Mapping[str, str], *, broken: bool = False) -> None:
+        self._run = run
+        self._scheduler = scheduler
         self._identity = Identity(public_address=None, zone="", **facts)
-        self._report = Report(crew, self._identity)
+        self._report = Report(run, writer, self._identity)
         self._workers: list[Any] = []
         self._report.enter(states.BOOTING)
         self._report.enter(states.ENVIRONMENT)
@@ -62,15 +53,15 @@ class HollowHost:
         try:
             while True:
                 self._report.enter(states.WAITING)
-                scheduler = await self._crew.scheduler()
+                scheduler = await self._scheduler.find()
                 self._report.enter(states.STARTING)
                 reason = await self._work(scheduler)
-                follows = after_worker_exit(Exit(0, reason, True), crashes=0, scheduler_answers=True, timing=self._crew.run.config.timing)
+                follows = after_worker_exit(Exit(0, reason, True), crashes=0, scheduler_answers=True, timing=self._run.config.timing)
                 if follows is Next.RETIRED:
                     return await self._leave(f"retired: {reason}")
-                self._crew.forget(scheduler)
+                self._scheduler.forget(scheduler)
                 # Forgotten by the scheduler, it may have been retired: then its instance ends meanwhile.
-                grace = self._crew.run.config.timing.retired_grace_seconds
+                grace = self._run.config.timing.retired_grace_seconds
                 await asyncio.sleep(grace if follows is Next.SEEK_LATER else _AGAIN_SECONDS)
         except Exception as error:  # noqa: BLE001  (whatever it is, the report must say it)
             self._report.enter(states.FAILED, f"{type(error).__name__}: {error}; {error.__cause__}")
@@ -80,7 +71,7 @@ class HollowHost:
         from distributed import Worker
         from distributed.security import Security
 
-        run, cls = self._crew.run, remember_reason(Worker)
+        run, cls = self._run, remember_reason(Worker)
         security = Security(**security_arguments("worker", run.keys))
         self._workers = [
             cls(
@@ -105,25 +96,18 @@ class HollowHost:
     async def _leave(self, reason: str) -> None:
         """Give the client, who retired this worker, time to end the instance; then leave by ourselves."""
         self._report.enter(states.LEAVING, reason)
-        await asyncio.sleep(self._crew.run.config.timing.retired_grace_seconds)
-        await asyncio.to_thread(self._crew.run.groups.leave, self._identity.instance_id)
+        await asyncio.sleep(self._run.config.timing.retired_grace_seconds)
+        await asyncio.to_thread(self._run.groups.leave, self._identity.instance_id)
 
 
 class Report:
-    """A host's report. Of several states that wait to be written, the newest is.
+    """A host's report. Of several states that wait to be written, the newest is; ``writer`` is one thread for all reports."""
 
-    Parameters
-    ----------
-    crew
-        Whose thread writes.
-    identity
-        Who reports.
-    """
-
-    def __init__(self, crew: Crew, identity: Identity) -> None:
-        self._crew = crew
+    def __init__(self, run: Run, writer: Executor, identity: Identity) -> None:
+        self._run = run
+        self._writer = writer
         self._identity = identity
-        self._own = OwnReport(crew.run.objects, f"hosts/{identity.instance_id}.json")
+        self._own = OwnReport(run.objects, f"hosts/{identity.instance_id}.json")
         self._steps: list[tuple[str, str, str | None]] = []
         self._waiting = self._closed = False
 
@@ -134,7 +118,7 @@ class Report:
         self._steps.append((state, now_text(), reason))
         if not self._waiting:
             self._waiting = True
-            self._crew.writer.submit(self._write)
+            self._writer.submit(self._write)
 
     def close(self) -> None:
         """Say nothing any more."""
@@ -147,7 +131,7 @@ class Report:
         steps = list(self._steps)
         report = build_report(
             self._identity,
-            run_id=self._crew.run.run_id,
+            run_id=self._run.run_id,
             history=[(state, at) for state, at, _ in steps],
             reasons=[reason for _, _, reason in steps],
             log_tail=[],

@@ -1,0 +1,125 @@
+"""The daemon's side of one worker process: starts it, tells it which instances begin and which end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from terradask_simulator.aws.credentials import RoleCredentials
+from terradask_simulator.aws.instances import InstanceView
+from terradask_simulator.hosts.cloud_config import parse_cloud_config, write_files
+from terradask_simulator.hosts.faults import HostFaults
+from terradask_simulator.hosts.memory import forget_run, make_run
+from terradask_simulator.hosts.processes import MARK
+
+__all__ = ["ChildProcess", "run_of"]
+
+#: Instances in one process: its import of Dask costs as much as twenty workers.
+MAX_INSTANCES = 100
+
+#: From the end of a process's last instance to SIGKILL.
+_LEAVE_SECONDS = 10.0
+
+
+class ChildProcess:
+    """A process with the workers of one cluster's run, started for its first instance: the others share its user data and its role."""
+
+    def __init__(self, folder: Path, first: InstanceView, endpoint_url: str, credentials: RoleCredentials, faults: HostFaults) -> None:
+        self.run = run_of(first)
+        self._faults = faults
+        self.members: dict[str, InstanceView] = {}
+        self.log_path = folder / "host.log"
+        self._kill_at = 0.0
+        root = folder / "root"
+        for name in ("etc", "var/lib", "tmp"):
+            (root / name).mkdir(parents=True, exist_ok=True)
+        make_run(root)
+        self._root = root
+        write_files(parse_cloud_config(first.user_data), root)
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "terradask_simulator.hosts.simulated_workers.worker_process", *self.run],
+                env={**_environ(folder, root, first.region, endpoint_url, credentials), **faults.timing_environ()},
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id, or None once it has ended."""
+        return self._process.pid if self._process.poll() is None else None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another instance of its run may join it."""
+        return len(self.members) < MAX_INSTANCES and not self._kill_at and self.pid is not None
+
+    def begin(self, instance: InstanceView) -> None:
+        """Let a worker of this instance join the scheduler."""
+        self.members[instance.instance_id] = instance
+        tags = {name: instance.tags.get(f"terradask:{name}", "") for name in ("cluster", "role", "group")}
+        facts = {"instance_id": instance.instance_id, "private_address": instance.private_address, **tags}
+        self._send({"begin": facts, "broken": self._faults.broken_environments})
+
+    def end(self, instance_id: str, *, vanished: bool = False) -> None:
+        """Let a worker leave with its instance; `vanished`: its connections break."""
+        del self.members[instance_id]
+        self._send({"vanish" if vanished else "end": instance_id})
+
+    def leave(self) -> None:
+        """End the process once its last worker has left; kill it when that takes long."""
+        if not self._kill_at:
+            self._kill_at = time.monotonic() + _LEAVE_SECONDS
+            with contextlib.suppress(OSError):
+                self._stdin.close()
+        elif time.monotonic() > self._kill_at:
+            self.kill()
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._process.kill()
+        self._process.wait()
+        with contextlib.suppress(OSError):
+            self._stdin.close()
+        forget_run(self._root)
+
+    @property
+    def _stdin(self) -> Any:
+        return self._process.stdin
+
+    def _send(self, document: dict[str, Any]) -> None:
+        # A process that is gone is found by the next pass.
+        with contextlib.suppress(OSError, ValueError):
+            self._stdin.write(json.dumps(document).encode() + b"\n")
+            self._stdin.flush()
+
+
+def run_of(instance: InstanceView) -> tuple[str, str]:
+    """Return an instance's cluster and run."""
+    return instance.tags.get("terradask:cluster", ""), instance.tags.get("terradask:run:id", "")
+
+
+def _environ(folder: Path, root: Path, region: str, endpoint_url: str, credentials: RoleCredentials) -> dict[str, str]:
+    return {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
+        "HOME": str(folder),
+        "TMPDIR": str(root / "tmp"),
+        "LANG": "C.UTF-8",
+        "PYTHONUNBUFFERED": "1",
+        "AWS_ENDPOINT_URL": endpoint_url,
+        "AWS_REGION": region,
+        "AWS_DEFAULT_REGION": region,
+        "AWS_ACCESS_KEY_ID": credentials.access_key,
+        "AWS_SECRET_ACCESS_KEY": credentials.secret_key,
+        "AWS_SESSION_TOKEN": credentials.token,
+        MARK: str(root),
+    }

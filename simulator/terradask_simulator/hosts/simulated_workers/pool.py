@@ -1,0 +1,111 @@
+"""Simulated workers of running instances: processes for a hundred of them each."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+from terradask_simulator.aws.credentials import RoleKeys
+from terradask_simulator.aws.instances import InstanceView, end_instance
+from terradask_simulator.hosts.cloud_config import BootFailed
+from terradask_simulator.hosts.faults import HostFaults
+from terradask_simulator.hosts.host_table import host_row
+from terradask_simulator.hosts.simulated_workers.child_process import ChildProcess, run_of
+
+__all__ = ["SimulatedWorkers"]
+
+_log = logging.getLogger(__name__)
+
+
+class SimulatedWorkers:
+    """The simulated workers of one simulator, in as many processes as they need."""
+
+    def __init__(self, folder: Path, endpoint_url: str, keys: RoleKeys, faults: HostFaults) -> None:
+        self._folder = folder
+        self._faults = faults
+        self._endpoint_url = endpoint_url
+        self._keys = keys
+        self._processes: list[ChildProcess] = []
+        self._of: dict[str, ChildProcess] = {}
+        self._ended: set[str] = set()
+        self._count = 0
+        self._lock = threading.RLock()
+
+    def __contains__(self, instance_id: object) -> bool:
+        return instance_id in self._of or instance_id in self._ended
+
+    def reconcile(self, running: list[InstanceView]) -> None:
+        """Bring workers in line with instances."""
+        alive = {instance.instance_id: instance for instance in running}
+        with self._lock:
+            self._ended &= alive.keys()
+            for instance_id in self._of.keys() - alive.keys():
+                self._of.pop(instance_id).end(instance_id)
+            for instance_id, instance in alive.items():
+                if instance_id not in self._of and instance_id not in self._ended:
+                    self._begin(instance)
+            for process in list(self._processes):
+                self._check(process)
+
+    def _begin(self, instance: InstanceView) -> None:
+        try:
+            process = next(
+                (process for process in self._processes if process.run == run_of(instance) and process.has_room), None
+            ) or self._open(instance)
+        except BootFailed as error:
+            self._fail(instance.instance_id, str(error))
+            return
+        process.begin(instance)
+        self._of[instance.instance_id] = process
+
+    def _open(self, instance: InstanceView) -> ChildProcess:
+        credentials = self._keys.of(instance.instance_id)
+        if credentials is None:
+            raise BootFailed("The instance has no role")
+        self._count += 1
+        folder = self._folder / f"hollow-{self._count}"
+        folder.mkdir(parents=True)
+        process = ChildProcess(folder, instance, self._endpoint_url, credentials, self._faults)
+        self._processes.append(process)
+        return process
+
+    def _check(self, process: ChildProcess) -> None:
+        if process.pid is None:
+            self._processes.remove(process)
+            for instance_id in process.members:
+                del self._of[instance_id]
+                self._fail(instance_id, f"its process ended; see {process.log_path}")
+            process.kill()
+        elif not process.members:
+            process.leave()
+
+    def _fail(self, instance_id: str, reason: str) -> None:
+        _log.warning("the simulated worker of %s failed: %s", instance_id, reason)
+        self._ended.add(instance_id)
+        end_instance(instance_id, vanished=True)
+
+    def kill(self, instance_id: str) -> bool:
+        """Make a host vanish: its worker's connections break, its instance ends as failed."""
+        with self._lock:
+            process = self._of.pop(instance_id, None)
+            if process is None:
+                return False
+            self._ended.add(instance_id)
+            process.end(instance_id, vanished=True)
+        end_instance(instance_id, vanished=True)
+        return True
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return a row for each host, as `Hosts.table` does."""
+        return [
+            host_row(instance, state="running", pid=process.pid, log_path=process.log_path)
+            for process in list(self._processes)
+            for instance in list(process.members.values())
+        ]
+
+    def stop(self) -> None:
+        """End every process."""
+        for process in self._processes:
+            process.kill()

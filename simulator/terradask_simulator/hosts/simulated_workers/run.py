@@ -1,0 +1,66 @@
+"""One run of a cluster, as its simulated hosts see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from terradask_host.agent.aws import Aws
+from terradask_host.agent.event_queue import EventQueue
+from terradask_host.agent.groups import ClusterGroups
+from terradask_host.agent.keys import KeyFiles, write_keys
+from terradask_host.agent.memory_files import check_in_memory
+from terradask_host.agent.objects import ClusterObjects, wait_for
+from terradask_host.config import HostConfig
+
+__all__ = ["Run", "of_run"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What all hosts of a run share: the user data, the documents ``cluster.json`` and ``run.json``, key files, clients of AWS."""
+
+    config: HostConfig
+    cluster: Mapping[str, Any]
+    run: Mapping[str, Any]
+    keys: KeyFiles
+    objects: ClusterObjects
+    groups: ClusterGroups
+
+    @classmethod
+    def gather(cls, config: HostConfig, cluster_name: str, run_id: str) -> Run:
+        """Wait for what a host waits for: descriptor, run, keys.
+
+        Raises
+        ------
+        RunMissing
+            They are not there in time.
+        """
+        aws = Aws(config.region)
+        objects = ClusterObjects(aws, config.bucket, cluster_name)
+        events = EventQueue()
+
+        def need(what: str, ask: Callable[[], T | None]) -> T:
+            deadline = config.timing.run_deadline_seconds
+            return wait_for(lambda _: ask(), what=what, advice="Start the cluster.", deadline_seconds=deadline, events=events)
+
+        cluster = need("cluster.json", lambda: objects.read_document("cluster.json"))
+        run = need("run.json of this run", lambda: of_run(objects.read_document("run.json"), run_id))
+        secret = need(
+            "keys of this run", lambda: of_run(objects.read_secret(cluster["secret_id"], run.get("secret_version_id")), run["run_id"])
+        )
+        check_in_memory(config.paths.keys)
+        return cls(config, cluster, run, write_keys(secret, "worker", config.paths.keys), objects, ClusterGroups(aws, cluster, print))
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return str(self.run["run_id"])
+
+
+def of_run(document: dict[str, Any] | None, run_id: str) -> dict[str, Any] | None:
+    """Return a document, if it is of this run."""
+    return document if document is not None and document.get("run_id") == run_id else None
