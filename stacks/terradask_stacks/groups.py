@@ -6,19 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from terradask_modules.markets import MARKETS_OF_POLICY, Market, SpotPolicy
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP, market_group
 from terradask_stacks.errors import LockError
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings
-
-Market = Literal["on-demand", "spot"]
-
-#: Markets by `spot_policy`, in the order in which AWS is asked.
-MARKETS_OF_POLICY: Mapping[str, tuple[Market, ...]] = {
-    "on-demand": ("on-demand",),
-    "spot": ("spot",),
-    "spot_with_fallback": ("spot", "on-demand"),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +31,7 @@ class WorkerGroup:
 
     name: str
     max_workers: int
-    spot_policy: str
+    spot_policy: SpotPolicy
     resources: Mapping[str, float] = field(default_factory=dict)
 
     @property

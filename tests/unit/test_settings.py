@@ -9,20 +9,18 @@ from pydantic import ValidationError
 
 from terradask_host.agent.launch_documents import RESERVED_OPTIONS
 from terradask_modules.errors import InvalidInput
-from terradask_stacks.checks import check_ports
+from terradask_stacks.checks import check_capacity, check_egress, check_ports
 from terradask_stacks.errors import SettingsError
 from terradask_stacks.lock import NetworkLock
-from terradask_stacks.rules import SCHEDULER_RESERVED, WORKER_RESERVED
 from terradask_stacks.settings import (
     ClusterSettings,
     IngressRule,
     NetworkSettings,
     Settings,
     WorkspaceSettings,
-    check_capacity,
-    check_egress,
     validate_cluster_name,
 )
+from terradask_stacks.validators.dask import SCHEDULER_RESERVED, WORKER_RESERVED
 
 
 def test_defaults_are_valid() -> None:

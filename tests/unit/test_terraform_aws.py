@@ -24,7 +24,7 @@ from terradask.errors import (
     NoCredentials,
     RegionUnknown,
 )
-from terradask_stacks.rules import check_region
+from terradask_stacks.validators.resources import check_region
 
 VARIABLES = ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 

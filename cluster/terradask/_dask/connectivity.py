@@ -10,8 +10,8 @@ from terradask._aws.ssm.plugin import find_plugin
 from terradask._deployments.endpoint import route_of
 from terradask.errors import NoIngress, SettingsError
 from terradask_modules.ingress import parse_ports
-from terradask_stacks.address_rules import ME
 from terradask_stacks.checks import no_sessions
+from terradask_stacks.validators.addresses import ME
 
 if TYPE_CHECKING:
     from terradask._workspace.workspace import Workspace

@@ -13,8 +13,8 @@ from terradask._instance_types.model import Catalog, InstanceType
 from terradask._instance_types.named import named_types
 from terradask._instance_types.selection import select
 from terradask._instance_types.supply import Supply
-from terradask._pricing.estimate import Market
 from terradask.errors import NoMatchingType
+from terradask_modules.markets import Market
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.hardware.ask import HardwareRequest
 

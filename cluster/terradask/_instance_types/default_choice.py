@@ -8,7 +8,7 @@ from decimal import Decimal
 from terradask._instance_types.choice import Choice, Chosen
 from terradask._instance_types.model import Catalog
 from terradask._instance_types.supply import Supply
-from terradask._pricing.estimate import Market
+from terradask_modules.markets import Market
 from terradask_stacks.hardware.ask import HardwareRequest
 
 

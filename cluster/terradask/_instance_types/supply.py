@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from terradask._instance_types.model import Catalog, InstanceType
-from terradask._pricing.estimate import Market
 from terradask.errors import UnknownZone
+from terradask_modules.markets import Market
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from terradask._aws.launch_problem import LaunchProblem
 from terradask._instance_types.choice import Choice
-from terradask._pricing.estimate import Market
+from terradask_modules.markets import Market
 
 
 @dataclass(frozen=True)

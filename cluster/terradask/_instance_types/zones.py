@@ -9,9 +9,7 @@ from decimal import Decimal
 from terradask._instance_types.choice import Choice
 from terradask._instance_types.model import Catalog
 from terradask._instance_types.zone_evidence import ZoneEvidence, ZoneFailure
-from terradask._pricing.estimate import Market
-
-_ON_DEMAND: frozenset[Market] = frozenset({"on-demand"})
+from terradask_modules.markets import ON_DEMAND_ALONE, Market
 
 #: A zone with fewer of the types on spot than this part of what another one has is behind it, however cheap: the more types, the less
 #: likely AWS takes one back.
@@ -80,7 +78,7 @@ def rank_zones(
 ) -> list[ZoneOffer]:
     """Return what zones offer of some choices, the best zone first."""
     known = evidence or ZoneEvidence()
-    wanted = list(zip(choices, markets or [_ON_DEMAND] * len(choices), strict=True))
+    wanted = list(zip(choices, markets or [ON_DEMAND_ALONE] * len(choices), strict=True))
     names = sorted(catalog.zones) if zones is None else zones
     offers = [_offer(zone, wanted, catalog.zones.get(zone, frozenset()), known) for zone in names]
     most = max((_on_spot(offer, wanted) for offer in offers), default=0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from terradask._pricing.estimate import Market
 from terradask._pricing.prices import PriceKey
+from terradask_modules.markets import Market
 
 
 @dataclass(frozen=True, kw_only=True)

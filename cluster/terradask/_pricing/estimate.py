@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
+
+from terradask_modules.markets import Market
 
 #: AWS bills months of 730 hours in its own calculator.
 HOURS_PER_MONTH = 730
-
-Market = Literal["on-demand", "spot"]
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from decimal import Decimal
 from typing import Any
 
 from terradask._pricing.component import Component
-from terradask._pricing.estimate import Market
 from terradask._pricing.plan_resources import PlannedResource, PlannedStack
 from terradask._pricing.prices import PriceKey
+from terradask_modules.markets import Market
 from terradask_modules.names import WORKER_GROUP
 from terradask_stacks.numbers import first_of
 

@@ -8,7 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal, Protocol
 
-from terradask._pricing.estimate import HOURS_PER_MONTH, Market
+from terradask._pricing.estimate import HOURS_PER_MONTH
+from terradask_modules.markets import Market
 
 Product = Literal["instance", "nat-gateway", "public-ipv4", "interface-endpoint", "gp3-storage", "secret"]
 Unit = Literal["hour", "month", "GB-month"]

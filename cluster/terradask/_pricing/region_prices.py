@@ -9,13 +9,13 @@ from typing import Any
 
 from terradask._aws.disk_cache import AnswerCache, endpoint_place
 from terradask._aws.session import Aws
-from terradask._pricing.estimate import Market
 from terradask._pricing.price_cache import is_fresh, is_price
 from terradask._pricing.prices import PriceSheet
 from terradask._pricing.products import Reading, fields_of, query_for_instances, read_instance_prices
 from terradask._pricing.sources import describe_source, endpoint_of, pricing_region, unavailable
 from terradask._pricing.spot_prices import fetch_region_spot_prices
 from terradask.errors import AwsError
+from terradask_modules.markets import Market
 
 FORMAT = 1
 

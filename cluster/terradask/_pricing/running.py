@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from terradask._pricing.estimate import Market
 from terradask._pricing.prices import PriceKey, Quotes
+from terradask_modules.markets import Market
 
 #: What something is made of that has a price, and how much of it; None where that isn't known.
 Parts = tuple[tuple[PriceKey, Decimal], ...] | None

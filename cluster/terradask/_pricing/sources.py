@@ -12,7 +12,7 @@ from terradask.errors import AwsError
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
-    from terradask._pricing.estimate import Market
+    from terradask_modules.markets import Market
 
 #: Where the Price List Query API answers, for all regions: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html
 PRICING_REGIONS = ("us-east-1", "eu-central-1", "ap-south-1")

@@ -13,12 +13,12 @@ from terradask._stacks.explanation import HardwareExplanation
 from terradask._stacks.resolve_cluster import Place, asked_of, resolve_cluster, still_holds, types_in, zones_for
 from terradask._stacks.resolve_hardware import ZONE, find_hardware
 from terradask._stacks.resolve_network import resolve_network
-from terradask_stacks.checks import check_own_templates, check_reachable
+from terradask_stacks.checks import check_capacity, check_egress, check_own_templates, check_reachable
 from terradask_stacks.errors import Finding, SettingsError
 from terradask_stacks.ingress import check_dashboard_https, check_ingress
 from terradask_stacks.loading import LoadedSettings
 from terradask_stacks.lock import ClusterLock, NetworkLock, read_lock, write_lock
-from terradask_stacks.settings import ClusterSettings, IngressRule, NetworkSettings, Settings, check_capacity, check_egress
+from terradask_stacks.settings import ClusterSettings, IngressRule, NetworkSettings, Settings
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
 
 if TYPE_CHECKING:

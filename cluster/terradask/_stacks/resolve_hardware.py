@@ -18,6 +18,7 @@ from terradask._instance_types.zones import rank_zones, why_best
 from terradask._stacks.named_catalog import named_catalog
 from terradask._stacks.zone_lookup import look_at_zones
 from terradask.errors import NoMatchingType, UnknownInstanceType
+from terradask_modules.markets import ON_DEMAND_ALONE, Market
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_stacks.groups import worker_groups_of
 from terradask_stacks.settings.hardware import DEFAULT_ARM_INSTANCE_TYPES, DEFAULT_INSTANCE_TYPES, default_types
@@ -25,7 +26,6 @@ from terradask_stacks.settings.hardware import DEFAULT_ARM_INSTANCE_TYPES, DEFAU
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._instance_types.model import Catalog
-    from terradask._pricing.estimate import Market
     from terradask_stacks.hardware.architecture import Architecture
     from terradask_stacks.hardware.ask import HardwareRequest
     from terradask_stacks.settings import ClusterSettings
@@ -35,7 +35,6 @@ Asks = Mapping[str, "HardwareRequest"]
 #: Given what is wanted on spot, tells what is known of zones.
 Look = Callable[[Sequence[str]], ZoneEvidence]
 
-_ON_DEMAND: frozenset[Market] = frozenset({"on-demand"})
 _STAYS = "the cluster is there already"
 _OTHER_TYPES = "the first zone that has some types for each group, though none has those that come first over all zones"
 
@@ -215,7 +214,7 @@ class _Chooser:
         preferred = self.where.preferred
         everywhere = self._choices(zones)
         needed = {SCHEDULER_GROUP: everywhere[SCHEDULER_GROUP]} if self.where.allow_cross_zone else everywhere
-        markets = [self.markets.get(group, _ON_DEMAND) for group in needed]
+        markets = [self.markets.get(group, ON_DEMAND_ALONE) for group in needed]
         offers = rank_zones(self.catalog, list(needed.values()), zones, markets=markets)
         usable = [offer.zone for offer in offers if offer.usable]
         if len(usable) > 1 and preferred not in usable:
@@ -251,7 +250,7 @@ class _Chooser:
         choices = {group: self._choice(ask, zones, self.markets[group]) for group, ask in self.asks.items() if group != SCHEDULER_GROUP}
         scheduler, workers = self.asks[SCHEDULER_GROUP], choices[WORKER_GROUP]
         if scheduler.is_silent and not (workers.has_gpus and _follows_workers(scheduler)):
-            choices[SCHEDULER_GROUP] = self._choice(scheduler, own, _ON_DEMAND)
+            choices[SCHEDULER_GROUP] = self._choice(scheduler, own, ON_DEMAND_ALONE)
         else:
             choices[SCHEDULER_GROUP] = choose_scheduler(scheduler, workers, self.catalog, self.prices, zones=own)
         return choices

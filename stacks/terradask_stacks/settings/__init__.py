@@ -11,8 +11,6 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from terradask_modules.errors import InvalidInput
-from terradask_stacks.checks import check_capacity, check_egress
-from terradask_stacks.rules import refuse, validate_cluster_name, validate_workspace_name
 from terradask_stacks.settings.base import Section
 from terradask_stacks.settings.cluster import ClusterSettings
 from terradask_stacks.settings.ingress import IngressRule
@@ -21,6 +19,8 @@ from terradask_stacks.settings.policy import PolicySettings, Waiver
 from terradask_stacks.settings.state import StateSettings
 from terradask_stacks.settings.worker_groups import WorkerGroupSettings
 from terradask_stacks.settings.workspace import WorkspaceSettings
+from terradask_stacks.validators.names import validate_cluster_name, validate_workspace_name
+from terradask_stacks.validators.refusal import refuse
 
 __all__ = [
     "ClusterSettings",
@@ -32,8 +32,6 @@ __all__ = [
     "Waiver",
     "WorkerGroupSettings",
     "WorkspaceSettings",
-    "check_capacity",
-    "check_egress",
     "validate_cluster_name",
     "validate_workspace_name",
 ]

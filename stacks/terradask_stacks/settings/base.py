@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from terradask_stacks.rules import check_instance_types, check_tags
+from terradask_stacks.validators.resources import check_instance_types, check_tags
 
 Tags = Annotated[dict[str, str], AfterValidator(check_tags)]
 InstanceTypes = Annotated[list[str], AfterValidator(check_instance_types)]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
+from terradask_modules.markets import SpotPolicy
 from terradask_stacks.settings.base import Section
 
 
 class CapacitySettings(Section):
     """Where workers come from. The scheduler is always on demand."""
 
-    spot_policy: Literal["on-demand", "spot", "spot_with_fallback"] = Field(
+    spot_policy: SpotPolicy = Field(
         default="on-demand",
         description="Market of the workers: on-demand; spot, which is cheaper and which AWS may take back; or spot_with_fallback: on "
         "demand as far as there is no spot capacity. The scheduler is always on demand.",

@@ -9,16 +9,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from terradask_stacks.hardware.architecture import is_arm_name
 from terradask_stacks.hardware.ask import HardwareRequest
 from terradask_stacks.numbers import NWorkers, most_of
-from terradask_stacks.rules import (
-    check_dotted,
-    check_environ,
-    check_n_workers,
-    check_principals,
-    check_requirements,
-    check_scheduler_options,
-    check_worker_options,
-    refuse,
-)
 from terradask_stacks.settings.base import Tags
 from terradask_stacks.settings.capacity import CapacitySettings
 from terradask_stacks.settings.connection import ConnectionSettings
@@ -26,6 +16,16 @@ from terradask_stacks.settings.disks import Disk, DiskSettings
 from terradask_stacks.settings.hardware import HardwareSettings
 from terradask_stacks.settings.life import LifeSettings
 from terradask_stacks.settings.worker_groups import MOST_GROUPS, GroupName, WorkerGroupSettings
+from terradask_stacks.validators.dask import (
+    check_dotted,
+    check_environ,
+    check_n_workers,
+    check_requirements,
+    check_scheduler_options,
+    check_worker_options,
+)
+from terradask_stacks.validators.refusal import refuse
+from terradask_stacks.validators.resources import check_principals
 
 SchedulerOptions = Annotated[dict[str, Any], AfterValidator(check_scheduler_options)]
 WorkerOptions = Annotated[dict[str, Any], AfterValidator(check_worker_options)]

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from terradask_modules.names import SCHEDULER_PORTS
-from terradask_stacks.address_rules import check_sources
-from terradask_stacks.rules import refuse
 from terradask_stacks.settings.base import Port
 from terradask_stacks.settings.dashboard import DashboardSettings
 from terradask_stacks.settings.ingress import Ingress, IngressRule
+from terradask_stacks.validators.addresses import check_sources
+from terradask_stacks.validators.refusal import refuse
 
 #: How a client reaches a scheduler.
 Connect = Literal["public", "private", "ssm"]

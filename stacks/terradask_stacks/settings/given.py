@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from terradask_stacks.resource_rules import check_instance_profile, check_security_group_id, check_subnet_id
 from terradask_stacks.settings.base import Section
+from terradask_stacks.validators.resources import check_instance_profile, check_security_group_id, check_subnet_id
 
 SubnetId = Annotated[str, AfterValidator(check_subnet_id)]
 SecurityGroupId = Annotated[str, AfterValidator(check_security_group_id)]

@@ -9,8 +9,8 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_stacks.hardware.ask import HardwareRequest, Role
-from terradask_stacks.rules import refuse
 from terradask_stacks.settings.base import InstanceTypes, Section
+from terradask_stacks.validators.refusal import refuse
 
 #: Of a role of which nothing is said: 4 cores and 16 GiB, first what has been the default all along, then its siblings.
 DEFAULT_INSTANCE_TYPES = ("m6i.xlarge", "m5.xlarge", "m6a.xlarge", "m5a.xlarge")

@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from terradask_modules.ingress import parse_ports
-from terradask_stacks.address_rules import check_ingress_cidr, is_anywhere
-from terradask_stacks.rules import check_ports, refuse
 from terradask_stacks.settings.base import Section
+from terradask_stacks.validators.addresses import check_ingress_cidr, check_ports, is_anywhere
+from terradask_stacks.validators.refusal import refuse
 
 
 class IngressRule(Section):

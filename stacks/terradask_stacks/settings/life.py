@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from terradask_stacks.rules import refuse
 from terradask_stacks.settings.base import Section
+from terradask_stacks.validators.refusal import refuse
 
 #: What holds where the settings are silent.
 IDLE_TIMEOUT_SECONDS = 1200.0

@@ -9,24 +9,30 @@ from pydantic import AfterValidator, Field, model_validator
 
 from terradask_modules.cidr import MAX_SUBNET_PREFIX_LENGTH, slot_count
 from terradask_stacks.hardware.architecture import Architecture
-from terradask_stacks.resource_rules import check_key_arn, check_policy_arn, check_role_name_prefix, check_role_path, check_vpc_id
-from terradask_stacks.rules import (
-    LOG_RETENTION_DAYS,
-    check_bucket_path,
-    check_image,
-    check_image_owner,
-    check_network_cidr,
-    check_type_for,
-    refuse,
-    unique,
-)
 from terradask_stacks.settings.base import DiskSize, Section
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 from terradask_stacks.settings.ingress import Ingress
+from terradask_stacks.validators.addresses import check_network_cidr
+from terradask_stacks.validators.refusal import refuse, unique
+from terradask_stacks.validators.resources import (
+    check_bucket_path,
+    check_image,
+    check_image_owner,
+    check_key_arn,
+    check_policy_arn,
+    check_role_name_prefix,
+    check_role_path,
+    check_type_for,
+    check_vpc_id,
+)
 
 EndpointService = Literal["secretsmanager", "autoscaling", "ec2", "logs", "sts", "ssm", "ssmmessages"]
 #: Architecture -> the setting of its image.
 IMAGE_SETTINGS: dict[Architecture, str] = {"x86_64": "image", "arm64": "arm64_image"}
+
+#: What CloudWatch accepts as days of retention.
+_RETENTION = "1 3 5 7 14 30 60 90 120 150 180 365 400 545 731 1096 1827 2192 2557 2922 3288 3653"
+LOG_RETENTION_DAYS = tuple(map(int, _RETENTION.split()))
 
 SubnetPrefixLength = Annotated[int, Field(ge=17, le=MAX_SUBNET_PREFIX_LENGTH)]
 

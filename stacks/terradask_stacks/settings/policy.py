@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from terradask_stacks.rules import refuse
 from terradask_stacks.settings.base import Section
+from terradask_stacks.validators.refusal import refuse
 
 #: What waivers can name; a team's own rules are named PACKAGE.RULE.
 BUILT_IN_CHECKS = ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "cost", "waiver")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
 from terradask_modules.errors import InvalidInput
+from terradask_modules.markets import SpotPolicy
 from terradask_modules.names import WORKER_GROUP_PATTERN, WORKER_GROUPS_RESERVED
 from terradask_stacks.hardware.ask import HardwareRequest
-from terradask_stacks.rules import refuse
 from terradask_stacks.settings.base import DiskSize, InstanceTypes, Section
 from terradask_stacks.settings.disks import Disk, Throughput
 from terradask_stacks.settings.hardware import Cores, Gpus, GpuType, Memory
+from terradask_stacks.validators.refusal import refuse
 
 _RESOURCE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
@@ -55,9 +56,7 @@ class WorkerGroupSettings(Section):
     max_workers: int = Field(
         default=20, ge=1, le=10_000, description="Most workers that the group may ever have; shown and priced in the plan."
     )
-    spot_policy: Literal["on-demand", "spot", "spot_with_fallback"] | None = Field(
-        default=None, description="Market of the group's workers. Unset: the cluster's spot_policy."
-    )
+    spot_policy: SpotPolicy | None = Field(default=None, description="Market of the group's workers. Unset: the cluster's spot_policy.")
     disk_size: DiskSize | None = Field(
         default=None, description="Size of a worker's encrypted gp3 volume, in GiB. Unset: the cluster's worker_disk_size."
     )

@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from terradask_stacks.rules import check_region, refuse, validate_workspace_name
 from terradask_stacks.settings.base import Section, Tags
+from terradask_stacks.validators.names import validate_workspace_name
+from terradask_stacks.validators.refusal import refuse
+from terradask_stacks.validators.resources import check_region
 
 
 def _workspace_name(name: str) -> str:

@@ -1,14 +1,44 @@
-"""Rules for addresses that somebody is let in from: each function returns the value or raises with what is allowed."""
+"""Blocks of addresses, and ports."""
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network, IPv6Network, ip_network
+import re
+from ipaddress import AddressValueError, IPv4Network, IPv6Network, NetmaskValueError, ip_network
 from typing import Any
 
-from terradask_stacks.rules import refuse, unique
+from terradask_stacks.validators.refusal import refuse, unique
 
 #: The word for the address of whoever asks, which means something else on every machine.
 ME = "me"
+
+_PORTS = re.compile(r"^([0-9]{1,5})(?:-([0-9]{1,5}))?$")
+_NETWORK_PREFIXES = (16, 24)
+
+
+def check_network_cidr(cidr: str) -> str:
+    """Return the block of a network: strict, IPv4, /16 to /24, and none that AWS keeps for itself."""
+    try:
+        network = IPv4Network(cidr)
+    except (AddressValueError, NetmaskValueError, ValueError) as error:
+        raise refuse(f"{cidr!r} is no IPv4 block: {error}", allowed="a block such as 10.64.0.0/16, without host bits") from error
+    low, high = _NETWORK_PREFIXES
+    if "/" not in cidr or not low <= network.prefixlen <= high:
+        raise refuse(f"{cidr!r} has the wrong size", allowed=f"/{low} (AWS's largest) to /{high}")
+    if network.is_link_local or network.is_multicast or network.network_address.packed[0] == 0:
+        raise refuse(
+            f"{cidr!r} can't be used in a network",
+            allowed="private addresses: in 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16",
+        )
+    return cidr
+
+
+def check_ports(value: Any) -> int | str:
+    """Return a port or a range ``a-b``."""
+    match = None if isinstance(value, bool) else _PORTS.fullmatch(str(value))
+    bounds = [int(part) for part in match.groups() if part is not None] if match else []
+    if not bounds or not 1 <= bounds[0] <= bounds[-1] <= 65535:
+        raise refuse(f"{value!r} is no port", allowed="a port from 1 to 65535, or a range such as '8786-8787'")
+    return bounds[0] if len(bounds) == 1 else f"{bounds[0]}-{bounds[1]}"
 
 
 def check_ingress_cidr(cidr: str) -> str:

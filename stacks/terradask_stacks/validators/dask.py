@@ -1,0 +1,112 @@
+"""What Dask and its hosts are given: numbers of workers, classes and their options, packages, variables."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from terradask_stacks.numbers import NWorkers
+from terradask_stacks.validators.refusal import refuse
+
+_DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
+_ENVIRON_KEY = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+
+#: Options that hosts set themselves; the host program refuses them too.
+SCHEDULER_RESERVED = frozenset({"security", "protocol", "host", "port", "interface", "dashboard_address", "jupyter"})
+WORKER_RESERVED = frozenset(
+    {
+        "security",
+        "protocol",
+        "host",
+        "interface",
+        "name",
+        "dashboard_address",
+        "scheduler_ip",
+        "scheduler_port",
+        "scheduler_file",
+    }
+)
+
+
+def check_n_workers(value: Any) -> NWorkers:
+    """Return `value` as settings have it: a number, a list of two, or None.
+
+    Raises
+    ------
+    PydanticCustomError
+        For anything else.
+    """
+    allowed = "a whole number from 0, or [minimum, maximum], two of them in this order"
+    if value is None or _is_count(value):
+        return None if value is None else int(value)
+    if not isinstance(value, (list, tuple)):
+        raise refuse(f"n_workers is {value!r}", allowed=allowed)
+    bounds = list(value)
+    if len(bounds) != 2 or not all(map(_is_count, bounds)) or bounds[0] > bounds[1]:
+        raise refuse(f"n_workers is {bounds!r}", allowed=allowed)
+    return bounds
+
+
+def check_dotted(path: str) -> str:
+    """Return the dotted path of a class."""
+    if not _DOTTED.fullmatch(path):
+        raise refuse(f"{path!r} is no dotted path", allowed="module.Class, such as distributed.Nanny")
+    return path
+
+
+def check_requirements(requirements: Sequence[str]) -> list[str]:
+    """Return requirements that PEP 508 accepts."""
+    for text in requirements:
+        try:
+            Requirement(text)
+        except InvalidRequirement as error:
+            raise refuse(
+                f"{text!r} is no requirement: {str(error).splitlines()[0]}",
+                allowed="PEP 508, such as 'pandas==3.0.1' or 's3fs>=2025.9'",
+            ) from error
+    return list(requirements)
+
+
+def check_environ(environ: dict[str, str]) -> dict[str, str]:
+    """Return environment variables with names that a shell could set, none of them the host program's."""
+    for key in environ:
+        if not _ENVIRON_KEY.fullmatch(key):
+            raise refuse(f"{key!r} is no variable name", allowed="letters, digits and _, no digit in front")
+        if key.startswith("TERRADASK_"):
+            raise refuse(f"{key!r} is terradask's own", allowed="variables without TERRADASK_ in front")
+    return environ
+
+
+def check_scheduler_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the scheduler's options if they are JSON and none is what hosts set themselves."""
+    return _check_options(options, "scheduler", SCHEDULER_RESERVED)
+
+
+def check_worker_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the workers' options if they are JSON and none is what hosts set themselves."""
+    return _check_options(options, "worker", WORKER_RESERVED)
+
+
+def _check_options(options: dict[str, Any], role: str, reserved: frozenset[str]) -> dict[str, Any]:
+    taken = sorted(reserved & options.keys())
+    if taken:
+        raise refuse(
+            f"{', '.join(taken)} is what a {role}'s host sets itself",
+            allowed=f"any option of the {role} class but {', '.join(sorted(reserved))}",
+            advice="leave it out; ports are settings of the cluster",
+        )
+    try:
+        json.dumps(options, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise refuse(
+            f"the options can't travel to the hosts: {error}", allowed="text, numbers, booleans, lists and tables of these"
+        ) from error
+    return options
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

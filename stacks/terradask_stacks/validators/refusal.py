@@ -1,0 +1,29 @@
+"""How a validator refuses a value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pydantic_core import PydanticCustomError
+
+
+def refuse(problem: str, *, allowed: str, advice: str | None = None) -> PydanticCustomError:
+    """Return the error that pydantic collects, with its fields apart."""
+    context = {"problem": problem, "allowed": allowed, "advice": advice or ""}
+    return PydanticCustomError("terradask", "{problem}; allowed: {allowed}", context)
+
+
+def matching(value: str, pattern: re.Pattern[str], what: str, allowed: str) -> str:
+    """Return a value that a pattern describes."""
+    if not pattern.fullmatch(value):
+        raise refuse(f"{value!r} is no {what}", allowed=allowed)
+    return value
+
+
+def unique(values: Sequence[str]) -> list[str]:
+    """Return the values if none stands there twice."""
+    twice = sorted({value for value in values if values.count(value) > 1})
+    if twice:
+        raise refuse(f"{', '.join(twice)} stands there twice", allowed="each value once")
+    return list(values)

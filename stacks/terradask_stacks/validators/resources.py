@@ -1,0 +1,175 @@
+"""What names AWS's resources and places: regions, tags, ids, types, paths, ARNs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from terradask_modules.secret_policy import PRINCIPAL_PATTERN
+from terradask_stacks.hardware.architecture import Architecture, is_arm_name
+from terradask_stacks.hardware.ask import MAX_TYPES, TYPE_NAME
+from terradask_stacks.validators.refusal import matching, refuse, unique
+
+#: AWS allows 50 tags a resource; terradask and the group's run take up to ten of them.
+MAX_USER_TAGS = 40
+#: IAM's roles have 64 characters: ``terradask-``, a workspace's 20 and ``-flow-logs`` take up to 40 of them.
+MAX_ROLE_PREFIX_LENGTH = 24
+#: IAM's limit on a path.
+MAX_PATH_LENGTH = 512
+
+_REGION = re.compile(r"^[a-z]{2,4}(-[a-z]+)+-[1-9][0-9]?$")
+_TAG_KEY = re.compile(r"^[A-Za-z0-9+\-=.,_:@]{1,128}$")
+_TAG_VALUE = re.compile(r"^[\w\s+\-=.,:/@]{0,256}$")
+#: EC2's names for owners of images.
+IMAGE_OWNERS = ("self", "amazon", "aws-marketplace")
+_IMAGE = re.compile(r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$")
+_BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.()/=-]+)?$")
+_VPC = re.compile(r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$")
+_SUBNET = re.compile(r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$")
+_SECURITY_GROUP = re.compile(r"^sg-([0-9a-f]{8}|[0-9a-f]{17})$")
+_IAM_NAME = re.compile(r"^[\w+=,.@-]{1,128}$", re.ASCII)
+_IAM_POLICY = re.compile(r"^arn:aws[a-z-]*:iam::(\d{12}|aws):policy/[\w+=,.@/-]+$", re.ASCII)
+_IAM_PATH = re.compile(r"^/([\x21-\x2e\x30-\x7e]+/)*$")
+_KMS_KEY = re.compile(r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+$")
+
+
+def check_region(region: str) -> str:
+    """Return a region that is written as AWS writes them."""
+    if not _REGION.fullmatch(region):
+        raise refuse(f"{region!r} is no AWS region", allowed="a region's name such as us-east-1 or eu-central-1")
+    return region
+
+
+def check_tags(tags: dict[str, str]) -> dict[str, str]:
+    """Return tags that AWS and the instance metadata service accept."""
+    for key, value in tags.items():
+        if not _TAG_KEY.fullmatch(key):
+            raise refuse(
+                f"the tag key {key!r} can't be used",
+                allowed="1 to 128 letters, digits and + - = . , _ : @; no blank and no slash, for the instance metadata service "
+                "refuses to launch hosts with them",
+            )
+        if key.lower().startswith(("aws:", "terradask:")):
+            raise refuse(
+                f"the tag key {key!r} begins with a reserved prefix",
+                allowed="keys without aws: and terradask: in front",
+            )
+        if not _TAG_VALUE.fullmatch(value):
+            raise refuse(
+                f"the value of the tag {key!r} can't be used",
+                allowed="up to 256 letters, digits, blanks and + - = . , _ : / @",
+            )
+    if len(tags) > MAX_USER_TAGS:
+        raise refuse(
+            f"{len(tags)} tags are too many",
+            allowed=f"{MAX_USER_TAGS}; AWS allows 50, terradask needs the rest",
+        )
+    return tags
+
+
+def check_instance_types(types: Sequence[str]) -> list[str]:
+    """Return instance types that are written as AWS writes them."""
+    if not 1 <= len(types) <= MAX_TYPES:
+        raise refuse(f"{len(types)} instance types", allowed=f"1 to {MAX_TYPES} types in order of preference")
+    for name in types:
+        if not TYPE_NAME.fullmatch(name):
+            raise refuse(f"{name!r} is no instance type", allowed="a type such as m6i.xlarge")
+    return unique(types)
+
+
+def check_type_for(architecture: Architecture, instance_type: str) -> str:
+    """Return an instance type that is, by its name, for an architecture."""
+    check_instance_types([instance_type])
+    arm = architecture == "arm64"
+    if is_arm_name(instance_type) != arm:
+        raise refuse(
+            f"{instance_type!r} is an {'x86-64' if arm else 'ARM'} type",
+            allowed="ARM types such as m7g.xlarge" if arm else "x86-64 types such as m6i.xlarge",
+        )
+    return instance_type
+
+
+def check_image(image: str) -> str:
+    """Return an image id."""
+    if not _IMAGE.fullmatch(image):
+        raise refuse(f"{image!r} is no image id", allowed="ami- and 8 or 17 hexadecimal digits")
+    return image
+
+
+def check_image_owner(owner: str) -> str:
+    """Return whose images are taken: an account's id, or one of EC2's names for an owner.
+
+    https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeImages.html
+    """
+    if owner not in IMAGE_OWNERS and not re.fullmatch(r"\d{12}", owner):
+        raise refuse(f"{owner!r} owns no images", allowed=f"an account's id of 12 digits, or {', '.join(IMAGE_OWNERS)}")
+    return owner
+
+
+def check_bucket_path(path: str) -> str:
+    """Return ``bucket`` or ``bucket/prefix``."""
+    if not _BUCKET.fullmatch(path) or ".." in path:
+        raise refuse(
+            f"{path!r} is no bucket",
+            allowed="a bucket's name (3 to 63 lower-case letters, digits, dots, hyphens), or bucket/prefix; no s3:// and no *",
+        )
+    return path.rstrip("/")
+
+
+def check_principals(arns: list[str]) -> list[str]:
+    """Return ARNs, each once and in order, if they are of IAM users and roles."""
+    for arn in arns:
+        if not re.fullmatch(PRINCIPAL_PATTERN, arn):
+            raise refuse(
+                f"{arn!r} is no ARN of an IAM user or role",
+                allowed="such as arn:aws:iam::123456789012:role/data-science or arn:aws:iam::123456789012:user/ada, without wildcards",
+                advice="of a role's session name the role: arn:aws:iam::<account>:role/<name>",
+            )
+    return sorted(unique(arns))
+
+
+def check_vpc_id(vpc_id: str) -> str:
+    """Return a VPC's id."""
+    return matching(vpc_id, _VPC, "id of a VPC", "vpc- and 8 or 17 hexadecimal digits")
+
+
+def check_subnet_id(subnet_id: str) -> str:
+    """Return a subnet's id."""
+    return matching(subnet_id, _SUBNET, "id of a subnet", "subnet- and 8 or 17 hexadecimal digits")
+
+
+def check_security_group_id(group_id: str) -> str:
+    """Return a security group's id."""
+    return matching(group_id, _SECURITY_GROUP, "id of a security group", "sg- and 8 or 17 hexadecimal digits")
+
+
+def check_instance_profile(name: str) -> str:
+    """Return an instance profile's name."""
+    return matching(name, _IAM_NAME, "name of an instance profile", "its name, not its ARN: 1 to 128 letters, digits and +=,.@_-")
+
+
+def check_policy_arn(arn: str) -> str:
+    """Return a managed policy's ARN."""
+    return matching(arn, _IAM_POLICY, "ARN of an IAM policy", "arn:aws:iam::ACCOUNT:policy/NAME")
+
+
+def check_key_arn(arn: str) -> str:
+    """Return a KMS key's ARN; an alias's won't do, since log groups take none."""
+    return matching(arn, _KMS_KEY, "ARN of a KMS key", "arn:aws:kms:REGION:ACCOUNT:key/ID")
+
+
+def check_role_path(path: str) -> str:
+    """Return a path of IAM's."""
+    if len(path) > MAX_PATH_LENGTH:
+        raise refuse(f"a path of {len(path)} characters", allowed=f"{MAX_PATH_LENGTH} characters at most")
+    return matching(path, _IAM_PATH, "path of IAM's", "/, or a path that begins and ends with /, such as /platform/dask/")
+
+
+def check_role_name_prefix(prefix: str) -> str:
+    """Return what can stand in front of a role's name."""
+    if len(prefix) > MAX_ROLE_PREFIX_LENGTH:
+        raise refuse(
+            f"{prefix!r} has {len(prefix)} characters",
+            allowed=f"{MAX_ROLE_PREFIX_LENGTH} at most: IAM allows 64 for a role's whole name",
+        )
+    return prefix if not prefix else matching(prefix, _IAM_NAME, "beginning of a role's name", "letters, digits and +=,.@_-")
