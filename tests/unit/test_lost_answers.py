@@ -21,7 +21,7 @@ MINE, OTHER = {"run_id": "mine", "seen": ("a",)}, {"run_id": "other"}
 
 
 @pytest.fixture
-def objects(monkeypatch: pytest.MonkeyPatch) -> Iterator[ClusterObjects]:
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
@@ -31,7 +31,12 @@ def objects(monkeypatch: pytest.MonkeyPatch) -> Iterator[ClusterObjects]:
         client = aws.client("s3")
         client.create_bucket(Bucket=BUCKET)
         monkeypatch.setattr(client, "put_object", repeated(client.put_object))
-        yield ClusterObjects(aws, BUCKET, "etl")
+        yield aws
+
+
+@pytest.fixture
+def objects(aws: Aws) -> ClusterObjects:
+    return ClusterObjects(aws, BUCKET, "etl")
 
 
 def repeated(put: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,16 +64,16 @@ def test_what_was_replaced_is_ones_own(objects: ClusterObjects) -> None:
     assert not objects.replace("nowhere.json", OTHER, found[1])
 
 
-def test_a_lock_that_was_taken_is_ones_own(objects: ClusterObjects, tmp_path: Path) -> None:
-    place = S3Place(objects._aws, BUCKET, "workspaces/default/network.tfstate")
+def test_a_lock_that_was_taken_is_ones_own(aws: Aws, tmp_path: Path) -> None:
+    place = S3Place(aws, BUCKET, "workspaces/default/network.tfstate")
     waiting = Waiting(tmp_path, None, 0, print)
     with place.held(waiting), pytest.raises(StateLocked), place.held(waiting):
         pass
     assert place.lock() is None
 
 
-def test_only_the_lock_that_was_looked_at_is_broken(objects: ClusterObjects, monkeypatch: pytest.MonkeyPatch) -> None:
-    place, client = S3Place(objects._aws, BUCKET, "workspaces/default/network.tfstate"), objects._aws.client("s3")
+def test_only_the_lock_that_was_looked_at_is_broken(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, client = S3Place(aws, BUCKET, "workspaces/default/network.tfstate"), aws.client("s3")
 
     def take(lock_id: str) -> None:
         client.put_object(Bucket=BUCKET, Key=f"{place.key}.tflock", Body=f'{{"ID": "{lock_id}"}}'.encode())

@@ -9,6 +9,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.s3 import ObjectStore
 from terradask._cleanup.inventory import DeadLock, Deployed
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import DocumentFormat
@@ -37,23 +38,16 @@ class BucketScan:
 
     def listed(self) -> tuple[datetime.datetime, dict[str, dict[str, datetime.datetime]]]:
         """Return what time it is for AWS, and each cluster's objects with their dates; none where there is no bucket."""
-        from botocore.exceptions import ClientError
-
         listed: dict[str, dict[str, datetime.datetime]] = {}
         seen_at = datetime.datetime.now(datetime.UTC)
-        try:
-            pages = self._aws.client("s3").get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix="clusters/")
-            for page in pages:
-                # Ages are told by the clock that dates things, not by this machine's.
-                date = page["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
-                seen_at = parsedate_to_datetime(date) if date else seen_at
-                for entry in page.get("Contents", ()):
-                    _, cluster, name = entry["Key"].split("/", 2)
-                    if is_cluster_name(cluster):
-                        listed.setdefault(cluster, {})[name] = entry["LastModified"]
-        except ClientError as error:
-            if error.response["Error"]["Code"] not in {"NoSuchBucket", "404"}:
-                raise
+        for page in ObjectStore(self._aws, self._bucket).pages("clusters/"):
+            # Ages are told by the clock that dates things, not by this machine's.
+            date = page["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
+            seen_at = parsedate_to_datetime(date) if date else seen_at
+            for entry in page.get("Contents", ()):
+                _, cluster, name = entry["Key"].split("/", 2)
+                if is_cluster_name(cluster):
+                    listed.setdefault(cluster, {})[name] = entry["LastModified"]
         return seen_at, listed
 
     def deployed(self, name: str, listed: Mapping[str, datetime.datetime]) -> Deployed:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from terradask._aws.s3 import ObjectStore
 from terradask.errors import BaselineFormat, NoBaseline
 
 if TYPE_CHECKING:
@@ -117,21 +118,14 @@ def read_baseline(aws: Aws, bucket: str) -> Baseline:
     -----
     Permission needed: ``s3:GetObject`` on ``workspace.json`` in the bucket.
     """
-    from botocore.exceptions import ClientError
-
-    client = aws.client("s3")
-    try:
-        body = client.get_object(Bucket=bucket, Key=BASELINE_KEY)["Body"].read()
-    except ClientError as error:
-        if error.response["Error"]["Code"] in {"NoSuchBucket", "NoSuchKey", "404"}:
-            raise NoBaseline(
-                "the network of this workspace isn't deployed",
-                given=f"no {BASELINE_KEY} in s3://{bucket}",
-                advice="terradask plan network, then terradask apply network; or check workspace.name, workspace.region and the "
-                "AWS account",
-            ) from error
-        raise
-    return parse_baseline(body)
+    found = ObjectStore(aws, bucket).read(BASELINE_KEY)
+    if found is None:
+        raise NoBaseline(
+            "the network of this workspace isn't deployed",
+            given=f"no {BASELINE_KEY} in s3://{bucket}",
+            advice="terradask plan network, then terradask apply network; or check workspace.name, workspace.region and the AWS account",
+        )
+    return parse_baseline(found.content)
 
 
 def parse_baseline(body: bytes | str) -> Baseline:

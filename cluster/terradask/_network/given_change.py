@@ -26,8 +26,8 @@ def check_change(settings: Settings, aws: Aws) -> None:
     -----
     Permissions needed: ``s3:GetObject`` on ``workspace.json``, ``s3:ListBucket`` where a change was found.
     """
-    from terradask._deployments.store import cluster_names
     from terradask._network.baseline import read_baseline
+    from terradask._network.clusters import cluster_names
     from terradask.errors import BaselineFormat, NoBaseline
     from terradask_modules.names import bucket_name
 

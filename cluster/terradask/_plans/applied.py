@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from terradask._aws.s3 import ObjectStore, as_json
 from terradask._network.baseline import BASELINE_KEY
 from terradask._plans.basis import configuration_sha256
 from terradask._terraform.state.model import StateVersion
@@ -58,14 +59,11 @@ class AppliedNotes:
 
     def __init__(self, aws: Aws, bucket: str) -> None:
         self._aws = aws
-        self._bucket = bucket
+        self._store = ObjectStore(aws, bucket)
 
     def write(self, stack: str, folder: Path) -> None:
         """Note that a stack was applied just now from what is in its folder."""
-        document = {"format": APPLIED_FORMAT, **asdict(self._now(folder, self._inputs(stack)))}
-        self._aws.client("s3").put_object(
-            Bucket=self._bucket, Key=_key(stack), Body=json.dumps(document).encode(), ContentType="application/json"
-        )
+        self._store.write(_key(stack), as_json({"format": APPLIED_FORMAT, **asdict(self._now(folder, self._inputs(stack)))}))
 
     def version(self, stack: str) -> StateVersion | None:
         """Return the version of the state that the last apply left; None where nobody noted one, or the caller may not read it."""
@@ -77,13 +75,7 @@ class AppliedNotes:
 
     def remove(self, stack: str) -> None:
         """Forget what a stack was applied from, if anybody noted it."""
-        from botocore.exceptions import ClientError
-
-        try:
-            self._aws.client("s3").delete_object(Bucket=self._bucket, Key=_key(stack))
-        except ClientError as error:
-            if error.response["Error"]["Code"] not in {"NoSuchBucket", "404"}:
-                raise
+        self._store.delete(_key(stack))
 
     def unchanged(self, folders: Mapping[str, Path]) -> tuple[str, ...]:
         """Return the stacks that a plan would find unchanged, unless something was changed beside Terraform."""
@@ -107,15 +99,8 @@ class AppliedNotes:
         return hashlib.sha256(text).hexdigest() if text is not None else ""
 
     def _read(self, key: str) -> bytes | None:
-        from botocore.exceptions import ClientError
-
-        client: Any = self._aws.client("s3")
-        try:
-            return bytes(client.get_object(Bucket=self._bucket, Key=key)["Body"].read())
-        except ClientError as error:
-            if error.response["Error"]["Code"] in {"NoSuchKey", "NoSuchBucket", "404"}:
-                return None
-            raise
+        found = self._store.read(key)
+        return None if found is None else found.content
 
 
 def _key(stack: str) -> str:

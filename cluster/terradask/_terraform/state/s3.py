@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.s3 import ObjectStore, StoredObject, as_json
 from terradask._terraform.state.backend import ASIDE, FoundState, Waiting, until_free
 from terradask._terraform.state.lock import LockInfo
 from terradask._terraform.state.lock_owner import here, proof_of_end
@@ -24,9 +25,6 @@ MAKE_BUCKET = "terradask init --state s3"
 
 _LOCK = ".tflock"
 
-_MISSING = frozenset({"NoSuchKey", "404"})
-_LOST_RACE = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
-
 
 class S3Place:
     """A state in an object of S3, locked by an object beside it as Terraform's ``use_lockfile`` does.
@@ -38,14 +36,12 @@ class S3Place:
     """
 
     def __init__(self, aws: Aws, bucket: str, key: str, *, kms_key_arn: str | None = None, made_by: str = MAKE_BUCKET) -> None:
-        self._aws = aws
+        encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn} if kms_key_arn else {"ServerSideEncryption": "AES256"}
+        self._store = ObjectStore(aws, bucket, bucket_required=True, options=encryption)
         self._made_by = made_by
         self.bucket = bucket
         self.key = key
         self.name = f"s3://{bucket}/{key}"
-        self._encryption = (
-            {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn} if kms_key_arn else {"ServerSideEncryption": "AES256"}
-        )
 
     def read(self) -> FoundState | None:
         """Return the state; None where there is none.
@@ -58,13 +54,14 @@ class S3Place:
         found = self._get(self.key)
         if found is None:
             return None
-        content, version = found
-        document = state_of(content, self.name)
-        return FoundState(content, StateInfo.from_json(document), version) if document else None
+        document = state_of(found.content, self.name)
+        return FoundState(found.content, StateInfo.from_json(document), found.etag) if document else None
 
     def write(self, content: bytes, *, over: FoundState | None) -> None:
         """Put a state here, on condition that what lies here is `over`, or nothing."""
-        if not self._put(self.key, content, **({"IfNoneMatch": "*"} if over is None else {"IfMatch": str(over.version)})):
+        with self._named("s3:PutObject"):
+            written = self._store.claim(self.key, content) if over is None else self._store.replace(self.key, content, str(over.version))
+        if not written:
             raise StateConflict(
                 "somebody wrote another state while this one was being moved",
                 given=self.name,
@@ -73,9 +70,8 @@ class S3Place:
 
     def set_aside(self) -> str:
         """Copy the object to another name, then delete it."""
-        source = {"Bucket": self.bucket, "Key": self.key}
         with self._named("s3:PutObject"):
-            self._client.copy_object(Bucket=self.bucket, Key=self.key + ASIDE, CopySource=source, **self._encryption)
+            self._store.copy(self.key, self.key + ASIDE)
         self._delete(self.key)
         return self.name + ASIDE
 
@@ -92,7 +88,7 @@ class S3Place:
             "Path": f"{self.bucket}/{self.key}",
         }
         content = json.dumps(lock).encode()
-        until_free(lambda: self._put(self.key + _LOCK, content, IfNoneMatch="*"), lambda: self.free_of_killed(waiting), waiting)
+        until_free(lambda: self._claim(self.key + _LOCK, content), lambda: self.free_of_killed(waiting), waiting)
         try:
             yield
         finally:
@@ -101,16 +97,13 @@ class S3Place:
     def lock(self) -> LockInfo | None:
         """Return the lock that somebody holds, alive or not."""
         found = self._get(self.key + _LOCK)
-        return None if found is None else LockInfo.from_json(found[0])
+        return None if found is None else LockInfo.from_json(found.content)
 
     def break_lock(self, lock_id: str | None) -> None:
-        """Delete the lock of this id, whoever holds it, and none that somebody has taken meanwhile.
-
-        S3 compares: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
-        """
+        """Delete the lock of this id, whoever holds it, and none that was taken meanwhile."""
         found = self._get(self.key + _LOCK)
-        if found is not None and LockInfo.from_json(found[0]).id == lock_id:
-            self._delete(self.key + _LOCK, IfMatch=found[1])
+        if found is not None and LockInfo.from_json(found.content).id == lock_id:
+            self._delete(self.key + _LOCK, etag=found.etag)
 
     def free_of_killed(self, waiting: Waiting) -> LockInfo | None:
         """Break the lock of the folder's killed command, and return somebody else's; None where there is none."""
@@ -125,51 +118,20 @@ class S3Place:
 
     def put_beside(self, key: str, document: Mapping[str, Any]) -> None:
         """Write a JSON object into the same bucket."""
-        self._put(key, json.dumps(document, sort_keys=True).encode())
+        with self._named("s3:PutObject"):
+            self._store.write(key, as_json(document))
 
-    def _put(self, key: str, content: bytes, **condition: str) -> bool:
-        """Write an object, and return whether the condition held."""
-        from botocore.exceptions import ClientError
+    def _claim(self, key: str, content: bytes) -> bool:
+        with self._named("s3:PutObject"):
+            return self._store.claim(key, content)
 
-        try:
-            with self._named("s3:PutObject"):
-                self._client.put_object(
-                    Bucket=self.bucket, Key=key, Body=content, ContentType="application/json", **self._encryption, **condition
-                )
-        except ClientError as error:
-            if error.response["Error"]["Code"] in _LOST_RACE:
-                # When an answer is lost, boto3 asks again, and S3 refuses because of what the first attempt wrote.
-                found = self._get(key)
-                return found is not None and found[0] == content
-            raise
-        return True
+    def _get(self, key: str) -> StoredObject | None:
+        with self._named("s3:GetObject"):
+            return self._store.read(key)
 
-    def _get(self, key: str) -> tuple[bytes, str] | None:
-        from botocore.exceptions import ClientError
-
-        try:
-            with self._named("s3:GetObject"):
-                answer = self._client.get_object(Bucket=self.bucket, Key=key)
-                return answer["Body"].read(), answer["ETag"]
-        except ClientError as error:
-            if error.response["Error"]["Code"] in _MISSING:
-                return None
-            raise
-
-    def _delete(self, key: str, **condition: str) -> None:
-        from botocore.exceptions import ClientError
-
-        try:
-            with self._named("s3:DeleteObject"):
-                self._client.delete_object(Bucket=self.bucket, Key=key, **condition)
-        except ClientError as error:
-            # It is gone, or another one by now.
-            if not condition or error.response["Error"]["Code"] not in _LOST_RACE | _MISSING:
-                raise
-
-    @property
-    def _client(self) -> Any:
-        return self._aws.client("s3")
+    def _delete(self, key: str, *, etag: str | None = None) -> None:
+        with self._named("s3:DeleteObject"):
+            self._store.delete(key, etag=etag)
 
     def _named(self, action: str) -> AbstractContextManager[None]:
         return bucket_errors(self.bucket, action, made_by=self._made_by)

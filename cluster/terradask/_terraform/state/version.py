@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.s3 import ObjectStore
 from terradask._terraform.state.model import StateVersion, read_state_file, state_file
 from terradask._terraform.terraform import CONFIGURATION
 
@@ -27,12 +28,5 @@ def state_version(folder: Path, aws: Aws) -> StateVersion:
 
 
 def _in_bucket(backend: dict[str, Any], aws: Aws) -> Any:
-    from botocore.exceptions import ClientError
-
-    try:
-        body = aws.client("s3").get_object(Bucket=backend["bucket"], Key=backend["key"])["Body"].read()
-    except ClientError as error:
-        if error.response["Error"]["Code"] in {"NoSuchKey", "NoSuchBucket", "404"}:
-            return None
-        raise
-    return json.loads(body) if body.strip() else None
+    found = ObjectStore(aws, backend["bucket"]).read(backend["key"])
+    return None if found is None or not found.content.strip() else json.loads(found.content)

@@ -1,0 +1,147 @@
+"""Objects of one bucket in S3: read or missing, written on a condition, listed, deleted in batches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+
+JSON = "application/json"
+TEXT = "text/plain; charset=utf-8"
+
+_NO_BUCKET = "NoSuchBucket"
+_MISSING = frozenset({"NoSuchKey", "404"})
+#: What S3 answers where a condition of a write doesn't hold, or another write is on its way:
+#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+_LOST_RACE = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
+
+_DELETE_BATCH = 1000
+
+
+class StoredObject(NamedTuple):
+    """An object's content, and its ETag, which `ObjectStore.replace` and `ObjectStore.delete` take."""
+
+    content: bytes
+    etag: str
+
+
+class ObjectStore:
+    """The objects of a bucket under a prefix; keys are told without it.
+
+    Parameters
+    ----------
+    bucket_required
+        Let S3's error pass where there is no such bucket. By default it is as one without objects.
+    options
+        What every write is sent with, such as its encryption.
+    """
+
+    def __init__(
+        self, aws: Aws, bucket: str, prefix: str = "", *, bucket_required: bool = False, options: Mapping[str, str] | None = None
+    ) -> None:
+        self._aws = aws
+        self._bucket = bucket
+        self._prefix = prefix
+        self._missing = _MISSING if bucket_required else _MISSING | {_NO_BUCKET}
+        self._options = dict(options or {})
+
+    def read(self, key: str) -> StoredObject | None:
+        """Return an object, or None where there is none."""
+        with _unless(self._missing):
+            answer = self._client.get_object(**self._named(key))
+            return StoredObject(answer["Body"].read(), answer["ETag"])
+        return None
+
+    def write(self, key: str, content: bytes, *, content_type: str = JSON) -> None:
+        """Write an object, in place of what may be there."""
+        self._put(key, content, ContentType=content_type)
+
+    def claim(self, key: str, content: bytes) -> bool:
+        """Write an object if there is none, and return whether it was written.
+
+        S3 decides between several callers: exactly one wins, as long as their contents differ.
+        """
+        return self._put_if(key, content, _LOST_RACE, IfNoneMatch="*")
+
+    def replace(self, key: str, content: bytes, etag: str) -> bool:
+        """Write an object in place of exactly the version that was read, and return whether it was written.
+
+        S3 decides between several callers: exactly one wins, as long as their contents differ.
+        """
+        # Without the object, S3 answers 404 to a demand for one of its versions.
+        return self._put_if(key, content, _LOST_RACE | {"NoSuchKey"}, IfMatch=etag)
+
+    def copy(self, key: str, to: str) -> None:
+        """Copy an object to another key."""
+        source = self._named(key)
+        self._client.copy_object(**self._named(to), CopySource=source, **self._options)
+
+    def delete(self, key: str, *, etag: str | None = None) -> None:
+        """Delete an object, or only this version of it; one that doesn't exist is no error.
+
+        S3 compares: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
+        """
+        condition, passing = ({}, self._missing) if etag is None else ({"IfMatch": etag}, self._missing | _LOST_RACE)
+        with _unless(passing):
+            self._client.delete_object(**self._named(key), **condition)
+
+    def delete_all(self, keys: Iterable[str]) -> None:
+        """Delete objects; those that don't exist are no error."""
+        entries = [{"Key": self._prefix + key} for key in keys]
+        for start in range(0, len(entries), _DELETE_BATCH):
+            batch = entries[start : start + _DELETE_BATCH]
+            self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": batch, "Quiet": True})
+
+    def names(self, under: str = "") -> list[str]:
+        """List the keys of the objects that start with `under`."""
+        return [key for key, _ in self.entries(under)]
+
+    def entries(self, under: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """List the objects whose keys start with `under`: each key with what S3 lists of it."""
+        for page in self.pages(under):
+            for entry in page.get("Contents", ()):
+                yield entry["Key"].removeprefix(self._prefix), entry
+
+    def pages(self, under: str = "") -> Iterator[Mapping[str, Any]]:
+        """List objects in S3's own pages; keys are whole in them."""
+        with _unless(self._missing):
+            yield from self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=self._prefix + under)
+
+    def _put_if(self, key: str, content: bytes, lost: frozenset[str], **condition: str) -> bool:
+        with _unless(lost):
+            self._put(key, content, ContentType=JSON, **condition)
+            return True
+        # When an answer is lost, boto3 asks again, and S3 refuses because of what the first attempt wrote.
+        found = self.read(key)
+        return found is not None and found.content == content
+
+    def _put(self, key: str, content: bytes, **options: str) -> None:
+        self._client.put_object(**self._named(key), Body=content, **self._options, **options)
+
+    def _named(self, key: str) -> dict[str, str]:
+        return {"Bucket": self._bucket, "Key": self._prefix + key}
+
+    @property
+    def _client(self) -> Any:
+        return self._aws.client("s3")
+
+
+def as_json(document: Mapping[str, Any]) -> bytes:
+    """Return a document as the content of an object."""
+    return json.dumps(document, sort_keys=True).encode()
+
+
+@contextmanager
+def _unless(codes: frozenset[str]) -> Iterator[None]:
+    """Go on behind the block where S3 answers one of these codes."""
+    from botocore.exceptions import ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in codes:
+            raise
