@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from terradask._deployments.deployment import Deployment
-from terradask._network.clusters import cluster_names, holds_nothing
+from terradask._deployments.store import holds_nothing
+from terradask._network.clusters import cluster_names
 from terradask._plans.impact import RunningCluster
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
