@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from terradask_host import machine
+from terradask_host.documents import FORMAT, Run
 from terradask_host.errors import ConfigInvalid
 from terradask_host.timing import Timing
-
-#: The format of every document that hosts read and write.
-FORMAT = 1
 
 ROOT_VARIABLE = "TERRADASK_HOST_ROOT"
 PYTHON_VARIABLE = "TERRADASK_HOST_PYTHON"
@@ -94,9 +92,9 @@ class HostConfig:
     memory_bytes: int
     loopback: str = LOOPBACK
 
-    def of_run(self, run: Mapping[str, Any]) -> HostConfig:
+    def of_run(self, run: Run) -> HostConfig:
         """Return the configuration with the time constants that ``life`` of ``run.json`` sets."""
-        silent_seconds = (run.get("life") or {}).get("scheduler_silent_seconds")
+        silent_seconds = None if run.life is None else run.life.scheduler_silent_seconds
         return self if silent_seconds is None else replace(self, timing=replace(self.timing, scheduler_silent_seconds=silent_seconds))
 
 

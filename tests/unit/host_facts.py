@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from terradask_host.documents import ClusterDocument, Run
 from terradask_host.metadata import Identity
 
 IDENTITY = Identity(
@@ -38,6 +39,19 @@ SECRET = {
     "worker": {"cert": PEM, "key": PEM},
     "client": {"cert": PEM, "key": PEM},
 }
+
+
+def cluster_document(scheduler: dict[str, Any], worker: dict[str, Any], **workers: Any) -> ClusterDocument:
+    """Return a cluster whose hosts run this; `workers` is said of the group of workers."""
+    group = {"autoscaling_group": "terradask-default-etl-workers", "role": "worker", "max_size": 4, **workers}
+    facts = {"workspace": "default", "cluster": "etl", "region": "us-east-1", "bucket": "b", "zone": "us-east-1a", "secret_id": "s"}
+    return ClusterDocument.read(
+        {**facts, "settings": {}, "lock": {}, "groups": {"workers": group}, "scheduler": scheduler, "worker": worker}
+    )
+
+
+def run_document(**facts: Any) -> Run:
+    return Run("r1", "2026-11-20T05:15:00Z", "me", "v1", "3.12", {}, 2, **facts)
 
 
 def write_host_json(root: Path, document: object) -> dict[str, str]:

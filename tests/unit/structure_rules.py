@@ -47,8 +47,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # The base of all errors is everybody's, except on the hosts, where nothing else of ours is installed.
 COMMON = {"terradask_simulator": {"terradask_modules.errors", "terradask_modules.errors.TerradaskError"}}
-# The door of the dashboard stands at both ends, and is the same.
-SHARED = {"terradask": "terradask_host.http_proxy."}
+# What stands at both ends, and is the same: the HTTP proxy of the dashboard, and the documents in the bucket.
+SHARED = {"terradask": ("terradask_host.http_proxy.", "terradask_host.documents.")}
 # The commands that start the simulator are the one place where the runtime knows it.
 BEHIND_THE_COMMAND = ("cluster/terradask/cli/_sim.py", "cluster/terradask/_demo")
 FRAMEWORK = {"cdktf", "cdktf_cdktf_provider_aws", "constructs", "jsii"}
@@ -198,7 +198,7 @@ def _root_may_import(package: str, module: Module, one: Import) -> bool:
     allowed = {package} | MAY_IMPORT[package]
     if module.where.startswith(BEHIND_THE_COMMAND):
         allowed |= {"terradask_simulator"}
-    shared = package in SHARED and one.dotted.startswith(SHARED[package])
+    shared = package in SHARED and f"{one.dotted}.".startswith(SHARED[package])
     return one.top in allowed or shared or one.dotted in COMMON.get(package, set())
 
 

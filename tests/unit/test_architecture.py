@@ -9,7 +9,7 @@ import pytest
 
 from terradask._aws.session import Aws
 from terradask._dask.provision import deployed_settings
-from terradask._deployments.documents import Descriptor
+from terradask._deployments.documents import read_descriptor
 from terradask._quotas.needs import named_or_default
 from terradask._stacks import resolve_hardware
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
@@ -135,7 +135,7 @@ def test_quotas_count_the_default_of_the_architecture() -> None:
 def test_the_descriptor_tells() -> None:
     document = {"workspace": "w", "cluster": "c", "region": "r", "bucket": "b", "zone": "z", "groups": {}, "secret_id": "s", "settings": {}}
     for lock, architecture in (({"architecture": "arm64"}, "arm64"), ({}, "x86_64")):
-        descriptor = Descriptor.read({**document, "format": 1, "worker": {}, "lock": lock})
+        descriptor = read_descriptor({**document, "format": 1, "worker": {}, "lock": lock})
         assert descriptor.architecture == architecture
         # Who asks for what the types' names have said gets the cluster as it is.
         assert deployed_settings(descriptor)["arm"] is (architecture == "arm64")

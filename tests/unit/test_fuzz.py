@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from terradask._aws.launch_problem import read_problem
 from terradask._deployments.archive_hashes import read_lock_file
-from terradask._deployments.documents import Descriptor, HostReport, Run, SchedulerAddress, read_host_reports
+from terradask._deployments.documents import read_address, read_descriptor, read_host_reports, read_report, read_run
 from terradask._deployments.events.gather import events_in
 from terradask._deployments.keys import KeySet
 from terradask._deployments.lifetime import parse_duration
@@ -228,7 +228,7 @@ def settings_of(document: Mapping[str, Any]) -> None:
 
 
 def descriptor(document: Any) -> None:
-    Descriptor.read(document)
+    read_descriptor(document)
 
 
 def metadata(answers: Mapping[str, str]) -> None:
@@ -318,9 +318,9 @@ INPUTS: dict[str, Input] = {
     "an object": Input(texts_of(RUN), lambda text: parse_object(text, "run.json")),
     "a host's object": Input(texts_of(REPORT), lambda text: parse_object(text, "hosts/i-1.json"), ()),
     "a descriptor": Input(mapping_of(CLUSTER), descriptor),
-    "a run": Input(mapping_of(RUN), Run.read),
-    "an address": Input(mapping_of(SCHEDULER), SchedulerAddress.read),
-    "a host's report": Input(mapping_of(REPORT), HostReport.read),
+    "a run": Input(mapping_of(RUN), read_run),
+    "an address": Input(mapping_of(SCHEDULER), read_address),
+    "a host's report": Input(mapping_of(REPORT), read_report),
     "hosts' reports": Input(st.lists(mapping_of(REPORT), max_size=2), read_host_reports, ()),
     "keys": Input(damaged(KEYS), KeySet.from_document),
     "a journal": Input(damaged(JOURNAL), events_in, ()),

@@ -18,11 +18,12 @@ from terradask_host.agent.launch_documents import (
     worker_document,
 )
 from terradask_host.config import HostConfig, load_config
+from terradask_host.documents import ClusterDocument
 from terradask_host.errors import ConfigInvalid
 from terradask_host.rules.membership import Rules
 from terradask_host.timing import Timing
 
-from .host_facts import HOST_JSON, IDENTITY, PEM, SECRET, write_host_json
+from .host_facts import HOST_JSON, IDENTITY, PEM, SECRET, cluster_document, run_document, write_host_json
 
 
 def test_a_host_gets_its_own_keys_alone(tmp_path: Path) -> None:
@@ -46,17 +47,16 @@ def config(tmp_path: Path) -> HostConfig:
     return load_config(environ | {"TERRADASK_HOST_CPU_COUNT": "8", "TERRADASK_HOST_MEMORY_BYTES": str(2**34)})
 
 
-def cluster(**options: Any) -> dict[str, Any]:
-    return {
-        "scheduler": {"class": "distributed.Scheduler", "options": options, "port": 8786, "dashboard_port": 8787},
-        "worker": {"class": "distributed.Nanny", "options": options},
-        "groups": {"workers": {"role": "worker", "resources": {}}},
-    }
+def cluster(
+    scheduler: dict[str, Any] | None = None, worker: dict[str, Any] | None = None, group: dict[str, Any] | None = None, **options: Any
+) -> ClusterDocument:
+    at = {"class": "distributed.Scheduler", "options": options, "port": 8786, "dashboard_port": 8787, **(scheduler or {})}
+    return cluster_document(at, {"class": "distributed.Nanny", "options": options, **(worker or {})}, **(group or {}))
 
 
 def test_options_decide_what_the_host_leaves_open(tmp_path: Path) -> None:
     keys = write_keys(SECRET, "worker", tmp_path / "keys")
-    scheduler = {"private_address": "tls://10.64.0.5:8786"}
+    scheduler = "tls://10.64.0.5:8786"
     options = {"nthreads": 1, "memory_limit": "1 GiB", "resources": {"GPU": 1}}
     document = worker_document(config(tmp_path), IDENTITY, cluster(**options), scheduler, keys)
     (arguments,) = document["workers"]
@@ -69,19 +69,16 @@ def test_options_decide_what_the_host_leaves_open(tmp_path: Path) -> None:
 
 def test_a_hosts_group_says_what_tasks_find_there(tmp_path: Path) -> None:
     keys = write_keys(SECRET, "worker", tmp_path / "keys")
-    descriptor = cluster(resources={"slots": 2, "GPU": 4})
-    descriptor["groups"]["workers"]["resources"] = {"GPU": 1}
-    descriptor["worker"]["workers_per_host"] = 2
-    workers = worker_document(config(tmp_path), IDENTITY, descriptor, {"private_address": "tls://10.64.0.5:8786"}, keys)["workers"]
+    descriptor = cluster(worker={"workers_per_host": 2}, group={"resources": {"GPU": 1}}, resources={"slots": 2, "GPU": 4})
+    workers = worker_document(config(tmp_path), IDENTITY, descriptor, "tls://10.64.0.5:8786", keys)["workers"]
     assert [worker["resources"] for worker in workers] == [{"slots": 2, "GPU": 1}] * 2
 
 
 @pytest.mark.parametrize(("count", "nthreads"), [(1, 8), (3, 2), (16, 1)])
 def test_the_machine_is_divided_between_the_workers_of_a_host(tmp_path: Path, count: int, nthreads: int) -> None:
-    descriptor = cluster()
-    descriptor["worker"]["workers_per_host"] = count
+    descriptor = cluster(worker={"workers_per_host": count})
     keys = write_keys(SECRET, "worker", tmp_path / "keys")
-    workers = worker_document(config(tmp_path), IDENTITY, descriptor, {"private_address": "tls://10.64.0.5:8786"}, keys)["workers"]
+    workers = worker_document(config(tmp_path), IDENTITY, descriptor, "tls://10.64.0.5:8786", keys)["workers"]
     assert [worker["name"] for worker in workers] == ["i-1", *(f"i-1-{number}" for number in range(1, count))]
     assert {worker["nthreads"] for worker in workers} == {nthreads}
     assert {worker["memory_limit"] for worker in workers} == {(2**34 * 97 // 100 + 1) // count}
@@ -91,7 +88,7 @@ def test_the_dashboard_is_served_to_browsers_where_the_cluster_says_so(tmp_path:
     keys = write_keys(SECRET, "scheduler", tmp_path / "keys")
     descriptor = cluster()
     assert scheduler_document(IDENTITY, descriptor, keys, {}, Timing())["shared_dashboard"] is None
-    descriptor["scheduler"]["dashboard_https_port"] = 8788
+    descriptor = cluster(scheduler={"dashboard_https_port": 8788})
     wanted = scheduler_document(IDENTITY, descriptor, keys, {}, Timing())["shared_dashboard"]
     assert wanted == {"host": IDENTITY.private_address, "port": 8788, "cert": str(keys.cert), "key": str(keys.key)}
 
@@ -102,7 +99,7 @@ def test_options_that_the_host_sets_are_refused(tmp_path: Path, option: str) -> 
     with pytest.raises(ConfigInvalid, match=option):
         scheduler_document(IDENTITY, cluster(**{option: "x"}), keys, {}, Timing())
     with pytest.raises(ConfigInvalid, match=option):
-        worker_document(config(tmp_path), IDENTITY, cluster(**{option: "x"}), {"private_address": "x"}, keys)
+        worker_document(config(tmp_path), IDENTITY, cluster(**{option: "x"}), "x", keys)
 
 
 def test_no_notebook_server_runs_beside_the_dashboard(tmp_path: Path) -> None:
@@ -113,9 +110,7 @@ def test_no_notebook_server_runs_beside_the_dashboard(tmp_path: Path) -> None:
 
 def test_a_scheduler_is_told_whom_to_take_for_a_worker(tmp_path: Path) -> None:
     keys = write_keys(SECRET, "scheduler", tmp_path)
-    descriptor = cluster()
-    descriptor["scheduler"]["extra_worker"] = True
-    descriptor["worker"]["workers_per_host"] = 4
+    descriptor = cluster(scheduler={"extra_worker": True}, worker={"workers_per_host": 4})
     document = scheduler_document(IDENTITY, descriptor, keys, {}, Timing(member_patience_seconds=7))
     assert Rules.read(document["members"]) == Rules(4, "scheduler-i-1", 7.0, 1.0)
     assert json.loads(json.dumps(document)) == document
@@ -123,14 +118,14 @@ def test_a_scheduler_is_told_whom_to_take_for_a_worker(tmp_path: Path) -> None:
 
 def test_the_prepared_configuration_asks_for_tls_1_3_and_encryption(tmp_path: Path) -> None:
     keys = write_keys(SECRET, "worker", tmp_path)
-    comm = prepare_document("worker", {}, keys, tmp_path)["host_config"]["distributed"]["comm"]
+    comm = prepare_document("worker", run_document(), keys, tmp_path)["host_config"]["distributed"]["comm"]
     assert (comm["require-encryption"], comm["tls"]["min-version"]) == (True, 1.3)
     assert security_arguments("worker", keys)["require_encryption"] is True
 
 
 def test_the_prepared_configuration_names_files_and_holds_no_key(tmp_path: Path) -> None:
     keys = write_keys(SECRET, "worker", tmp_path)
-    document = prepare_document("worker", {"dask_config": None, "environ": {"TOKEN": "hush"}}, keys, tmp_path)
+    document = prepare_document("worker", run_document(environ={"TOKEN": "hush"}), keys, tmp_path)
     assert document["dask_config"] == {}
     assert "BEGIN" not in json.dumps(document)
     assert "hush" not in json.dumps(document)
@@ -139,7 +134,7 @@ def test_the_prepared_configuration_names_files_and_holds_no_key(tmp_path: Path)
 def test_the_worker_beside_the_scheduler_leaves_it_half_of_the_memory_and_a_thread(tmp_path: Path) -> None:
     keys = write_keys(SECRET, "scheduler", tmp_path / "keys")
     descriptor = cluster(nthreads=64, memory_limit="15 GiB", resources={"slots": 2})
-    document = extra_worker_document(config(tmp_path), IDENTITY, descriptor, {"private_address": "tls://10.64.0.5:8786"}, keys)
+    document = extra_worker_document(config(tmp_path), IDENTITY, descriptor, "tls://10.64.0.5:8786", keys)
     (arguments,) = document["workers"]
     assert (arguments["name"], arguments["nthreads"]) == ("scheduler-i-1", 7)
     assert arguments["memory_limit"] == (2**34 * 97 // 100 + 1) // 2

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from terradask._deployments.lifetime import LifetimePolicy
+from terradask._deployments.lifetime import lifetime_policy
 from terradask_host.agent.watchdog_schedule import WatchdogSchedule, fires_at
+from terradask_host.documents import LifetimePolicy
 from terradask_host.rules.lifetime import BLOCKED_SECONDS, Activity, Limits, Observation, duration, end_reason, lifetime_end_reason
 from terradask_host.timing import Timing
 
@@ -128,14 +129,15 @@ def test_the_reason_says_who_was_there_last() -> None:
 
 
 def test_limits_are_what_the_run_says_and_older_runs_say_nothing() -> None:
-    assert Limits.of_run({"run_id": "r"}) == Limits()
+    assert Limits.of_policy(None) == Limits()
     # Whatever a run says: its certificates end then.
     a_month_on = datetime.datetime(2026, 12, 20, 11, tzinfo=datetime.UTC)
-    assert Limits.of_run({"life": None, "started_at": STARTED}) == Limits(ends_at=a_month_on)
-    life = vars(LifetimePolicy.of_settings({}, closes_with_client=True))
-    limits = Limits.of_run({"started_at": STARTED, "life": life})
+    assert Limits.of_policy(None, STARTED) == Limits(ends_at=a_month_on)
+    life = lifetime_policy({}, closes_with_client=True)
+    limits = Limits.of_policy(life, STARTED)
     assert limits == Limits(1200, True, 120, 120, a_month_on)
-    never = Limits.of_run({"life": {"idle_timeout_seconds": None, "idle_timeout_yields": False, "no_client_timeout_seconds": 5}})
+    said = {"idle_timeout_seconds": None, "idle_timeout_yields": False, "no_client_timeout_seconds": 5}
+    never = Limits.of_policy(LifetimePolicy.read(said))
     assert never == Limits(None, False, 5, 120, None)
 
 
@@ -144,12 +146,12 @@ def test_limits_are_what_the_run_says_and_older_runs_say_nothing() -> None:
     [(None, None, 1200), (None, 7200.0, None), (300, 7200.0, 300), (300, None, 300), (False, 7200.0, None), (False, None, None)],
 )
 def test_dasks_own_idle_timeout_takes_the_place_of_the_default_alone(given: Any, dask: float | None, idle: float | None) -> None:
-    life = vars(LifetimePolicy.of_settings({"idle_timeout_seconds": given}))
-    assert Limits.of_run({"life": life}).beside(dask).idle_seconds == idle
+    life = lifetime_policy({"idle_timeout_seconds": given})
+    assert Limits.of_policy(life).beside(dask).idle_seconds == idle
 
 
 def test_a_lifetime_is_over_when_it_is_over_and_the_switch_lies_never_behind_it() -> None:
-    limits = Limits.of_run({"started_at": STARTED, "life": {"max_lifetime_seconds": 3600}})
+    limits = Limits.of_policy(LifetimePolicy(max_lifetime_seconds=3600), STARTED)
     second = datetime.timedelta(seconds=1)
     assert lifetime_end_reason(limits, NOON - second) is None
     assert lifetime_end_reason(limits, NOON) == "its lifetime was over at 2026-11-20T12:00:00Z (max_lifetime)"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 from importlib import metadata
-from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -14,17 +13,17 @@ from terradask._deployments.software import BASE
 from terradask_host import states
 from terradask_host.agent.host import check_distributed
 from terradask_host.agent.retry import backoff
+from terradask_host.documents import Ended, SchedulerAddress
 from terradask_host.errors import DistributedTooOld, HostError
 from terradask_host.rules.policy import (
     LEAST_DISTRIBUTED,
     Exit,
     Next,
-    Run,
     Seek,
     after_scheduler_exit,
     after_worker_exit,
+    is_own_run,
     is_too_old,
-    judge_run,
     next_boot,
     seek,
     seek_pause_seconds,
@@ -34,24 +33,31 @@ from terradask_host.rules.policy import (
 from terradask_host.timing import Timing
 
 TIMING = Timing()
+IDLE = Ended("2026-11-20T05:15:00Z", "idle")
+
+
+def address(run_id: str, boot: int, ended: Ended | None = None) -> SchedulerAddress:
+    return SchedulerAddress(run_id, "i-1", boot, "tls://10.64.0.5:8786", None, 8787, "3.12", {}, ended)
+
+
 GIB = 2**30
 
 
 @pytest.mark.parametrize(
     ("tag", "run", "waited", "expected"),
     [
-        ("r2", {"run_id": "r2"}, 0, Run.USE),
-        ("r2", {"run_id": "r1"}, 0, Run.WAIT),
-        ("r2", {"run_id": "r1"}, 10_000, Run.WAIT),
-        ("r2", None, 10_000, Run.WAIT),
-        (None, None, 10_000, Run.WAIT),
+        ("r2", "r2", 0, True),
+        ("r2", "r1", 0, False),
+        ("r2", "r1", 10_000, False),
+        ("r2", None, 10_000, False),
+        (None, None, 10_000, False),
         # The tag may lag: for a while its absence says nothing.
-        (None, {"run_id": "r1"}, 9.9, Run.WAIT),
-        (None, {"run_id": "r1"}, 10.0, Run.USE),
+        (None, "r1", 9.9, False),
+        (None, "r1", 10.0, True),
     ],
 )
-def test_judge_run(tag: str | None, run: dict[str, Any] | None, waited: float, expected: Run) -> None:
-    assert judge_run(tag, run, waited, TIMING) is expected
+def test_is_own_run(tag: str | None, run: str | None, waited: float, expected: bool) -> None:
+    assert is_own_run(tag, run, waited, TIMING) is expected
 
 
 @pytest.mark.parametrize(
@@ -89,26 +95,26 @@ def test_after_scheduler_exit(end: Exit, crashes: int, expected: Next) -> None:
 @pytest.mark.parametrize(
     ("document", "lost", "answers", "silent", "expected"),
     [
-        ({"run_id": "r", "boot": 1}, None, False, 0, Seek.JOIN),
-        ({"run_id": "older", "boot": 1}, None, False, 0, Seek.WAIT),
+        (address("r", 1), None, False, 0, Seek.JOIN),
+        (address("older", 1), None, False, 0, Seek.WAIT),
         (None, None, False, 899, Seek.WAIT),
         (None, None, False, 900, Seek.LEAVE),
-        ({"run_id": "older", "boot": 7}, None, False, 900, Seek.LEAVE),
-        ({"run_id": "r", "boot": 1}, 1, False, 599, Seek.WAIT),
-        ({"run_id": "r", "boot": 1}, 1, False, 600, Seek.LEAVE),
+        (address("older", 7), None, False, 900, Seek.LEAVE),
+        (address("r", 1), 1, False, 599, Seek.WAIT),
+        (address("r", 1), 1, False, 600, Seek.LEAVE),
         # The connection was cut, and the same scheduler answers again.
-        ({"run_id": "r", "boot": 1}, 1, True, 30, Seek.JOIN),
+        (address("r", 1), 1, True, 30, Seek.JOIN),
         # The cluster has ended by itself: no other will come.
-        ({"run_id": "r", "boot": 1, "ended": {"at": "now", "reason": "idle"}}, 1, True, 0, Seek.LEAVE),
-        ({"run_id": "r", "boot": 1, "ended": {"at": "now", "reason": "idle"}}, None, False, 0, Seek.LEAVE),
-        ({"run_id": "older", "boot": 1, "ended": {"at": "now", "reason": "idle"}}, None, False, 0, Seek.WAIT),
+        (address("r", 1, IDLE), 1, True, 0, Seek.LEAVE),
+        (address("r", 1, IDLE), None, False, 0, Seek.LEAVE),
+        (address("older", 1, IDLE), None, False, 0, Seek.WAIT),
         # A new one came up; even at the last moment it is joined, not left.
-        ({"run_id": "r", "boot": 2}, 1, False, 600, Seek.JOIN),
+        (address("r", 2), 1, False, 600, Seek.JOIN),
         # What answers at the old address is not asked when the document is another run's.
-        ({"run_id": "newer", "boot": 1}, 1, True, 30, Seek.WAIT),
+        (address("newer", 1), 1, True, 30, Seek.WAIT),
     ],
 )
-def test_seek(document: dict[str, Any] | None, lost: int | None, answers: bool, silent: float, expected: Seek) -> None:
+def test_seek(document: SchedulerAddress | None, lost: int | None, answers: bool, silent: float, expected: Seek) -> None:
     decided = seek(document, run_id="r", lost_boot=lost, lost_boot_answers=answers, silent_seconds=silent, timing=TIMING)
     assert decided is expected
 
@@ -122,9 +128,8 @@ def test_seeking_grows_patient() -> None:
 
 def test_boots_count_up_within_a_run() -> None:
     assert next_boot(None, "r") == 1
-    assert next_boot({}, "r") == 1
-    assert next_boot({"run_id": "older", "boot": 5}, "r") == 1
-    assert next_boot({"run_id": "r", "boot": 5}, "r") == 6
+    assert next_boot(address("older", 5), "r") == 1
+    assert next_boot(address("r", 5), "r") == 6
 
 
 def test_only_differences_that_matter_are_differences() -> None:

@@ -14,6 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from terradask._common.clock import utc_text
 from terradask._deployments.certificates import make_keys
 from terradask._deployments.keys import KeySet
+from terradask_host.documents import LifetimePolicy
 from terradask_host.rules.lifetime import Limits, lifetime_end_reason
 
 
@@ -139,7 +140,7 @@ def test_a_long_name_still_gets_certificates():
 @pytest.mark.parametrize("lifetime_seconds", [5400, 60 * 86_400])
 def test_a_run_is_over_before_its_certificates_are_and_after_thirty_days_at_most(lifetime_seconds):
     started = datetime.datetime.now(datetime.UTC)
-    limits = Limits.of_run({"started_at": utc_text(started), "life": {"max_lifetime_seconds": lifetime_seconds}})
+    limits = Limits.of_policy(LifetimePolicy(max_lifetime_seconds=lifetime_seconds), utc_text(started))
     keys = make_keys("etl", "run", lifetime_days=lifetime_seconds / 86_400)
     for pem in (keys.ca, keys.scheduler.cert, keys.worker.cert, keys.client.cert):
         assert limits.ends_at <= _certificate(pem).not_valid_after_utc <= started + datetime.timedelta(days=30, minutes=1)

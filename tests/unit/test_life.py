@@ -8,9 +8,9 @@ import pytest
 
 from terradask import Cluster
 from terradask._dask.provision import Provisioner, Request
-from terradask._deployments.documents import Ended, Run, SchedulerAddress
+from terradask._deployments.documents import Ended, LifetimePolicy, Run, SchedulerAddress, read_address, read_run
 from terradask._deployments.ended import SILENT, over
-from terradask._deployments.lifetime import LifetimePolicy, parse_duration
+from terradask._deployments.lifetime import lifetime_policy, parse_duration
 from terradask.errors import ClusterEnded, ClusterStopped, InvalidInput
 from terradask_host.rules.lifetime import Limits
 from terradask_stacks.settings import ClusterSettings, Settings
@@ -62,20 +62,20 @@ def test_settings_are_seconds_or_false(value):
 )
 def test_what_settings_mean_for_a_run(settings, closes, idle, yields, no_client):
     for each in (settings, ClusterSettings(**settings).model_dump(mode="json")):
-        life = LifetimePolicy.of_settings(each, closes_with_client=closes)
+        life = lifetime_policy(each, closes_with_client=closes)
         assert life == LifetimePolicy(idle, yields, no_client, MOST_LIFETIME_SECONDS, 600, False)
 
 
 def test_a_run_tells_its_life_and_older_ones_have_none():
-    life = LifetimePolicy.of_settings({}, closes_with_client=True, destroyed_after=True)
+    life = lifetime_policy({}, closes_with_client=True, destroyed_after=True)
     document = json.loads(json.dumps(Run(**{**vars(RUN), "life": life}).to_document()))
-    assert Run.read(document).life == life
-    assert Run.read({**document, "life": {**document["life"], "of_a_later_version": 1}}).life == life
-    assert Run.read({k: v for k, v in document.items() if k != "life"}).life is None
-    assert Limits.of_run(document).no_client_seconds == 120
+    assert read_run(document).life == life
+    assert read_run({**document, "life": {**document["life"], "of_a_later_version": 1}}).life == life
+    assert read_run({k: v for k, v in document.items() if k != "life"}).life is None
+    assert Limits.of_policy(read_run(document).life).no_client_seconds == 120
     # Hosts that are told nothing go by what the settings go by.
-    assert Limits().idle_seconds == Limits.of_run(document).idle_seconds
-    assert SchedulerAddress.read({"format": 1, **vars(SCHEDULER), "ended": vars(SCHEDULER.ended)}) == SCHEDULER
+    assert Limits().idle_seconds == Limits.of_policy(read_run(document).life).idle_seconds
+    assert read_address({"format": 1, **vars(SCHEDULER), "ended": vars(SCHEDULER.ended)}) == SCHEDULER
 
 
 @pytest.mark.parametrize(

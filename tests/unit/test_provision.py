@@ -13,7 +13,7 @@ from terradask._dask.connectivity import check_route
 from terradask._dask.provision import Provisioner, Request
 from terradask._dask.versions import check_versions
 from terradask._deployments.attach import Attachment
-from terradask._deployments.documents import Descriptor, DocumentFormat, Run, SchedulerAddress
+from terradask._deployments.documents import Descriptor, DocumentFormat, Run, SchedulerAddress, read_descriptor, read_run
 from terradask._deployments.keys import Bundle, KeySet
 from terradask._deployments.software import python_version
 from terradask.errors import InvalidInput, NoIngress, SoftwareLockInvalid, StalePlan, StateLocked, TerraformError, VersionMismatch
@@ -58,9 +58,9 @@ def test_no_public_address_says_what_to_do():
 
 def test_documents_of_another_format_are_refused():
     with pytest.raises(DocumentFormat, match="terradask apply etl"):
-        Descriptor.read({"format": 2, "cluster": "etl", "terradask_version": "9.0"})
+        read_descriptor({"format": 2, "cluster": "etl", "terradask_version": "9.0"})
     with pytest.raises(DocumentFormat):
-        Run.read({"format": 0})
+        read_run({"format": 0})
 
 
 def test_names_are_made_up_and_differ():
@@ -127,9 +127,9 @@ def test_a_start_takes_the_lock_file_of_the_settings_in_force(tmp_path):
 
 def test_a_run_of_an_older_terradask_has_no_hashes():
     document = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2, hashed=True).to_document()
-    assert Run.read(document).hashed
+    assert read_run(document).hashed
     del document["hashed"]
-    assert not Run.read(document).hashed
+    assert not read_run(document).hashed
 
 
 @pytest.mark.parametrize(("error", "origin"), [(StateLocked, "attached"), (StalePlan, "attached"), (TerraformError, "created")])

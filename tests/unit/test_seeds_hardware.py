@@ -15,7 +15,7 @@ import pytest
 from terradask import Cluster
 from terradask._aws.session import Aws
 from terradask._dask import lifecycle
-from terradask._deployments.documents import Descriptor
+from terradask._deployments.documents import Descriptor, read_descriptor
 from terradask._deployments.worker_counts import numbers_at_start
 from terradask._instance_types.model import Catalog, Gpus, InstanceType
 from terradask._stacks import resolve_hardware
@@ -31,7 +31,7 @@ from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings
 
 from .hardware_facts import catalog, prices
-from .host_facts import HOST_JSON, IDENTITY, SECRET, write_host_json
+from .host_facts import HOST_JSON, IDENTITY, SECRET, cluster_document, write_host_json
 
 ZONES = ("us-east-1a", "us-east-1b")
 
@@ -104,7 +104,7 @@ def descriptor(asked: Asked) -> Descriptor:
     }
     facts = {"workspace": "default", "cluster": "etl", "region": "us-east-1", "bucket": "b", "zone": asked.lock.zone, "secret_id": "s"}
     documents = {"settings": asked.settings.model_dump(mode="json"), "lock": asked.lock.model_dump(mode="json"), "worker": {}}
-    return Descriptor.read({"format": 1, **facts, "groups": groups, **documents})
+    return read_descriptor({"format": 1, **facts, "groups": groups, **documents})
 
 
 def sizes(types: list[InstanceType]) -> set[tuple[int, float]]:
@@ -284,18 +284,17 @@ def hosts(asked: Asked, tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any],
     machine = {"TERRADASK_HOST_CPU_COUNT": "8", "TERRADASK_HOST_MEMORY_BYTES": str(2**34)}
     config = load_config(write_host_json(tmp_path / "host", HOST_JSON) | machine)
     settings = asked.settings
-    cluster = {
-        "scheduler": {
+    cluster = cluster_document(
+        {
             "class": settings.scheduler_class,
             "options": settings.scheduler_options,
             "port": settings.scheduler_port,
             "dashboard_port": settings.dashboard_port,
         },
-        "worker": {"class": settings.worker_class, "options": settings.worker_options, "workers_per_host": settings.workers_per_host},
-        "groups": {"workers": {"role": "worker", "resources": {}}},
-    }
+        {"class": settings.worker_class, "options": settings.worker_options, "workers_per_host": settings.workers_per_host},
+    )
     of_scheduler = scheduler_document(IDENTITY, cluster, write_keys(SECRET, "scheduler", tmp_path / "scheduler"), {}, Timing())
-    rest = (config, IDENTITY, cluster, {"private_address": "tls://10.64.0.5:8786"}, write_keys(SECRET, "worker", tmp_path / "worker"))
+    rest = (config, IDENTITY, cluster, "tls://10.64.0.5:8786", write_keys(SECRET, "worker", tmp_path / "worker"))
     return of_scheduler, worker_document(*rest), extra_worker_document(*rest)
 
 

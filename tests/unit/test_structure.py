@@ -175,6 +175,7 @@ CLEAN: list[tuple[Callable[[Tree], list[str]], Files]] = [
         {
             "cluster/terradask/_demo/x.py": "import terradask_simulator",
             "cluster/terradask/x.py": "from terradask_host.http_proxy.y import z\nfrom terradask_stacks import settings\n",
+            "cluster/terradask/y.py": "from terradask_host.documents import Run\nimport terradask_host.documents\n",
             "simulator/terradask_simulator/x.py": "from terradask_modules.errors import TerradaskError\nimport terradask_host\n",
         },
     ),

@@ -25,7 +25,7 @@ from terradask._dask.host_workers import counting_hosts
 from terradask._dask.mirrored_cluster import WorkerGroupState
 from terradask._dask.workers import Workers
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.documents import Descriptor
+from terradask._deployments.documents import Descriptor, read_descriptor
 from terradask._deployments.pending_launches import PendingLaunches
 from terradask._deployments.worker_counts import numbers_at_start
 from terradask._quotas import needs as quota_needs
@@ -175,7 +175,7 @@ def descriptor(**groups: Any) -> Descriptor:
     }
     facts = {"workspace": "default", "cluster": "etl", "region": "us-east-1", "bucket": "b", "zone": "us-east-1a", "secret_id": "s"}
     documents = {"settings": cluster.model_dump(mode="json"), "lock": answers.model_dump(mode="json"), "worker": {}}
-    return Descriptor.read({"format": 1, **facts, "groups": dict(sorted(entries.items())), **documents})
+    return read_descriptor({"format": 1, **facts, "groups": dict(sorted(entries.items())), **documents})
 
 
 def test_the_descriptor_tells_groups_of_workers_apart() -> None:

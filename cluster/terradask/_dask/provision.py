@@ -24,10 +24,10 @@ from terradask._dask.versions import check_versions
 from terradask._deployments.archive_hashes import lock_file_of
 from terradask._deployments.attach import Attachment
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.documents import Descriptor, HostReport, Run
+from terradask._deployments.documents import Descriptor, HostReport, LifetimePolicy, Run
 from terradask._deployments.endpoint import route_of
 from terradask._deployments.key_access import check_key_access
-from terradask._deployments.lifetime import LifetimePolicy
+from terradask._deployments.lifetime import lifetime_policy
 from terradask._deployments.snapshot import Snapshot, take_snapshot
 from terradask._deployments.software import lock_software
 from terradask.errors import ClusterStopped, FolderBusy, PlanChanged, StalePlan, StateLocked
@@ -275,9 +275,7 @@ class Provisioner:
     def _life(self, settings: Mapping[str, Any], workspace: Workspace) -> LifetimePolicy:
         closes = self._request.shutdown_on_close is not False
         declared = self._request.name in workspace.settings.clusters
-        return LifetimePolicy.of_settings(
-            settings, closes_with_client=closes, destroyed_after=closes and self._origin == "created" and not declared
-        )
+        return lifetime_policy(settings, closes_with_client=closes, destroyed_after=closes and self._origin == "created" and not declared)
 
     def _warn_of_ignored(self, running: Run) -> None:
         """Warn of what only a start heeds, where it was asked of a cluster that runs."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.autoscaling import Groups
 from terradask._aws.rate_limit import RateLimiter
-from terradask._deployments.documents import Descriptor, HostReport, Run, SchedulerAddress, read_host_reports
+from terradask._deployments.documents import Descriptor, HostReport, Run, SchedulerAddress, read_address, read_host_reports
 from terradask._deployments.ended import over
 from terradask._deployments.key_access import translated_key_errors
 from terradask._deployments.keys import KeySet
@@ -89,7 +89,7 @@ def attach(
 def read_scheduler(objects: ClusterObjects) -> SchedulerAddress | None:
     """Read where the scheduler is; None before it is up."""
     document = objects.read(SCHEDULER)
-    return None if document is None else SchedulerAddress.read(document)
+    return None if document is None else read_address(document)
 
 
 def read_reports(objects: ClusterObjects) -> list[HostReport]:

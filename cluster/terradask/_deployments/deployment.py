@@ -18,10 +18,10 @@ from terradask._aws.rate_limit import RateLimiter
 from terradask._common.clock import utc_text
 from terradask._deployments.archive_hashes import lock_file_of
 from terradask._deployments.attach import Attachment, attach, read_reports, read_scheduler
-from terradask._deployments.documents import Descriptor, HostReport, Run
+from terradask._deployments.documents import Descriptor, HostReport, LifetimePolicy, Run, closing_document, read_descriptor, read_run
 from terradask._deployments.ended import over
 from terradask._deployments.endpoint import route_of
-from terradask._deployments.lifetime import LifetimePolicy
+from terradask._deployments.lifetime import lifetime_policy
 from terradask._deployments.private_envs import warn_of_secrets
 from terradask._deployments.start import check_whole, plan_run, start_run
 from terradask._deployments.status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
@@ -104,7 +104,7 @@ class Deployment:
                     allowed="a cluster that is deployed; `terradask list` shows them",
                     advice=f"terradask apply {self.name}, or Cluster(name={self.name!r}) from Python",
                 )
-            self._descriptor = Descriptor.read(document)
+            self._descriptor = read_descriptor(document)
         return self._descriptor
 
     @property
@@ -115,7 +115,7 @@ class Deployment:
     def run(self) -> Run | None:
         """Return the run that was started last and not stopped, be it over by now; None when the cluster was stopped."""
         document = self.objects.read(RUN)
-        return None if document is None else Run.read(document)
+        return None if document is None else read_run(document)
 
     def current_run(self) -> Run | None:
         """Return the run that is going on; None when the cluster is stopped, or its run ended by itself: idle, or its hosts gone."""
@@ -197,7 +197,7 @@ class Deployment:
                 software=settings["software"] if software is None else software,
                 software_lock=software_lock or lock_file_of(settings, self._root),
                 send_dask_config=settings["send_dask_config"] if send_dask_config is None else send_dask_config,
-                life=life or LifetimePolicy.of_settings(settings),
+                life=life or lifetime_policy(settings),
                 check_quotas=check_quotas,
             )
             whole.result()
@@ -233,7 +233,7 @@ class Deployment:
 
     def note_closing(self) -> None:
         """Note that the deployment shall go: whoever comes after an interruption finishes."""
-        self.objects.write(CLOSING, {"format": 1, "at": utc_text()})
+        self.objects.write(CLOSING, closing_document(utc_text()))
 
     def keep(self) -> None:
         """Take back that the deployment shall go."""

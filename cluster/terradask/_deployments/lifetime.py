@@ -6,66 +6,30 @@ import contextlib
 import datetime
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from terradask.errors import InvalidInput
+from terradask_host.documents import LifetimePolicy
 
 #: A duration as people give it: ``"20 minutes"``, seconds, a `timedelta`, or False for never.
 Duration = str | float | datetime.timedelta | Literal[False]
 
 
-@dataclass(frozen=True)
-class LifetimePolicy:
-    """When a run ends by itself. Times are in seconds; None means never.
+def lifetime_policy(settings: Mapping[str, Any], *, closes_with_client: bool = False, destroyed_after: bool = False) -> LifetimePolicy:
+    """Return what a cluster's settings mean for one run."""
+    from terradask_stacks.settings import life as defaults
 
-    Parameters
-    ----------
-    idle_timeout_seconds
-        With nothing to do for so long.
-    idle_timeout_yields
-        Whether an idle timeout of Dask's own takes its place.
-    no_client_timeout_seconds
-        With nobody connected for so long.
-    max_lifetime_seconds
-        So long after its start, in any case.
-    scheduler_silent_seconds
-        After which a worker's host that has lost its scheduler leaves.
-    destroyed_after
-        Whether the deployment goes too, with the next command: it was made for a client that is to take it along.
-    """
-
-    idle_timeout_seconds: float | None
-    idle_timeout_yields: bool
-    no_client_timeout_seconds: float | None
-    max_lifetime_seconds: float
-    scheduler_silent_seconds: float
-    destroyed_after: bool
-
-    @classmethod
-    def of_settings(cls, settings: Mapping[str, Any], *, closes_with_client: bool = False, destroyed_after: bool = False) -> LifetimePolicy:
-        """Return what a cluster's settings mean for one run."""
-        from terradask_stacks.settings import life as defaults
-
-        idle, no_client = settings.get("idle_timeout_seconds"), settings.get("no_client_timeout_seconds")
-        if no_client is None:
-            no_client = defaults.NO_CLIENT_TIMEOUT_SECONDS if closes_with_client else False
-        return cls(
-            idle_timeout_seconds=_or_never(defaults.IDLE_TIMEOUT_SECONDS if idle is None else idle),
-            idle_timeout_yields=idle is None,
-            no_client_timeout_seconds=_or_never(no_client),
-            max_lifetime_seconds=settings.get("max_lifetime_seconds", defaults.MOST_LIFETIME_SECONDS),
-            scheduler_silent_seconds=settings.get("scheduler_silent_seconds", defaults.SCHEDULER_SILENT_SECONDS),
-            destroyed_after=destroyed_after,
-        )
-
-    @classmethod
-    def read(cls, document: Mapping[str, Any] | None) -> LifetimePolicy | None:
-        """Read ``life`` of ``run.json``; None where an older version wrote that."""
-        if document is None:
-            return None
-        known = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
-        return cls(**{**vars(cls.of_settings({})), **known})
+    idle, no_client = settings.get("idle_timeout_seconds"), settings.get("no_client_timeout_seconds")
+    if no_client is None:
+        no_client = defaults.NO_CLIENT_TIMEOUT_SECONDS if closes_with_client else False
+    return LifetimePolicy(
+        idle_timeout_seconds=_or_never(defaults.IDLE_TIMEOUT_SECONDS if idle is None else idle),
+        idle_timeout_yields=idle is None,
+        no_client_timeout_seconds=_or_never(no_client),
+        max_lifetime_seconds=settings.get("max_lifetime_seconds", defaults.MOST_LIFETIME_SECONDS),
+        scheduler_silent_seconds=settings.get("scheduler_silent_seconds", defaults.SCHEDULER_SILENT_SECONDS),
+        destroyed_after=destroyed_after,
+    )
 
 
 def parse_duration(name: str, value: Duration | None) -> float | Literal[False] | None:

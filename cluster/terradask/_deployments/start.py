@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from terradask._aws.autoscaling import DEAD_MAN_MINUTES
 from terradask._common.clock import utc_text
 from terradask._deployments.dask_config import portable_config
-from terradask._deployments.documents import Run
+from terradask._deployments.documents import LifetimePolicy, Run, read_run
 from terradask._deployments.launch import deployed_launch
-from terradask._deployments.lifetime import LifetimePolicy
 from terradask._deployments.software import SoftwareLock, lock_software
 from terradask._deployments.store import CLOSING, HOSTS, RUN, SCHEDULER, SOFTWARE, write_secret
 from terradask._quotas.check import LaunchCheck
@@ -154,12 +153,12 @@ def claim(deployment: Deployment, run: Run) -> bool:
         objects.delete([CLOSING])
         return True
     found = objects.read_version(RUN)
-    if found is None or deployment.goes_on(Run.read(found[0])):
+    if found is None or deployment.goes_on(read_run(found[0])):
         return False
     # Over, or claimed by a start that was interrupted: whoever takes exactly its place clears what is left of it.
     if not objects.replace(RUN, run.to_document(), found[1]):
         return False
-    deployment.write_journal(Run.read(found[0]))
+    deployment.write_journal(read_run(found[0]))
     objects.delete([CLOSING, SCHEDULER, *objects.names(HOSTS)])
     deployment.groups.zero()
     return True
@@ -170,7 +169,7 @@ def prepare(deployment: Deployment, plan: RunPlan) -> None:
     from terradask._deployments.certificates import make_keys
 
     run, groups = plan.run, deployment.groups
-    lifetime_seconds = (run.life or LifetimePolicy.of_settings({})).max_lifetime_seconds
+    lifetime_seconds = (run.life or LifetimePolicy()).max_lifetime_seconds
     tags = {
         "terradask:run:id": run.run_id,
         "terradask:run:owner": run.owner,

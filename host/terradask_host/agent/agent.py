@@ -19,16 +19,17 @@ from terradask_host.agent.host import Host
 from terradask_host.agent.keys import write_keys
 from terradask_host.agent.logs import HostLog, LogShipper
 from terradask_host.agent.memory_files import check_in_memory
-from terradask_host.agent.objects import ClusterObjects, OwnReport, wait_for
+from terradask_host.agent.objects import ClusterObjects, OwnReport, understand, wait_for
 from terradask_host.agent.report import Reporter
 from terradask_host.agent.retry import backoff
 from terradask_host.agent.scheduler import SchedulerHost
 from terradask_host.agent.spot import SpotWatch
 from terradask_host.agent.worker import WorkerHost
 from terradask_host.config import HostConfig, load_config
+from terradask_host.documents import ClusterDocument, Run
 from terradask_host.errors import HostError, MetadataUnavailable, RunMissing
 from terradask_host.metadata import Identity, InstanceMetadata, describe
-from terradask_host.rules.policy import Run, judge_run
+from terradask_host.rules.policy import is_own_run
 
 
 def main() -> int:
@@ -149,11 +150,11 @@ class Agent:
         """Gather what the host runs: descriptor, run, software, keys."""
         cluster = self._wait_cluster(objects)
         run = self._wait_run(objects)
-        reporter.run_id = run["run_id"]
+        reporter.run_id = run.run_id
         reporter.enter(states.ENVIRONMENT)
         python = self._config.python or self._build(objects, cluster, run)
         check_in_memory(self._config.paths.keys)
-        secret = self._wait_secret(objects, cluster["secret_id"], run)
+        secret = self._wait_secret(objects, cluster.secret_id, run)
         return Host(
             config=self._config.of_run(run),
             identity=identity,
@@ -168,16 +169,17 @@ class Agent:
             events=self._events,
         )
 
-    def _wait_cluster(self, objects: ClusterObjects) -> dict[str, Any]:
-        return wait_for(
+    def _wait_cluster(self, objects: ClusterObjects) -> ClusterDocument:
+        document = wait_for(
             lambda _: objects.read_document("cluster.json"),
             what="cluster.json",
             advice="Terraform writes it with the cluster's stack; check the host role's rights on the bucket.",
             deadline_seconds=self._timing.run_deadline_seconds,
             events=self._events,
         )
+        return understand(ClusterDocument.read, document, "cluster.json")
 
-    def _wait_run(self, objects: ClusterObjects) -> dict[str, Any]:
+    def _wait_run(self, objects: ClusterObjects) -> Run:
         told = "no tag terradask:run:id"
 
         def ask(waited_seconds: float) -> dict[str, Any] | None:
@@ -190,10 +192,10 @@ class Agent:
                 return None
             there = f"run.json is of {run.get('run_id')}" if run else "no run.json"
             told = f"the instance's run is {tag or 'not told by a tag'}, {there}"
-            return run if judge_run(tag, run, waited_seconds, self._timing) is Run.USE else None
+            return run if run and is_own_run(tag, run.get("run_id"), waited_seconds, self._timing) else None
 
         try:
-            return wait_for(
+            document = wait_for(
                 ask,
                 what="run.json of this instance's run",
                 advice="Start the cluster: start writes run.json before it raises the groups.",
@@ -203,21 +205,22 @@ class Agent:
         except RunMissing as error:
             error.given = told
             raise
+        return understand(Run.read, document, "run.json")
 
-    def _wait_secret(self, objects: ClusterObjects, secret_id: str, run: dict[str, Any]) -> dict[str, Any]:
+    def _wait_secret(self, objects: ClusterObjects, secret_id: str, run: Run) -> dict[str, Any]:
         def ask(_: float) -> dict[str, Any] | None:
-            secret = objects.read_secret(secret_id, run.get("secret_version_id"))
-            return secret if secret is not None and secret.get("run_id") == run["run_id"] else None
+            secret = objects.read_secret(secret_id, run.secret_version_id)
+            return secret if secret is not None and secret.get("run_id") == run.run_id else None
 
         return wait_for(
             ask,
-            what=f"keys of run {run['run_id']} in the secret {secret_id}",
+            what=f"keys of run {run.run_id} in the secret {secret_id}",
             advice="Start the cluster again: start writes the keys. Check the host role's rights on the secret.",
             deadline_seconds=self._timing.run_deadline_seconds,
             events=self._events,
         )
 
-    def _build(self, objects: ClusterObjects, cluster: dict[str, Any], run: dict[str, Any]) -> Path:
+    def _build(self, objects: ClusterObjects, cluster: ClusterDocument, run: Run) -> Path:
         lock = wait_for(
             lambda _: objects.read("software.lock"),
             what="software.lock",
@@ -227,11 +230,11 @@ class Agent:
         )
         return build_environment(
             self._config.paths,
-            str(run.get("python")),
+            str(run.python),
             lock.decode(),
             events=self._events,
             log=self._log.info,
             deadline_seconds=self._timing.environment_deadline_seconds,
-            # Whoever starts the cluster with a terradask that doesn't know the setting sends no hashes.
-            require_hashes=(cluster.get("settings") or {}).get("software_lock") is not None,
+            # A start by a terradask that doesn't know the setting sends no hashes.
+            require_hashes=(cluster.settings or {}).get("software_lock") is not None,
         )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import Any
 
 from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
 from terradask_host.agent.host import Host, hear
@@ -22,10 +20,10 @@ class ExtraWorker:
     host
         The scheduler's.
     scheduler
-        The document ``scheduler.json``.
+        Its address.
     """
 
-    def __init__(self, host: Host, scheduler: Mapping[str, Any]) -> None:
+    def __init__(self, host: Host, scheduler: str) -> None:
         self._host = host
         self._document = extra_worker_document(host.config, host.identity, host.cluster, scheduler, host.keys)
         self._events = EventQueue()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from terradask_host.agent.aws import Aws, error_code
+from terradask_host.documents import ClusterDocument
 from terradask_host.rules.join_watchdog import Members
 
 
@@ -31,15 +32,15 @@ class ClusterGroups:
         Takes a log line.
     """
 
-    def __init__(self, aws: Aws, cluster: Mapping[str, Any], log: Callable[[str], None]) -> None:
+    def __init__(self, aws: Aws, cluster: ClusterDocument, log: Callable[[str], None]) -> None:
         self._aws = aws
         self._log = log
-        groups = cluster["groups"]
+        groups = cluster.groups
         #: Auto Scaling group of workers -> the cluster's own name of it.
-        self._workers = {group["autoscaling_group"]: key for key, group in groups.items() if group["role"] == "worker"}
-        # Schedulers last: who zeroes the groups is in one of them.
+        self._workers = {group.autoscaling_group: key for key, group in groups.items() if group.role == "worker"}
+        # Schedulers last: the host that zeroes the groups is in one of them.
         self.names: list[str] = [
-            groups[name]["autoscaling_group"] for name in sorted(groups, key=lambda name: groups[name]["role"] == "scheduler")
+            groups[name].autoscaling_group for name in sorted(groups, key=lambda name: groups[name].role == "scheduler")
         ]
 
     def leave(self, instance_id: str, *, replaced: bool = False) -> bool:

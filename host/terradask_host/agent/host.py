@@ -17,6 +17,7 @@ from terradask_host.agent.logs import HostLog
 from terradask_host.agent.objects import ClusterObjects
 from terradask_host.agent.report import Reporter
 from terradask_host.config import HostConfig
+from terradask_host.documents import ClusterDocument, Run
 from terradask_host.errors import DaskFailed, DistributedTooOld
 from terradask_host.metadata import Identity
 from terradask_host.rules.policy import LEAST_DISTRIBUTED, Exit, is_too_old
@@ -44,8 +45,8 @@ class Host:
 
     config: HostConfig
     identity: Identity
-    cluster: Mapping[str, Any]
-    run: Mapping[str, Any]
+    cluster: ClusterDocument
+    run: Run
     keys: KeyFiles
     python: Path
     objects: ClusterObjects
@@ -57,7 +58,7 @@ class Host:
     @property
     def run_id(self) -> str:
         """The run's id."""
-        return str(self.run["run_id"])
+        return self.run.run_id
 
     def spawn(self, role: str | None = None, events: EventQueue | None = None) -> DaskChild:
         """Start a Dask process; it imports distributed at once and then waits to be told where.
@@ -79,7 +80,7 @@ class Host:
             os.environ,
             home=self.config.paths.state,
             region=self.config.region,
-            run_environ=self.run.get("environ") or {},
+            run_environ=self.run.environ or {},
         )
         try:
             child = DaskChild(

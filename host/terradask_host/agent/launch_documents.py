@@ -8,6 +8,7 @@ from typing import Any
 
 from terradask_host.agent.keys import KeyFiles
 from terradask_host.config import LOOPBACK, HostConfig
+from terradask_host.documents import ClusterDocument, Run, SchedulerEntry, WorkerEntry
 from terradask_host.errors import ConfigInvalid
 from terradask_host.metadata import Identity
 from terradask_host.rules.membership import EXTRA_WORKER_PREFIX
@@ -37,7 +38,7 @@ RESERVED_OPTIONS = {
 }
 
 
-def prepare_document(role: str, run: Mapping[str, Any], keys: KeyFiles, scratch: Path) -> dict[str, Any]:
+def prepare_document(role: str, run: Run, keys: KeyFiles, scratch: Path) -> dict[str, Any]:
     """Return what must be known before distributed is imported: the role and Dask's configuration.
 
     The configuration is the caller's with the host's TLS on top, so that what tasks open (``get_client``, a ``Security()`` of their
@@ -53,7 +54,7 @@ def prepare_document(role: str, run: Mapping[str, Any], keys: KeyFiles, scratch:
     }
     return {
         "role": role,
-        "dask_config": run.get("dask_config") or {},
+        "dask_config": dict(run.dask_config or {}),
         "host_config": {
             "temporary-directory": str(scratch),
             "distributed": {"comm": {"require-encryption": True, "tls": tls}},
@@ -75,7 +76,7 @@ def security_arguments(role: str, keys: KeyFiles) -> dict[str, Any]:
 
 def scheduler_document(
     identity: Identity,
-    cluster: Mapping[str, Any],
+    cluster: ClusterDocument,
     keys: KeyFiles,
     life: Mapping[str, Any],
     timing: Timing,
@@ -87,82 +88,84 @@ def scheduler_document(
     `life` is what it goes by to find that the cluster is over, ``members`` whom it takes for a worker. On `loopback` both ports
     are there as well, for Session Manager.
     """
-    wanted = cluster["scheduler"]
-    _refuse_reserved("scheduler", wanted["options"])
+    wanted = cluster.scheduler
+    _refuse_reserved("scheduler", wanted.options)
     return {
-        "class": wanted["class"],
+        "class": wanted.class_name,
         "security": security_arguments("scheduler", keys),
         "arguments": {
             "host": identity.private_address,
-            "port": wanted["port"],
+            "port": wanted.port,
             "protocol": "tls",
             "dashboard_address": "127.0.0.1:0",
-            **wanted["options"],
+            **wanted.options,
         },
         "forward": {
             "host": identity.private_address,
-            "port": wanted["dashboard_port"],
+            "port": wanted.dashboard_port,
             "ca": str(keys.ca),
             "cert": str(keys.cert),
             "key": str(keys.key),
         },
         "shared_dashboard": _shared_dashboard(identity, wanted, keys),
-        "loopback": {"host": loopback, "ports": [wanted["port"], wanted["dashboard_port"]], "target": identity.private_address},
+        "loopback": {"host": loopback, "ports": [wanted.port, wanted.dashboard_port], "target": identity.private_address},
         "life": dict(life),
         "worker_report_seconds": timing.join_look_seconds,
         "members": {
-            "workers_per_host": cluster["worker"].get("workers_per_host", 1),
-            "extra_worker": extra_worker_name(identity) if wanted.get("extra_worker") else None,
+            "workers_per_host": cluster.worker.workers_per_host,
+            "extra_worker": extra_worker_name(identity) if wanted.extra_worker else None,
             "patience_seconds": timing.member_patience_seconds,
             "ask_seconds": timing.member_ask_seconds,
         },
     }
 
 
-def _shared_dashboard(identity: Identity, wanted: Mapping[str, Any], keys: KeyFiles) -> dict[str, Any] | None:
+def _shared_dashboard(identity: Identity, wanted: SchedulerEntry, keys: KeyFiles) -> dict[str, Any] | None:
     """Return where browsers find the dashboard over HTTPS; None where the cluster wants none."""
-    port = wanted.get("dashboard_https_port")
-    return port and {"host": identity.private_address, "port": port, "cert": str(keys.cert), "key": str(keys.key)}
+    port = wanted.dashboard_https_port
+    if not port:
+        return None
+    return {"host": identity.private_address, "port": port, "cert": str(keys.cert), "key": str(keys.key)}
 
 
 def worker_document(
     config: HostConfig,
     identity: Identity,
-    cluster: Mapping[str, Any],
-    scheduler: Mapping[str, Any],
+    cluster: ClusterDocument,
+    scheduler: str,
     keys: KeyFiles,
 ) -> dict[str, Any]:
     """Return how to start the host's workers: named like their instance, together as large as the machine unless options say otherwise.
 
     Each of them has the resources of the host's group.
     """
-    wanted = cluster["worker"]
-    names = worker_names(identity.instance_id, wanted.get("workers_per_host", 1))
+    wanted = cluster.worker
+    names = worker_names(identity.instance_id, wanted.workers_per_host)
     size = {
         "nthreads": max(config.cpu_count // len(names), 1),
         "memory_limit": worker_memory_limit_bytes(config.memory_bytes) // len(names),
     }
-    arguments = _worker_arguments(config, identity) | size | wanted["options"]
-    of_group = cluster["groups"][identity.group].get("resources") or {}
+    arguments = _worker_arguments(config, identity) | size | dict(wanted.options)
+    of_group = cluster.groups[identity.group].resources
     if of_group:
-        arguments["resources"] = {**(wanted["options"].get("resources") or {}), **of_group}
+        arguments["resources"] = {**(wanted.options.get("resources") or {}), **of_group}
     return _workers(wanted, scheduler, keys, [{"name": name, **arguments} for name in names])
 
 
 def extra_worker_document(
     config: HostConfig,
     identity: Identity,
-    cluster: Mapping[str, Any],
-    scheduler: Mapping[str, Any],
+    cluster: ClusterDocument,
+    scheduler: str,
     keys: KeyFiles,
 ) -> dict[str, Any]:
     """Return how to start the worker beside the scheduler, which keeps half of the memory and a thread for itself, whatever options say."""
-    wanted = cluster["worker"]
+    wanted = cluster.worker
     size = {
         "nthreads": max(config.cpu_count - 1, 1),
         "memory_limit": worker_memory_limit_bytes(config.memory_bytes) // 2,
     }
-    arguments = _worker_arguments(config, identity) | wanted["options"] | size
+    arguments = _worker_arguments(config, identity) | dict(wanted.options) | size
     return _workers(wanted, scheduler, keys, [{"name": extra_worker_name(identity), **arguments}])
 
 
@@ -181,12 +184,12 @@ def _worker_arguments(config: HostConfig, identity: Identity) -> dict[str, Any]:
     }
 
 
-def _workers(wanted: Mapping[str, Any], scheduler: Mapping[str, Any], keys: KeyFiles, workers: list[dict[str, Any]]) -> dict[str, Any]:
-    _refuse_reserved("worker", wanted["options"])
+def _workers(wanted: WorkerEntry, scheduler: str, keys: KeyFiles, workers: list[dict[str, Any]]) -> dict[str, Any]:
+    _refuse_reserved("worker", wanted.options)
     return {
-        "class": wanted["class"],
+        "class": wanted.class_name,
         "security": security_arguments("worker", keys),
-        "scheduler": scheduler["private_address"],
+        "scheduler": scheduler,
         "workers": workers,
     }
 

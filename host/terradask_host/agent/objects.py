@@ -11,7 +11,8 @@ from terradask_host.agent.aws import Aws, error_code, is_aws_error
 from terradask_host.agent.event_queue import EventQueue
 from terradask_host.agent.retry import backoff
 from terradask_host.config import parse_document
-from terradask_host.errors import RunMissing
+from terradask_host.documents import UNREADABLE
+from terradask_host.errors import ConfigInvalid, RunMissing
 
 T = TypeVar("T")
 
@@ -126,6 +127,20 @@ class ClusterObjects:
                 return None
             raise
         return parse_document(answer["SecretString"], f"the secret {secret_id}")
+
+
+def understand(read: Callable[[dict[str, Any]], T], document: dict[str, Any], name: str) -> T:
+    """Return a document as its class reads it.
+
+    Raises
+    ------
+    ConfigInvalid
+        When it isn't as its format says. What it holds is never part of the error.
+    """
+    try:
+        return read(document)
+    except UNREADABLE as error:
+        raise ConfigInvalid(f"{name} isn't as its format says: {type(error).__name__}.") from None
 
 
 def wait_for(

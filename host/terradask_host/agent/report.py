@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from terradask_host import states
-from terradask_host.config import FORMAT
+from terradask_host.documents import HostReport, now_text
 from terradask_host.metadata import Identity
 
 #: Log lines that go with a failure.
@@ -17,11 +16,6 @@ TAIL_LINES = 40
 
 #: How often a report that can't be written is tried, unless a newer one waits by then.
 TRIES = 3
-
-
-def now_text() -> str:
-    """Return the time as documents carry it: UTC, seconds, ``Z``."""
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 #: So many of its newest notes a host reports.
@@ -45,39 +39,22 @@ def build_report(
     log_tail: Sequence[str],
     notes: Sequence[tuple[str, str, str, str]] = (),
 ) -> dict[str, Any]:
-    """Return the document of ``hosts/<instance id>.json``.
-
-    Parameters
-    ----------
-    identity
-        Who reports.
-    run_id
-        The run; None before it is known.
-    history
-        States and when they began; the last is the present one.
-    reasons
-        Why it came to each of them, where that needs saying.
-    log_tail
-        The last log lines; only told with a failure.
-    notes
-        What the host did to others: when, to which group, what, and why.
-    """
+    """Return the document of ``hosts/<instance id>.json``; it has log lines with a failure alone."""
     state, at = history[-1]
-    return {
-        "format": FORMAT,
-        "run_id": run_id,
-        "instance_id": identity.instance_id,
-        "role": identity.role,
-        "group": identity.group,
-        "state": state,
-        "reason": reasons[-1],
-        "at": at,
-        "history": [list(entry) for entry in history],
-        "reasons": [shorten(reason) for reason in reasons],
-        "notes": [list(note) for note in notes],
-        "private_address": identity.private_address,
-        "log_tail": list(log_tail)[-TAIL_LINES:] if state == states.FAILED else [],
-    }
+    return HostReport(
+        instance_id=identity.instance_id,
+        role=identity.role,
+        group=identity.group,
+        state=state,
+        reason=reasons[-1],
+        at=at,
+        run_id=run_id,
+        private_address=identity.private_address,
+        history=tuple(history),
+        reasons=tuple(shorten(reason) for reason in reasons),
+        log_tail=tuple(log_tail)[-TAIL_LINES:] if state == states.FAILED else (),
+        notes=tuple(notes),
+    ).to_document()
 
 
 class Reporter:

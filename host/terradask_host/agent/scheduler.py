@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 from terradask_host import states
@@ -15,10 +16,9 @@ from terradask_host.agent.extra_worker import ExtraWorker
 from terradask_host.agent.host import Host, check_distributed, hear
 from terradask_host.agent.join_watchdog import JoinWatchdog
 from terradask_host.agent.launch_documents import scheduler_document
-from terradask_host.agent.objects import wait_for
-from terradask_host.agent.report import now_text
+from terradask_host.agent.objects import understand, wait_for
 from terradask_host.agent.watchdog_schedule import WatchdogSchedule
-from terradask_host.config import FORMAT
+from terradask_host.documents import Ended, LifetimePolicy, SchedulerAddress, SchedulerEntry, closing_document, now_text
 from terradask_host.metadata import Identity
 from terradask_host.rules import policy
 from terradask_host.rules.lifetime import Limits, lifetime_end_reason
@@ -33,43 +33,20 @@ WORKERS = "workers"
 _ZERO_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 0.0)
 
 
-def build_scheduler_document(
-    identity: Identity,
-    cluster: Mapping[str, Any],
-    *,
-    run_id: str,
-    boot: int,
-    versions: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return the document ``scheduler.json``.
-
-    Parameters
-    ----------
-    identity
-        Whose addresses.
-    cluster
-        The document ``cluster.json``, for the ports.
-    run_id
-        The run.
-    boot
-        Counts up each time a scheduler process comes up in the run.
-    versions
-        ``python`` and ``packages`` of the scheduler's process.
-    """
-    port = cluster["scheduler"]["port"]
+def build_address(identity: Identity, entry: SchedulerEntry, *, run_id: str, boot: int, versions: Mapping[str, Any]) -> SchedulerAddress:
+    """Return what ``scheduler.json`` will say; `versions` has ``python`` and ``packages`` of the scheduler's process."""
     public = identity.public_address
-    return {
-        "format": FORMAT,
-        "run_id": run_id,
-        "instance_id": identity.instance_id,
-        "boot": boot,
-        "started_at": now_text(),
-        "private_address": f"tls://{identity.private_address}:{port}",
-        "public_address": f"tls://{public}:{port}" if public else None,
-        "dashboard_port": cluster["scheduler"]["dashboard_port"],
-        "packages": versions.get("packages", {}),
-        "python": versions.get("python"),
-    }
+    return SchedulerAddress(
+        run_id=run_id,
+        instance_id=identity.instance_id,
+        boot=boot,
+        private_address=f"tls://{identity.private_address}:{entry.port}",
+        public_address=f"tls://{public}:{entry.port}" if public else None,
+        dashboard_port=entry.dashboard_port,
+        python=versions["python"],
+        packages=versions["packages"],
+        started_at=now_text(),
+    )
 
 
 class _Over(Exception):
@@ -89,12 +66,12 @@ class SchedulerHost:
         self._host = host
         self._timing = host.config.timing
         self._crashes = Crashes(host)
-        self._limits = Limits.of_run(host.run)
+        self._limits = Limits.of_policy(host.run.life, host.run.started_at)
         self._watchdog = WatchdogSchedule(host, self._limits.ends_at)
         self._join_watchdog = JoinWatchdog(host)
         #: What a client said since, which holds for a Dask process that is started again too.
         self._said_life: dict[str, Any] = {}
-        self._previous: dict[str, Any] | None = None
+        self._previous: SchedulerAddress | None = None
         #: ETag of the ``scheduler.json`` that was written from here.
         self._announced: str | None = None
         self._extra_worker: ExtraWorker | None = None
@@ -157,7 +134,7 @@ class SchedulerHost:
 
     def _life(self) -> dict[str, Any]:
         looks = {"look_seconds": self._timing.life_look_seconds, "first_client_seconds": self._timing.first_client_seconds}
-        return {**(self._host.run.get("life") or {}), **self._said_life, **looks}
+        return {**asdict(self._host.run.life or LifetimePolicy()), **self._said_life, **looks}
 
     def _take(self, said: ChildSaid, child: DaskChild) -> None:
         if said.event == "running":
@@ -184,34 +161,26 @@ class SchedulerHost:
         reason = lifetime_end_reason(self._limits, datetime.datetime.now(datetime.UTC))
         if reason is not None:
             raise _Over(reason)
-        if self._previous is not None and policy.has_ended(self._previous, self._host.run_id):
+        if self._previous is not None and self._previous.ended is not None and self._previous.run_id == self._host.run_id:
             # An earlier host of this run came to that, and did not get all groups to zero.
-            raise _Over(self._previous["ended"]["reason"])
+            raise _Over(self._previous.ended.reason)
 
-    def _read_previous(self) -> dict[str, Any]:
-        def ask(_: float) -> dict[str, Any]:
-            return self._host.objects.read_document("scheduler.json") or {}
-
-        return self._patiently(ask, "answer about scheduler.json")
+    def _read_previous(self) -> SchedulerAddress | None:
+        document = self._patiently(lambda _: self._host.objects.read_document("scheduler.json") or {}, "answer about scheduler.json")
+        return understand(SchedulerAddress.read, document, "scheduler.json") if document else None
 
     def _announce(self, versions: Mapping[str, Any]) -> None:
         """Say where the scheduler is; only then does the host count as running."""
         boot = policy.next_boot(self._previous, self._host.run_id)
-        document = build_scheduler_document(
-            self._host.identity,
-            self._host.cluster,
-            run_id=self._host.run_id,
-            boot=boot,
-            versions=versions,
-        )
+        address = build_address(self._host.identity, self._host.cluster.scheduler, run_id=self._host.run_id, boot=boot, versions=versions)
         self._announced = self._patiently(
-            lambda _: self._host.objects.write_document("scheduler.json", document), "chance to write scheduler.json"
+            lambda _: self._host.objects.write_document("scheduler.json", address.to_document()), "chance to write scheduler.json"
         )
-        self._previous = document
-        self._host.log.info(f"listening at {document['private_address']}, boot {boot}")
+        self._previous = address
+        self._host.log.info(f"listening at {address.private_address}, boot {boot}")
         self._host.reporter.enter(states.RUNNING)
-        if self._host.cluster["scheduler"].get("extra_worker"):
-            self._extra_worker = ExtraWorker(self._host, document)
+        if self._host.cluster.scheduler.extra_worker:
+            self._extra_worker = ExtraWorker(self._host, address.private_address)
 
     def _end_extra_worker(self) -> None:
         if self._extra_worker is not None:
@@ -244,11 +213,11 @@ class SchedulerHost:
     def _write_ended(self, reason: str) -> None:
         """Say in ``scheduler.json`` that the cluster has ended: to clients, to workers, and to a host in this one's place.
 
-        Who stops the cluster deletes it; it is not brought back.
+        Stopping the cluster deletes it; it is not brought back.
         """
-        document = {**(self._previous or {}), "ended": {"at": now_text(), "reason": reason}}
         try:
-            if self._announced is not None:
+            if self._announced is not None and self._previous is not None:
+                document = replace(self._previous, ended=Ended(now_text(), reason)).to_document()
                 self._host.objects.write_document("scheduler.json", document, over=self._announced)
         except Exception as error:  # noqa: BLE001 - the groups still need their zero
             self._host.log.info(f"scheduler.json can't tell that the cluster has ended: {type(error).__name__}: {error}")
@@ -256,13 +225,13 @@ class SchedulerHost:
     def _mark_closing(self, reason: str) -> None:
         """Note that the deployment shall go too, where it was made for a client that was to take it along; the next command does that.
 
-        Who stops or destroys the cluster has deleted the run: then there is nothing to note any more.
+        Where the cluster was stopped or destroyed its run is deleted: then there is nothing to note any more.
         """
-        if not (self._host.run.get("life") or {}).get("destroyed_after"):
+        if self._host.run.life is None or not self._host.run.life.destroyed_after:
             return
         objects = self._host.objects
         try:
             if (objects.read_document("run.json") or {}).get("run_id") == self._host.run_id:
-                objects.write_document("closing.json", {"format": FORMAT, "at": now_text(), "reason": reason})
+                objects.write_document("closing.json", closing_document(now_text(), reason))
         except Exception as error:  # noqa: BLE001 - the groups still need their zero
             self._host.log.info(f"closing.json can't be written: {type(error).__name__}: {error}")

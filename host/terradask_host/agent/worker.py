@@ -13,6 +13,7 @@ from terradask_host.agent.event_queue import Stop, StopRequested
 from terradask_host.agent.host import Heard, Host, check_distributed, hear
 from terradask_host.agent.launch_documents import worker_document
 from terradask_host.agent.probe import answers
+from terradask_host.documents import SchedulerAddress
 from terradask_host.errors import VersionsDiffer
 from terradask_host.rules import policy
 from terradask_host.rules.policy import Exit, Next, Seek
@@ -36,9 +37,9 @@ class WorkerHost:
         self._timing = host.config.timing
         self._crashes = Crashes(host)
         #: The scheduler that this worker last tried to join.
-        self._scheduler: Mapping[str, Any] | None = None
+        self._scheduler: SchedulerAddress | None = None
         #: The same, once it went away.
-        self._lost: Mapping[str, Any] | None = None
+        self._lost: SchedulerAddress | None = None
         self._silent_since: float | None = None
         self._not_before = 0.0
         self._next_probe = 0.0
@@ -76,7 +77,7 @@ class WorkerHost:
         """Run one Dask process from its import to its end."""
         self._host.reporter.enter(states.WAITING)
         imported: dict[str, Any] | None = None
-        scheduler: Mapping[str, Any] | None = None
+        scheduler: SchedulerAddress | None = None
         spawned, started = time.monotonic(), 0.0
         while True:
             if scheduler is None:
@@ -84,8 +85,10 @@ class WorkerHost:
                 self._scheduler = scheduler or self._scheduler
             if scheduler is not None and imported is not None and not started:
                 self._check_versions(imported, scheduler)
-                document = worker_document(self._host.config, self._host.identity, self._host.cluster, scheduler, self._host.keys)
-                self._host.log.info(f"joining {scheduler['private_address']}, boot {scheduler['boot']}")
+                document = worker_document(
+                    self._host.config, self._host.identity, self._host.cluster, scheduler.private_address, self._host.keys
+                )
+                self._host.log.info(f"joining {scheduler.private_address}, boot {scheduler.boot}")
                 child.send(document)
                 started = time.monotonic()
                 self._host.reporter.enter(states.STARTING)
@@ -125,7 +128,7 @@ class WorkerHost:
     def _too_slow(self, started: float) -> bool:
         return started > 0 and time.monotonic() - started > self._timing.dask_start_seconds
 
-    def _look(self) -> Mapping[str, Any] | None:
+    def _look(self) -> SchedulerAddress | None:
         """Read ``scheduler.json`` once and return it when it is one to join."""
         now = time.monotonic()
         if self._silent_since is None:
@@ -136,36 +139,37 @@ class WorkerHost:
         decision = policy.seek(
             document,
             run_id=self._host.run_id,
-            lost_boot=self._lost["boot"] if self._lost else None,
+            lost_boot=self._lost.boot if self._lost else None,
             lost_boot_answers=self._lost is not None and self._probe(self._lost, now),
             silent_seconds=now - self._silent_since,
             timing=self._timing,
         )
         if decision is Seek.LEAVE:
-            if document is not None and policy.has_ended(document, self._host.run_id):
-                raise _SchedulerSilent(f"the cluster has ended: {document['ended']['reason']}")
+            if document is not None and document.ended is not None and document.run_id == self._host.run_id:
+                raise _SchedulerSilent(f"the cluster has ended: {document.ended.reason}")
             raise _SchedulerSilent(f"no scheduler for {now - self._silent_since:.0f} s")
         return document if decision is Seek.JOIN else None
 
-    def _read_scheduler(self) -> Mapping[str, Any] | None:
+    def _read_scheduler(self) -> SchedulerAddress | None:
         try:
             document = self._host.objects.read_document("scheduler.json")
+            address = None if document is None else SchedulerAddress.read(document)
         except Exception as error:  # noqa: BLE001 - whatever it is, it counts as "no scheduler", which has a limit
             told = f"scheduler.json can't be read: {type(error).__name__}: {error}"
             if told != self._seek_error:
                 self._host.log.info(told)
             self._seek_error = told
             return None
-        return document
+        return address
 
-    def _probe(self, scheduler: Mapping[str, Any], now: float) -> bool:
+    def _probe(self, scheduler: SchedulerAddress, now: float) -> bool:
         if now < self._next_probe:
             return False
         self._next_probe = now + self._timing.scheduler_probe_seconds
-        return answers(scheduler["private_address"], self._host.keys, timeout_seconds=self._timing.probe_timeout_seconds)
+        return answers(scheduler.private_address, self._host.keys, timeout_seconds=self._timing.probe_timeout_seconds)
 
-    def _check_versions(self, own: Mapping[str, Any], scheduler: Mapping[str, Any]) -> None:
-        differences = policy.version_differences(own, scheduler)
+    def _check_versions(self, own: Mapping[str, Any], scheduler: SchedulerAddress) -> None:
+        differences = policy.version_differences(own, vars(scheduler))
         if differences:
             listed = "; ".join(
                 f"{name}: worker {mine or 'none'}, scheduler {theirs or 'none'}" for name, (mine, theirs) in differences.items()
@@ -180,9 +184,7 @@ class WorkerHost:
     def _follow(self, end: Exit) -> Next:
         """Decide what follows the process's end, and prepare for it."""
         scheduler = self._scheduler
-        alive = scheduler is None or answers(
-            scheduler["private_address"], self._host.keys, timeout_seconds=self._timing.probe_timeout_seconds
-        )
+        alive = scheduler is None or answers(scheduler.private_address, self._host.keys, timeout_seconds=self._timing.probe_timeout_seconds)
         follows = policy.after_worker_exit(end, crashes=self._crashes.count, scheduler_answers=alive, timing=self._timing)
         if follows in (Next.SEEK, Next.SEEK_LATER):
             self._lost = scheduler

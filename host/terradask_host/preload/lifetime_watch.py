@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from terradask_host.documents import LifetimePolicy
 from terradask_host.preload.uploads import Uploads
 from terradask_host.preload.watchers import watching
 from terradask_host.rules.lifetime import Activity, Limits, Observation, end_reason
@@ -38,7 +39,8 @@ class LifetimeWatch:
     """
 
     def __init__(self, scheduler: Any, life: Mapping[str, Any], tell: Callable[..., None]) -> None:
-        self._limits = Limits.of_run({"life": life}).beside(getattr(scheduler, "idle_timeout", None))
+        more = {name: life[name] for name in ("first_client_seconds",) if name in life}
+        self._limits = Limits.of_policy(LifetimePolicy.read(life), **more).beside(getattr(scheduler, "idle_timeout", None))
         self._look_seconds = float(life.get("look_seconds", 1.0))
         self._tell = tell
         self._observer = Observer(scheduler)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
-#: No cluster lives longer than its certificates can, whoever wrote its run.
-MOST_LIFETIME_SECONDS = 30 * 86_400.0
+from terradask_host.documents import MOST_LIFETIME_SECONDS, LifetimePolicy
 
 
 @dataclass(frozen=True)
@@ -29,22 +27,22 @@ class Limits:
         When it ends in any case.
     """
 
-    idle_seconds: float | None = 1200.0
-    idle_yields: bool = True
-    no_client_seconds: float | None = None
+    idle_seconds: float | None = LifetimePolicy.idle_timeout_seconds
+    idle_yields: bool = LifetimePolicy.idle_timeout_yields
+    no_client_seconds: float | None = LifetimePolicy.no_client_timeout_seconds
     first_client_seconds: float = 120.0
     ends_at: datetime.datetime | None = None
 
     @classmethod
-    def of_run(cls, run: Mapping[str, Any]) -> Self:
-        """Read them; what an older client did not write is as by default."""
-        life = run.get("life") or {}
+    def of_policy(cls, life: LifetimePolicy | None, started_at: str | None = None, **more: float) -> Self:
+        """Return the limits of a run with this policy; one without is as by default, and ends with its certificates all the same."""
+        policy = life or LifetimePolicy()
         return cls(
-            idle_seconds=life.get("idle_timeout_seconds", cls.idle_seconds),
-            idle_yields=life.get("idle_timeout_yields", cls.idle_yields),
-            no_client_seconds=life.get("no_client_timeout_seconds", cls.no_client_seconds),
-            first_client_seconds=life.get("first_client_seconds", cls.first_client_seconds),
-            ends_at=_ends_at(run.get("started_at"), life.get("max_lifetime_seconds") or MOST_LIFETIME_SECONDS),
+            idle_seconds=policy.idle_timeout_seconds,
+            idle_yields=policy.idle_timeout_yields,
+            no_client_seconds=policy.no_client_timeout_seconds,
+            ends_at=None if started_at is None else _ends_at(started_at, policy.max_lifetime_seconds or MOST_LIFETIME_SECONDS),
+            **more,
         )
 
     def beside(self, dask_idle_seconds: float | None) -> Self:
@@ -176,9 +174,7 @@ def duration(seconds: float) -> str:
     return _counted(seconds, "second")
 
 
-def _ends_at(started_at: str | None, lifetime_seconds: float) -> datetime.datetime | None:
-    if started_at is None:
-        return None
+def _ends_at(started_at: str, lifetime_seconds: float) -> datetime.datetime:
     return datetime.datetime.fromisoformat(started_at) + datetime.timedelta(seconds=min(lifetime_seconds, MOST_LIFETIME_SECONDS))
 
 

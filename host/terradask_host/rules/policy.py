@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from terradask_host.documents import SchedulerAddress
 from terradask_host.timing import Timing
 
 MIB = 2**20
@@ -27,13 +28,6 @@ LOST_REASONS = frozenset(
 
 #: The scheduler forgot the worker. A heartbeat may overtake the order to close, so this alone says nothing.
 FORGOTTEN_REASONS = frozenset({"worker-heartbeat-missing"})
-
-
-class Run(enum.Enum):
-    """What to do about the ``run.json`` that was read."""
-
-    USE = "use"
-    WAIT = "wait"
 
 
 class Next(enum.Enum):
@@ -90,25 +84,14 @@ class Exit:
         return f"{how}: {why}" if why else how
 
 
-def judge_run(tag_run_id: str | None, run: Mapping[str, Any] | None, waited_seconds: float, timing: Timing) -> Run:
-    """Decide whether the ``run.json`` that was read is this instance's.
+def is_own_run(tag_run_id: str | None, run_id: str | None, waited_seconds: float, timing: Timing) -> bool:
+    """Return whether the run that ``run.json`` tells is this instance's; if not yet, the host goes on asking.
 
-    Parameters
-    ----------
-    tag_run_id
-        The instance's tag ``terradask:run:id``, which may lag behind its launch; None while it is not there.
-    run
-        What the bucket holds; None while there is nothing.
-    waited_seconds
-        How long this host has been asking.
-    timing
-        Gives the tag's grace.
+    The instance's tag ``terradask:run:id`` may lag behind its launch: None while it is not there, as the run.
     """
-    if run is None:
-        return Run.WAIT
     if tag_run_id is None:
-        return Run.USE if waited_seconds >= timing.run_tag_grace_seconds else Run.WAIT
-    return Run.USE if run.get("run_id") == tag_run_id else Run.WAIT
+        return run_id is not None and waited_seconds >= timing.run_tag_grace_seconds
+    return run_id == tag_run_id
 
 
 def after_worker_exit(end: Exit, *, crashes: int, scheduler_answers: bool, timing: Timing) -> Next:
@@ -144,7 +127,7 @@ def after_scheduler_exit(end: Exit, *, crashes: int, timing: Timing) -> Next:
 
 
 def seek(
-    scheduler: Mapping[str, Any] | None,
+    scheduler: SchedulerAddress | None,
     *,
     run_id: str,
     lost_boot: int | None,
@@ -169,18 +152,17 @@ def seek(
     timing
         Gives the limits.
     """
-    ours = scheduler is not None and scheduler.get("run_id") == run_id
     if has_ended(scheduler, run_id):
         return Seek.LEAVE
-    if scheduler is not None and ours and (scheduler.get("boot") != lost_boot or lost_boot_answers):
+    if scheduler is not None and scheduler.run_id == run_id and (scheduler.boot != lost_boot or lost_boot_answers):
         return Seek.JOIN
     limit = timing.scheduler_first_wait_seconds if lost_boot is None else timing.scheduler_silent_seconds
     return Seek.LEAVE if silent_seconds >= limit else Seek.WAIT
 
 
-def has_ended(scheduler: Mapping[str, Any] | None, run_id: str) -> bool:
-    """Tell whether ``scheduler.json`` says that this run has ended by itself."""
-    return scheduler is not None and scheduler.get("run_id") == run_id and bool(scheduler.get("ended"))
+def has_ended(scheduler: SchedulerAddress | None, run_id: str) -> bool:
+    """Return whether ``scheduler.json`` says that this run has ended by itself."""
+    return scheduler is not None and scheduler.run_id == run_id and scheduler.ended is not None
 
 
 def seek_pause_seconds(waited_seconds: float) -> float:
@@ -190,12 +172,9 @@ def seek_pause_seconds(waited_seconds: float) -> float:
     return 1.0 if waited_seconds < 120 else 5.0
 
 
-def next_boot(previous: Mapping[str, Any] | None, run_id: str) -> int:
+def next_boot(previous: SchedulerAddress | None, run_id: str) -> int:
     """Return the boot number of a scheduler that comes up now."""
-    if previous is None or previous.get("run_id") != run_id:
-        return 1
-    boot = previous.get("boot")
-    return boot + 1 if isinstance(boot, int) else 1
+    return previous.boot + 1 if previous is not None and previous.run_id == run_id and isinstance(previous.boot, int) else 1
 
 
 def version_differences(own: Mapping[str, Any], scheduler: Mapping[str, Any]) -> dict[str, tuple[str | None, str | None]]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from distributed import Client
 
+from terradask_host.documents import SchedulerAddress, now_text
 from terradask_simulator.hosts.memory import forget_run, make_run
 
 from .account import BUCKET, LOG_GROUP, REGION, Account
@@ -54,7 +55,13 @@ class Cluster:
         version = account.secrets.create_secret(Name=f"terradask/hosts/{name}", SecretString=json.dumps(self.secret))["VersionId"]
         self.descriptor = {
             "format": 1,
+            "workspace": "hosts",
             "cluster": name,
+            "region": REGION,
+            "bucket": BUCKET,
+            "zone": "us-east-1a",
+            "settings": {},
+            "lock": {},
             "groups": {
                 "scheduler": {"autoscaling_group": self.groups["scheduler"], "role": "scheduler", "max_size": 1},
                 "workers": {"autoscaling_group": self.groups["workers"], "role": "worker", "max_size": 10},
@@ -71,6 +78,9 @@ class Cluster:
         self.run = {
             "format": 1,
             "run_id": RUN_ID,
+            "started_at": now_text(),
+            "owner": "arn:aws:iam::123456789012:user/ada",
+            "n_workers": workers,
             "secret_version_id": version,
             "python": f"{sys.version_info.major}.{sys.version_info.minor}",
             "packages": {},
@@ -85,6 +95,11 @@ class Cluster:
 
     def get(self, name: str) -> dict[str, Any] | None:
         return self.account.get(f"clusters/{self.name}/{name}")
+
+    def address(self, **facts: Any) -> dict[str, Any]:
+        """Return what ``scheduler.json`` would say of a scheduler here."""
+        address = f"tls://{self.subnet}.10:{PORT}"
+        return SchedulerAddress(RUN_ID, self.scheduler_id, 1, address, None, DASHBOARD_PORT, "3.12", {}).to_document() | facts
 
     def scheduler(self, **changes: Any) -> HostProcess:
         return self._host(self.scheduler_id, "scheduler", "scheduler", "10", **changes)

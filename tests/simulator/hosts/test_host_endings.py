@@ -58,14 +58,7 @@ def test_a_scheduler_of_an_older_run_is_ignored_and_other_versions_are_an_error(
     lonely: Callable[..., Cluster],
 ) -> None:
     cluster = lonely()
-    document = {
-        "format": 1,
-        "run_id": "older",
-        "boot": 1,
-        "private_address": f"tls://{cluster.subnet}.10:8786",
-        "packages": {"dask": "2020.1.0", "distributed": "2020.1.0"},
-        "python": "3.8",
-    }
+    document = cluster.address(run_id="older", packages={"dask": "2020.1.0", "distributed": "2020.1.0"}, python="3.8")
     cluster.put("scheduler.json", document)
     host = cluster.worker(0)
     host.wait_state("waiting")

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import pytest
 
-from .authority import RUN_ID
 from .cluster import Cluster, HostProcess, wait_until
 
 pytestmark = pytest.mark.simulator
@@ -85,8 +84,8 @@ def test_a_lifetime_is_over_whatever_else_is_going_on(lonely: Callable[..., Clus
 def test_a_host_in_place_of_one_that_ended_the_cluster_ends_it_again(lonely: Callable[..., Cluster]) -> None:
     cluster = living(lonely())
     ended = {"at": "2026-11-20T06:00:00Z", "reason": "idle for 20 minutes"}
-    cluster.put("scheduler.json", {"format": 1, "run_id": RUN_ID, "boot": 1, "ended": ended})
+    cluster.put("scheduler.json", document := cluster.address(ended=ended))
     scheduler = cluster.scheduler()
     assert wait_ended(cluster, scheduler) == "idle for 20 minutes"
     assert cluster.get("closing.json") is None
-    assert cluster.get("scheduler.json") == {"format": 1, "run_id": RUN_ID, "boot": 1, "ended": ended}
+    assert cluster.get("scheduler.json") == document

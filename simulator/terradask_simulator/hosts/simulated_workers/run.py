@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from terradask_host import documents
 from terradask_host.agent.aws import Aws
 from terradask_host.agent.event_queue import EventQueue
 from terradask_host.agent.groups import ClusterGroups
@@ -13,6 +14,7 @@ from terradask_host.agent.keys import KeyFiles, write_keys
 from terradask_host.agent.memory_files import check_in_memory
 from terradask_host.agent.objects import ClusterObjects, wait_for
 from terradask_host.config import HostConfig
+from terradask_host.documents import ClusterDocument
 
 __all__ = ["Run", "of_run"]
 
@@ -24,8 +26,8 @@ class Run:
     """What all hosts of a run share: the user data, the documents ``cluster.json`` and ``run.json``, key files, clients of AWS."""
 
     config: HostConfig
-    cluster: Mapping[str, Any]
-    run: Mapping[str, Any]
+    cluster: ClusterDocument
+    run: documents.Run
     keys: KeyFiles
     objects: ClusterObjects
     groups: ClusterGroups
@@ -47,18 +49,16 @@ class Run:
             deadline = config.timing.run_deadline_seconds
             return wait_for(lambda _: ask(), what=what, advice="Start the cluster.", deadline_seconds=deadline, events=events)
 
-        cluster = need("cluster.json", lambda: objects.read_document("cluster.json"))
-        run = need("run.json of this run", lambda: of_run(objects.read_document("run.json"), run_id))
-        secret = need(
-            "keys of this run", lambda: of_run(objects.read_secret(cluster["secret_id"], run.get("secret_version_id")), run["run_id"])
-        )
+        cluster = ClusterDocument.read(need("cluster.json", lambda: objects.read_document("cluster.json")))
+        run = documents.Run.read(need("run.json of this run", lambda: of_run(objects.read_document("run.json"), run_id)))
+        secret = need("keys of this run", lambda: of_run(objects.read_secret(cluster.secret_id, run.secret_version_id), run.run_id))
         check_in_memory(config.paths.keys)
         return cls(config, cluster, run, write_keys(secret, "worker", config.paths.keys), objects, ClusterGroups(aws, cluster, print))
 
     @property
     def run_id(self) -> str:
         """The run's id."""
-        return str(self.run["run_id"])
+        return self.run.run_id
 
 
 def of_run(document: dict[str, Any] | None, run_id: str) -> dict[str, Any] | None:

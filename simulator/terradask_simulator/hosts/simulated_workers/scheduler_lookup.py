@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
 
+from terradask_host.documents import SchedulerAddress
 from terradask_simulator.hosts.simulated_workers.run import Run, of_run
 
 __all__ = ["SchedulerLookup"]
@@ -20,21 +19,22 @@ class SchedulerLookup:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._lock = asyncio.Lock()
-        self._known: dict[str, Any] | None = None
+        self._known: SchedulerAddress | None = None
 
-    async def find(self) -> dict[str, Any]:
+    async def find(self) -> SchedulerAddress:
         """Return ``scheduler.json`` of this run, once its scheduler listens; one host polls for all."""
         async with self._lock:
             while self._known is None:
                 document = of_run(await asyncio.to_thread(self._run.objects.read_document, "scheduler.json"), self._run.run_id)
                 # One that has died is still named there until another comes up.
-                if document is not None and await _listens(document["private_address"]):
-                    self._known = document
+                address = None if document is None else SchedulerAddress.read(document)
+                if address is not None and await _listens(address.private_address):
+                    self._known = address
                 else:
                     await asyncio.sleep(_POLL_SECONDS)
             return self._known
 
-    def forget(self, scheduler: Mapping[str, Any]) -> None:
+    def forget(self, scheduler: SchedulerAddress) -> None:
         """Look it up again: this scheduler is lost."""
         if self._known == scheduler:
             self._known = None

@@ -11,7 +11,8 @@ from typing import Any
 from terradask_host import states
 from terradask_host.agent.launch_documents import security_arguments, worker_names
 from terradask_host.agent.objects import OwnReport
-from terradask_host.agent.report import build_report, now_text
+from terradask_host.agent.report import build_report
+from terradask_host.documents import SchedulerAddress, now_text
 from terradask_host.metadata import Identity
 from terradask_host.preload.serve import remember_reason
 from terradask_host.rules.policy import Exit, Next, after_worker_exit
@@ -66,7 +67,7 @@ class SimulatedHost:
         except Exception as error:  # noqa: BLE001  (whatever it is, the report must say it)
             self._report.enter(states.FAILED, f"{type(error).__name__}: {error}; {error.__cause__}")
 
-    async def _work(self, scheduler: Mapping[str, Any]) -> str:
+    async def _work(self, scheduler: SchedulerAddress) -> str:
         """Be this host's workers until they have closed; return why the last of them did."""
         from distributed import Worker
         from distributed.security import Security
@@ -75,7 +76,7 @@ class SimulatedHost:
         security = Security(**security_arguments("worker", run.keys))
         self._workers = [
             cls(
-                scheduler["private_address"],
+                scheduler.private_address,
                 security=security,
                 name=name,
                 host=self._identity.private_address,
@@ -86,7 +87,7 @@ class SimulatedHost:
                 dashboard_address="127.0.0.1:0",
                 local_directory=str(run.config.paths.scratch / name),
             )
-            for name in worker_names(self._identity.instance_id, run.cluster["worker"].get("workers_per_host", 1))
+            for name in worker_names(self._identity.instance_id, run.cluster.worker.workers_per_host)
         ]
         await asyncio.gather(*self._workers)
         self._report.enter(states.RUNNING)

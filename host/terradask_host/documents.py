@@ -1,0 +1,328 @@
+"""The documents of a cluster in the bucket, as their writers and readers at both ends have them.
+
+Terraform writes ``cluster.json``, a start ``run.json``, the scheduler's host ``scheduler.json``, each host ``hosts/<instance id>.json``.
+Each carries a format number. Fields that a reader doesn't know are left out, those that an older writer didn't know have defaults;
+``read`` raises one of `UNREADABLE` where a document isn't as its format says.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
+
+#: The format of all of them.
+FORMAT = 1
+
+#: What reading a document that isn't as its format says may raise.
+UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, OverflowError)
+
+#: The group of workers that every cluster has.
+WORKER_GROUP = "workers"
+
+#: No cluster lives longer than its certificates can, whoever wrote its run.
+MOST_LIFETIME_SECONDS = 30 * 86_400.0
+
+
+def known_fields(cls: type, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a document has of the fields of a dataclass."""
+    return {name: value for name, value in document.items() if name in cls.__dataclass_fields__}  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupEntry:
+    """One Auto Scaling group of a cluster."""
+
+    autoscaling_group: str
+    role: str
+    max_size: int
+    market: str = "on-demand"
+    worker_group: str = WORKER_GROUP
+    #: Where its hosts may be. Empty, as an older terradask wrote it: in the cluster's zone.
+    zones: tuple[str, ...] = ()
+    #: Dask's resources of each worker.
+    resources: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read the entry."""
+        known = known_fields(cls, document)
+        return cls(**{**known, "zones": tuple(known.get("zones", ())), "resources": known.get("resources") or {}})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulerEntry:
+    """What the scheduler's host runs, and where it listens."""
+
+    class_name: str = "distributed.Scheduler"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    port: int = 8786
+    dashboard_port: int = 8787
+    #: Where browsers find the dashboard over HTTPS; None: nowhere.
+    dashboard_https_port: int | None = None
+    #: Whether a worker runs beside the scheduler.
+    extra_worker: bool = False
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read the entry."""
+        return cls(**known_fields(cls, {**document, "class_name": document.get("class", cls.class_name)}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerEntry:
+    """What hosts of workers run."""
+
+    class_name: str = "distributed.Nanny"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    workers_per_host: int = 1
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read the entry."""
+        return cls(**known_fields(cls, {**document, "class_name": document.get("class", cls.class_name)}))
+
+
+@dataclass(frozen=True)
+class ClusterDocument:
+    """A deployed cluster: structure, as ``cluster.json`` tells it."""
+
+    workspace: str
+    cluster: str
+    region: str
+    bucket: str
+    zone: str
+    groups: Mapping[str, GroupEntry]
+    secret_id: str
+    settings: Mapping[str, Any]
+    lock: Mapping[str, Any]
+    worker: WorkerEntry = field(default_factory=WorkerEntry)
+    scheduler: SchedulerEntry = field(default_factory=SchedulerEntry)
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read ``cluster.json``."""
+        return cls(
+            workspace=document["workspace"],
+            cluster=document["cluster"],
+            region=document["region"],
+            bucket=document["bucket"],
+            zone=document["zone"],
+            groups={key: GroupEntry.read(entry) for key, entry in document["groups"].items()},
+            secret_id=document["secret_id"],
+            settings=document["settings"],
+            lock=document["lock"],
+            worker=WorkerEntry.read(document["worker"]),
+            scheduler=SchedulerEntry.read(document.get("scheduler") or {}),
+        )
+
+
+@dataclass(frozen=True)
+class LifetimePolicy:
+    """When a run ends by itself, as ``life`` of ``run.json`` tells it. Times are in seconds; None means never.
+
+    Parameters
+    ----------
+    idle_timeout_seconds
+        With nothing to do for so long.
+    idle_timeout_yields
+        Whether an idle timeout of Dask's own takes its place.
+    no_client_timeout_seconds
+        With no client connected for so long.
+    max_lifetime_seconds
+        So long after its start, in any case.
+    scheduler_silent_seconds
+        After which a worker's host that has lost its scheduler leaves. None: as hosts have it.
+    destroyed_after
+        Whether the deployment goes too, with the next command: it was made for a client that is to take it along.
+    """
+
+    idle_timeout_seconds: float | None = 1200.0
+    idle_timeout_yields: bool = True
+    no_client_timeout_seconds: float | None = None
+    max_lifetime_seconds: float = MOST_LIFETIME_SECONDS
+    scheduler_silent_seconds: float | None = None
+    destroyed_after: bool = False
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read ``life`` of ``run.json``."""
+        return cls(**known_fields(cls, document))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a cluster, from start to stop, as ``run.json`` tells it."""
+
+    run_id: str
+    started_at: str
+    owner: str
+    secret_version_id: str
+    python: str
+    packages: Mapping[str, str]
+    n_workers: int
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    dask_config: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    life: LifetimePolicy | None = None
+    #: Whether hosts install archives by hash. An older terradask says nothing of it, and had none.
+    hashed: bool = False
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read ``run.json``."""
+        known = known_fields(cls, document)
+        life = known.get("life")
+        return cls(**{**known, "life": None if life is None else LifetimePolicy.read(life)})
+
+    def to_document(self) -> dict[str, Any]:
+        """Return what ``run.json`` holds."""
+        return {"format": FORMAT, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """That a run has ended by itself: when, and why."""
+
+    at: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class SchedulerAddress:
+    """Where the scheduler of a run is, or that the run has ended, as its host tells in ``scheduler.json``."""
+
+    run_id: str
+    instance_id: str
+    #: Counts up each time a scheduler process comes up in the run.
+    boot: int
+    private_address: str
+    public_address: str | None
+    dashboard_port: int
+    python: str
+    packages: Mapping[str, str]
+    ended: Ended | None = None
+    started_at: str | None = None
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read ``scheduler.json``."""
+        known = known_fields(cls, document)
+        ended = known.get("ended")
+        return cls(**{**known, "ended": Ended(plain_text(ended["at"]), plain_text(ended["reason"])) if ended else None})
+
+    def to_document(self) -> dict[str, Any]:
+        """Return what ``scheduler.json`` holds."""
+        document = {
+            "format": FORMAT,
+            "run_id": self.run_id,
+            "instance_id": self.instance_id,
+            "boot": self.boot,
+            "started_at": self.started_at,
+            "private_address": self.private_address,
+            "public_address": self.public_address,
+            "dashboard_port": self.dashboard_port,
+            "packages": dict(self.packages),
+            "python": self.python,
+        }
+        return document if self.ended is None else {**document, "ended": asdict(self.ended)}
+
+
+@dataclass(frozen=True)
+class HostReport:
+    """What one host says of itself, in ``hosts/<instance id>.json``."""
+
+    instance_id: str
+    role: str
+    group: str
+    state: str
+    reason: str | None
+    at: str
+    #: None before the host knows it.
+    run_id: str | None
+    private_address: str | None = None
+    #: States and when they began; the last is the present one.
+    history: tuple[tuple[str, str], ...] = ()
+    #: Why the host came to each state of its history; hosts of earlier versions tell the last one's alone.
+    reasons: tuple[str | None, ...] = ()
+    log_tail: tuple[str, ...] = ()
+    #: What a scheduler's host did to others: when, to which group, what, and why.
+    notes: tuple[tuple[str, str, str, str], ...] = ()
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read a report: whatever runs on a host can write it, and people see it in a terminal."""
+        known = known_fields(cls, document)
+        plain: dict[str, Any] = {k: v if v is None else plain_text(v) for k, v in known.items() if k not in _LISTS_OF_REPORTS}
+        plain["at"] = moment_text(known["at"])
+        plain["history"] = tuple((plain_text(state), moment_text(at)) for state, at in known.get("history", ()))
+        plain["reasons"] = tuple(None if reason is None else plain_text(reason) for reason in known.get("reasons", ()))
+        plain["log_tail"] = tuple(plain_text(line) for line in known.get("log_tail", ()))
+        plain["notes"] = tuple(
+            (moment_text(at), plain_text(group), plain_text(what), plain_text(why)) for at, group, what, why in known.get("notes", ())
+        )
+        return cls(**plain)
+
+    def to_document(self) -> dict[str, Any]:
+        """Return what the report's object holds."""
+        return {
+            "format": FORMAT,
+            "run_id": self.run_id,
+            "instance_id": self.instance_id,
+            "role": self.role,
+            "group": self.group,
+            "state": self.state,
+            "reason": self.reason,
+            "at": self.at,
+            "history": [list(entry) for entry in self.history],
+            "reasons": list(self.reasons),
+            "notes": [list(note) for note in self.notes],
+            "private_address": self.private_address,
+            "log_tail": list(self.log_tail),
+        }
+
+    def lost(self) -> Self:
+        """Return the report of a host whose instance is gone: its last words, unless it left or failed in order."""
+        if self.state in {"left", "leaving", "failed"}:
+            return self
+        return replace(self, state="lost", reason=f"its instance is gone; it was {self.state}")
+
+    def describe(self) -> str:
+        """Tell in a line how far the host came, and why not further."""
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{self.instance_id} ({self.group}) {self.state} since {self.at}{reason}"
+
+    @property
+    def failed_once(self) -> bool:
+        """Whether the host failed, be it that it is tried again by now."""
+        return self.state == "failed" or any(state == "failed" for state, _ in self.history)
+
+    def describe_with_log(self, lines: int = 10) -> list[str]:
+        """Tell how far the host came, with the end of its log, as lines of a message."""
+        return [f"  {self.describe()}", *(f"    | {line}" for line in self.log_tail[-lines:])]
+
+
+_LISTS_OF_REPORTS = ("history", "reasons", "notes", "log_tail")
+
+
+def closing_document(at: str, reason: str | None = None) -> dict[str, Any]:
+    """Return what ``closing.json`` holds: since when a deployment shall go, and why, where a host has decided that."""
+    return {"format": FORMAT, "at": at, **({} if reason is None else {"reason": reason})}
+
+
+def now_text() -> str:
+    """Return the time as documents carry it: UTC, seconds, ``Z``."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def plain_text(text: Any) -> str:
+    """Return a text as a terminal may show it: without control characters, which could rewrite what stands there."""
+    if not isinstance(text, str):
+        raise TypeError(f"{type(text).__name__} is no text")
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+def moment_text(text: Any) -> str:
+    """Return a time as it is written, or refuse what is none."""
+    datetime.datetime.fromisoformat(plain_text(text))
+    return str(text)
