@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from terradask.errors import ArgumentCombination, InvalidHardware
 from terradask_stacks.hardware.ask import HardwareRequest
 from terradask_stacks.hardware.quantities import ANY, GIB, Span, bytes_text, bytes_value, parse_bytes
+from terradask_stacks.settings import ClusterSettings
+from terradask_stacks.settings.worker_groups import WorkerGroupSettings
 
 
 @pytest.mark.parametrize(("given_", "expected"), [(4, Span(4, 4)), ([2, 8], Span(2, 8)), ((2, 2), Span(2, 2)), ("*", ANY), (None, None)])
@@ -171,3 +173,16 @@ def test_sizes_for_people():
         "10.25 GiB",
     ]
     assert [bytes_value(size) for size in (GIB, 10**9, 1 << 20, 10**6, 7)] == ["1 GiB", "1 GB", "1 MiB", "1 MB", "7"]
+
+
+def test_a_request_is_made_once_for_all_who_read_the_settings():
+    group = WorkerGroupSettings(memory="64 GiB")
+    settings = ClusterSettings(worker_cpu=4, scheduler_gpu=0, arm=True, worker_groups={"big": group})
+    requests = settings.hardware_requests
+    assert requests["workers"] is settings.hardware_requests["workers"]
+    assert requests["scheduler"] == HardwareRequest.of("scheduler", gpu=0, arm=True)
+    assert requests["big"] == HardwareRequest.of(memory="64 GiB", arm=True, prefix="worker_groups.big.")
+    assert requests["big"].memory is group.hardware_request("other").memory
+    # Settings are as they were: neither compared, copied nor written with it.
+    assert settings == ClusterSettings(worker_cpu=4, scheduler_gpu=0, arm=True, worker_groups={"big": {"memory": "64 GiB"}})
+    assert "_by_role" not in repr(settings) + settings.model_dump_json()

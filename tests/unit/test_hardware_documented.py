@@ -22,14 +22,14 @@ def test_the_toml_is_valid_and_can_be_had():
     settings = Settings.model_validate(tomllib.loads(re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]))
     assert set(settings.clusters) == {"training", "reports"}
     for cluster in settings.clusters.values():
-        assert choose(cluster.hardware_ask("worker"), catalog(), prices()).types
+        assert choose(cluster.hardware_requests["workers"], catalog(), prices()).types
 
 
 def test_the_refused_ask_is_refused_as_shown():
     (call,) = re.findall(r">>> Cluster\((.*)\)", PAGE)
     asked = eval(f"dict({call})")
     with pytest.raises(NoMatchingType) as caught:
-        choose(ClusterSettings(**asked).hardware_ask("worker"), catalog(), prices(), zones=["us-east-1a"])
+        choose(ClusterSettings(**asked).hardware_requests["workers"], catalog(), prices(), zones=["us-east-1a"])
     # Prices are of their day.
     plain = [re.sub(r"\$[\d.…]+", "$", line) for line in (f"NoMatchingType: {caught.value}", PAGE)]
     assert plain[0] in plain[1]

@@ -80,7 +80,7 @@ def test_a_declared_cluster_has_the_groups_of_all_clusters_and_its_own(tmp_path:
 def test_within_a_group_too_whoever_asks_for_cores_takes_back_the_types_of_an_earlier_layer(tmp_path: Path) -> None:
     text = '[cluster.worker_groups.big]\nvm_types = ["r6i.8xlarge"]\n'
     above = {"cluster": {"worker_groups": {"big": {"cpu": 8}}}}
-    assert load(tmp_path, text, overrides=above).cluster.worker_groups["big"].hardware_ask("big").parameters() == {
+    assert load(tmp_path, text, overrides=above).cluster.worker_groups["big"].hardware_request("big").parameters() == {
         "worker_groups.big.cpu": 8
     }
     # Tags may be named like anything.

@@ -117,7 +117,7 @@ def find_hardware(
     ArgumentCombination
         If named types don't go together, such as ARM's with x86-64's.
     """
-    asks = cluster.hardware_asks()
+    asks = cluster.hardware_requests
     markets = {group.name: frozenset(group.markets) for group in worker_groups_of(cluster)}
     where = _Where(cluster.zone_name, cluster.use_best_zone, cluster.allow_cross_zone, preferred)
 

@@ -163,17 +163,16 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
         groups = {name: group.disk(self.worker_disk) for name, group in sorted(self.worker_groups.items()) if group.own_disk_settings}
         return {**super().own_disks, **groups}
 
-    def hardware_asks(self) -> dict[str, HardwareRequest]:
-        """Return what is asked of the machines of each group, those with names included."""
-        return {
-            **super().hardware_asks(),
-            **{name: group.hardware_ask(name, arm=self.arm) for name, group in sorted(self.worker_groups.items())},
-        }
+    @property
+    def hardware_requests(self) -> dict[str, HardwareRequest]:
+        """What is asked of the machines of each group, those with names included."""
+        named = {name: group.hardware_request(name, arm=self.arm) for name, group in sorted(self.worker_groups.items())}
+        return {**super().hardware_requests, **named}
 
     @property
     def expects_arm(self) -> bool:
         """Whether the machines are for ARM, as settings and the names of types say it; EC2's description of them decides."""
-        named = (name for ask in self.hardware_asks().values() for name in ask.vm_types)
+        named = (name for request in self.hardware_requests.values() for name in request.vm_types)
         return any(map(is_arm_name, named)) if self.arm is None else self.arm
 
     @model_validator(mode="after")

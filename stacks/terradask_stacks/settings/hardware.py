@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
@@ -93,27 +94,24 @@ class HardwareSettings(Section):
         "are named, x86-64 where none is.",
     )
 
-    def hardware_ask(self, role: Role) -> HardwareRequest:
-        """Return what is asked of the machines of a role.
+    @property
+    def hardware_requests(self) -> dict[str, HardwareRequest]:
+        """What is asked of the machines of each group."""
+        return {WORKER_GROUP: self._by_role["worker"], SCHEDULER_GROUP: self._by_role["scheduler"]}
 
-        Parameters
-        ----------
-        role
-            ``worker`` or ``scheduler``.
-        """
-        said = {name: getattr(self, f"{role}_{name}", None) for name in ("cpu", "memory", "gpu", "gpu_type", "vm_types")}
-        return HardwareRequest.of(role, arm=self.arm, **said)
+    @cached_property
+    def _by_role(self) -> dict[Role, HardwareRequest]:
+        """What is asked of the machines of each role: made when the settings are validated, and kept."""
+        roles: tuple[Role, ...] = ("worker", "scheduler")
+        return {role: HardwareRequest.of(role, arm=self.arm, **self._said_of(role)) for role in roles}
 
-    def hardware_asks(self) -> dict[str, HardwareRequest]:
-        """Return what is asked of the machines of each group."""
-        return {WORKER_GROUP: self.hardware_ask("worker"), SCHEDULER_GROUP: self.hardware_ask("scheduler")}
+    def _said_of(self, role: Role) -> dict[str, Any]:
+        return {name: getattr(self, f"{role}_{name}", None) for name in ("cpu", "memory", "gpu", "gpu_type", "vm_types")}
 
     @model_validator(mode="after")
-    def _asks_go_together(self) -> HardwareSettings:
-        roles: tuple[Role, ...] = ("worker", "scheduler")
-        for role in roles:
-            try:
-                self.hardware_ask(role)
-            except InvalidInput as error:
-                raise refuse(f"{error.problem} ({error.given})", allowed=str(error.allowed), advice=error.advice) from error
+    def _requests_go_together(self) -> HardwareSettings:
+        try:
+            _ = self._by_role
+        except InvalidInput as error:
+            raise refuse(f"{error.problem} ({error.given})", allowed=str(error.allowed), advice=error.advice) from error
         return self

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from functools import cached_property
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
@@ -68,7 +70,7 @@ class WorkerGroupSettings(Section):
         description="What tasks can ask for and find here alone, such as { GPU = 1 }: Dask's resources, of each Dask worker of the group.",
     )
 
-    def hardware_ask(self, name: str, *, arm: bool | None = None) -> HardwareRequest:
+    def hardware_request(self, name: str, *, arm: bool | None = None) -> HardwareRequest:
         """Return what is asked of the group's machines.
 
         Parameters
@@ -78,8 +80,13 @@ class WorkerGroupSettings(Section):
         arm
             What the cluster says of it.
         """
+        return replace(self._request, prefix=f"worker_groups.{name}.", arm=arm)
+
+    @cached_property
+    def _request(self) -> HardwareRequest:
+        """What is asked of the machines of a group of any name: made when the settings are validated, and kept."""
         said = {key: getattr(self, key) for key in ("cpu", "memory", "gpu", "gpu_type", "vm_types")}
-        return HardwareRequest.of("worker", prefix=f"worker_groups.{name}." if name else "", arm=arm, **said)
+        return HardwareRequest.of("worker", prefix="", **said)
 
     @property
     def own_disk_settings(self) -> dict[str, int]:
@@ -100,7 +107,7 @@ class WorkerGroupSettings(Section):
     @model_validator(mode="after")
     def _goes_together(self) -> WorkerGroupSettings:
         try:
-            self.hardware_ask("")
+            _ = self._request
         except InvalidInput as error:
             raise refuse(f"{error.problem} ({error.given})", allowed=str(error.allowed), advice=error.advice) from error
         if self.n_workers > self.max_workers:
