@@ -1,4 +1,4 @@
-"""A cluster of 1 to 1,000 workers that join one real scheduler, on the embedded AWS with hollow hosts.
+"""A cluster of 1 to 1,000 workers that join one real scheduler, on the embedded AWS with simulated workers.
 
 Workers are real (mutual TLS, the instance's own address and name), a hundred in a process; their machines are not there, and
 scheduler, workers, AWS and client share this machine: the seconds say what they cost together, not how fast EC2 is. Calls are the

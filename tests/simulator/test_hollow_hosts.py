@@ -1,4 +1,4 @@
-"""Hollow hosts: many workers in one process that join a real scheduler as their instances, and leave with them."""
+"""Simulated workers: many in one process that join a real scheduler as their instances, and leave with them."""
 
 from __future__ import annotations
 

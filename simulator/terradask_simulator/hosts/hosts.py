@@ -86,9 +86,8 @@ class Hosts:
 
     def _is_simulated(self, instance: InstanceView) -> bool:
         new = instance.instance_id not in self._seen
-        return instance.instance_id in self._simulated or (
-            new and self.simulates_workers and instance.tags.get("terradask:role") == "worker"
-        )
+        wanted = self.simulates_workers and instance.tags.get("terradask:role") == "worker"
+        return instance.instance_id in self._simulated or (new and wanted)
 
     def _begin(self, instance: InstanceView) -> None:
         folder = self._folder / instance.instance_id

@@ -51,9 +51,8 @@ class SimulatedWorkers:
 
     def _begin(self, instance: InstanceView) -> None:
         try:
-            process = next(
-                (process for process in self._processes if process.run == run_of(instance) and process.has_room), None
-            ) or self._open(instance)
+            roomy = (process for process in self._processes if process.run == run_of(instance) and process.has_room)
+            process = next(roomy, None) or self._open(instance)
         except BootFailed as error:
             self._fail(instance.instance_id, str(error))
             return
