@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 
 from terradask import Cluster
-from terradask_simulator.aws.endpoint.calls import most_within
+from terradask_simulator.checks.call_counts import most_within
 
 NAME, MOST = "wide", 1000
 

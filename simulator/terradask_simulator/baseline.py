@@ -1,4 +1,4 @@
-"""Deploys the network baseline on the embedded AWS, with the command that a person would use."""
+"""Deploys the network baseline on the embedded AWS, with the command that a user would type."""
 
 from __future__ import annotations
 
@@ -12,18 +12,7 @@ __all__ = ["deploy_baseline"]
 
 
 def deploy_baseline(environ: Mapping[str, str]) -> None:
-    """Run ``terradask apply network --yes``.
-
-    Parameters
-    ----------
-    environ
-        The simulator's environment.
-
-    Raises
-    ------
-    BaselineFailed
-        The command failed; the text carries the end of what it said.
-    """
+    """Run ``terradask apply network --yes``."""
     done = subprocess.run(
         [sys.executable, "-m", "terradask", "apply", "network", "--yes"],
         env=dict(environ),

@@ -112,13 +112,7 @@ class Daemon:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the embedded AWS until it is told to stop.
-
-    Parameters
-    ----------
-    arguments
-        The command line, without the program's name.
-    """
+    """Run the embedded AWS until it is told to stop."""
     parser = argparse.ArgumentParser(prog="python -m terradask_simulator.daemon")
     parser.add_argument("--state-dir", type=Path, required=True)
     parser.add_argument("--port", type=int, default=0)

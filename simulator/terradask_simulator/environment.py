@@ -33,28 +33,14 @@ _REMOVED = (
 
 
 def without_aws(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without anything that says where AWS is or who calls.
-
-    Parameters
-    ----------
-    environ
-        The environment to start from.
-    """
+    """Return an environment without endpoints and credentials of AWS."""
     return {name: value for name, value in environ.items() if not name.startswith("AWS_")}
 
 
 def overlay(
     *, endpoint_url: str, region: str, vpc_cidr: str, state_dir: Path, environ: Mapping[str, str] | None = None
 ) -> dict[str, str | None]:
-    """Return the variables that the embedded AWS sets, and with None those that it removes.
-
-    Parameters
-    ----------
-    endpoint_url, region, vpc_cidr, state_dir
-        Of the simulator.
-    environ
-        The environment that they are laid over; ``os.environ`` by default.
-    """
+    """Return the variables that the embedded AWS sets in `environ`, by default this process's, and with None those that it removes."""
     around = os.environ if environ is None else environ
     changes: dict[str, str | None] = dict.fromkeys(_REMOVED)
     # AWS_ENDPOINT_URL_S3 and its like would win over AWS_ENDPOINT_URL.
@@ -84,15 +70,7 @@ def overlay(
 
 
 def complete(changes: Mapping[str, str | None], environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return a whole environment with changes applied.
-
-    Parameters
-    ----------
-    changes
-        What to set, and with None what to remove.
-    environ
-        The environment to start from; ``os.environ`` by default.
-    """
+    """Return `environ`, by default this process's, with changes applied; None removes a variable."""
     whole = dict(os.environ if environ is None else environ)
     for name, value in changes.items():
         if value is None:

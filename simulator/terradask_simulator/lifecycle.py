@@ -1,4 +1,4 @@
-"""A simulator for a person at a terminal: start, stop and look at one, or run a command beside one."""
+"""A simulator for a user at a terminal: start, stop and look at one, or run a command beside one."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def start_daemon(
     except BaseException:
         _end(info, process)
         raise
-    # It goes on without us: nobody here waits for its end.
+    # It goes on without this process, which never waits for its end.
     process.returncode = 0
     return info
 

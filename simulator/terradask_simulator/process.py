@@ -27,7 +27,7 @@ __all__ = ["INFO_NAME", "SimulatorInfo", "ask", "created_at", "launch", "left_ru
 
 _START_SECONDS = 60.0
 
-#: In the simulator's folder: where it is, for whoever has its environment.
+#: In the simulator's folder: where it is, for processes with its environment.
 INFO_NAME = "simulator.json"
 
 
@@ -71,13 +71,7 @@ class SimulatorInfo:
 
 
 def created_at(pid: int) -> float | None:
-    """Return when a process was created, or None when there is none that lives.
-
-    Parameters
-    ----------
-    pid
-        The process.
-    """
+    """Return when a process was created, or None when there is none that lives."""
     try:
         process = psutil.Process(pid)
         return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
@@ -96,27 +90,7 @@ def launch(
 ) -> tuple[SimulatorInfo, subprocess.Popen[bytes]]:
     """Start a daemon and wait until it answers.
 
-    Parameters
-    ----------
-    port
-        The endpoint's port; 0 for any free one.
-    region
-        The default region.
-    boot_hosts
-        Whether instances get machines.
-    enforce_iam
-        Whether policies decide what roles and users may do.
-    state_dir
-        The folder for everything; None for a fresh temporary one.
-    bound
-        Whether the daemon ends with this process.
-
-    Raises
-    ------
-    PortTaken, PlatformUnsupported, NoFreeRange
-        It can't start here.
-    SimulatorGone
-        It ended, or didn't answer in time; the text carries the end of its log.
+    Its folder is `state_dir`, by default a fresh temporary one; if `bound`, it ends with this process.
     """
     made = state_dir is None
     folder = Path(tempfile.mkdtemp(prefix="terradask-sim-")) if state_dir is None else state_dir.resolve()
@@ -177,24 +151,7 @@ def _first_line(process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
 
 
 def ask(info: SimulatorInfo, method: str, path: str, body: Any = None, *, timeout: float = 60.0) -> Any:
-    """Ask the daemon's control interface.
-
-    Parameters
-    ----------
-    info
-        The simulator.
-    method, path
-        The request, behind `CONTROL_PREFIX`.
-    body
-        What to send as JSON.
-    timeout
-        Seconds to wait.
-
-    Raises
-    ------
-    SimulatorGone
-        It doesn't answer.
-    """
+    """Ask the daemon's control interface."""
     connection = http.client.HTTPConnection("127.0.0.1", info.port, timeout=timeout)
     try:
         content = None if body is None else json.dumps(body)
@@ -215,13 +172,7 @@ def ask(info: SimulatorInfo, method: str, path: str, body: Any = None, *, timeou
 
 
 def left_running(info: SimulatorInfo) -> list[str]:
-    """Return what runs on a simulator: deployed clusters, and instances that belong to none.
-
-    Parameters
-    ----------
-    info
-        The simulator.
-    """
+    """Return what runs on a simulator: deployed clusters, and instances that belong to none."""
     groups = ask(info, "GET", "groups")
     members = {instance for group in groups for instance in group["instances"]}
     left = [
@@ -235,17 +186,7 @@ def left_running(info: SimulatorInfo) -> list[str]:
 
 
 def request_stop(info: SimulatorInfo, process: subprocess.Popen[bytes] | None, *, seconds: float = 30.0) -> None:
-    """Ask a daemon to stop and wait until it is gone; kill it when it isn't in time.
-
-    Parameters
-    ----------
-    info
-        The simulator.
-    process
-        Its process, where this process started it.
-    seconds
-        How long to wait.
-    """
+    """Ask a daemon to stop and wait until it is gone; kill it when it isn't in time. `process` is its own, where this one started it."""
     with contextlib.suppress(SimulatorError):
         ask(info, "POST", "stop")
     end = time.monotonic() + seconds

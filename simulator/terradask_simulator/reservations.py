@@ -52,18 +52,7 @@ class Slot:
 
 
 def bind(port: int) -> socket.socket:
-    """Return a socket bound to a port of the loopback address.
-
-    Parameters
-    ----------
-    port
-        The port; 0 for any free one.
-
-    Raises
-    ------
-    PortTaken
-        Another program listens there.
-    """
+    """Return a socket bound to a port of the loopback address."""
     server = socket.socket()
     try:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -76,22 +65,7 @@ def bind(port: int) -> socket.socket:
 
 
 def claim_slot(*, first: int = FIRST_OCTET, last: int = LAST_OCTET, port: int = GUARD_PORT) -> Slot:
-    """Take the first free range.
-
-    Parameters
-    ----------
-    first, last
-        Second octets to try, in this order.
-    port
-        The guard's port; a test uses one of its own.
-
-    Raises
-    ------
-    PlatformUnsupported
-        The operating system has no processes or no addresses of the kind that hosts need.
-    NoFreeRange
-        Every range is held by a running simulator.
-    """
+    """Take the first free range."""
     if sys.platform == "win32":
         raise PlatformUnsupported(
             "The embedded AWS doesn't run on Windows: its hosts are process groups on loopback addresses of their own",

@@ -164,7 +164,7 @@ class Simulator(Switches):
 
     @contextlib.contextmanager
     def acting_as(self, name: str, *policies: Mapping[str, Any] | str) -> Iterator[None]:
-        """Make this process use the embedded AWS as somebody who holds some policies alone, for the length of a ``with`` block.
+        """Make this process use the embedded AWS with some policies alone, for the length of a ``with`` block.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class Simulator(Switches):
             yield
 
     def environ_of(self, name: str, *policies: Mapping[str, Any] | str) -> dict[str, str]:
-        """Return a whole environment in which everything uses the embedded AWS as somebody who holds some policies alone.
+        """Return a whole environment in which everything uses the embedded AWS with some policies alone.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class Simulator(Switches):
             return assume(iam, sts, name, policies)
 
     def session(self) -> boto3.Session:
-        """Return a boto3 session of the person who uses the embedded AWS.
+        """Return a boto3 session of the user of the embedded AWS.
 
         Notes
         -----

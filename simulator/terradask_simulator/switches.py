@@ -231,7 +231,7 @@ class Switches:
         return self._switched("expire_credentials", {"access_key": access_key})
 
     def skew_clock(self, seconds: float) -> Switched:
-        """Let AWS's clock go ahead of everybody's: beyond 15 minutes either way it refuses what they sign, in every service's own words.
+        """Let AWS's clock go ahead of all others: beyond 15 minutes either way it refuses what they sign, in every service's own words.
 
         Parameters
         ----------
@@ -283,7 +283,7 @@ class Switches:
         self._turn("fill_disk", {"instance_id": instance_id})
 
     def time_hosts(self, **seconds: float) -> Switched:
-        """Give hosts that begin from now on other time constants, so that nobody waits as long as on AWS.
+        """Give hosts that begin from now on other time constants, so that tests wait less than on AWS.
 
         Parameters
         ----------

@@ -9,7 +9,7 @@ import pytest
 
 from terradask import Cluster
 from terradask_simulator import Simulator
-from terradask_simulator.aws.endpoint.calls import most_within
+from terradask_simulator.checks.call_counts import most_within
 
 from .conftest import eventually
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terradask._aws.rate_limit import RateLimiter
-from terradask_simulator.aws.endpoint.calls import most_within
+from terradask_simulator.checks.call_counts import most_within
 
 HALF = 0.5
 

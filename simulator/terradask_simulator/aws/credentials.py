@@ -51,26 +51,14 @@ class RoleCredentials:
 
 
 class RoleKeys:
-    """Credentials of each instance, renewed shortly before they end.
-
-    Parameters
-    ----------
-    recorder
-        Told which role each access key belongs to.
-    """
+    """Credentials of each instance, renewed shortly before they end."""
 
     def __init__(self, recorder: CallRecorder) -> None:
         self._recorder = recorder
         self._kept: dict[str, RoleCredentials] = {}
 
     def of(self, instance_id: str) -> RoleCredentials | None:
-        """Return an instance's credentials, or None where it has no role.
-
-        Parameters
-        ----------
-        instance_id
-            The instance.
-        """
+        """Return an instance's credentials, or None where it has no role."""
         now = datetime.datetime.now(datetime.UTC)
         with STATE_LOCK:
             instance = find_instance(instance_id)

@@ -87,15 +87,7 @@ def find_instance(instance_id: str) -> Any | None:
 
 
 def end_instance(instance_id: str, *, vanished: bool = False) -> None:
-    """End an instance from inside, as powering off does, or because its machine is gone.
-
-    Parameters
-    ----------
-    instance_id
-        The instance.
-    vanished
-        The machine failed: the instance ends whatever its shutdown behaviour is.
-    """
+    """End an instance as powering off does; `vanished`: its machine failed, so it ends whatever its shutdown behaviour is."""
     from moto.ec2.models.instances import StateReason
 
     with STATE_LOCK:
@@ -112,17 +104,7 @@ def end_instance(instance_id: str, *, vanished: bool = False) -> None:
 
 
 def admits(instance_id: str, port: int, peer: str) -> bool:
-    """Say whether an instance's security groups let a peer reach a TCP port.
-
-    Parameters
-    ----------
-    instance_id
-        The instance.
-    port
-        The port on the instance.
-    peer
-        The address that the connection comes from.
-    """
+    """Return whether an instance's security groups let a peer reach a TCP port."""
     address = ipaddress.ip_address(peer)
     with STATE_LOCK:
         instance = find_instance(instance_id)

@@ -45,15 +45,7 @@ class Answer:
 
 
 class MetadataService:
-    """Answers one instance's requests.
-
-    Parameters
-    ----------
-    instance_id
-        The instance.
-    keys
-        Where the role's credentials come from.
-    """
+    """Answers one instance's requests."""
 
     def __init__(self, instance_id: str, keys: RoleKeys) -> None:
         self._instance_id = instance_id
@@ -61,15 +53,7 @@ class MetadataService:
         self._tokens: dict[str, float] = {}
 
     def answer(self, method: str, path: str, headers: Mapping[str, str]) -> Answer:
-        """Answer a request.
-
-        Parameters
-        ----------
-        method, path
-            The request line.
-        headers
-            Headers by lower-case name.
-        """
+        """Answer a request."""
         path = unquote(path.partition("?")[0])
         with STATE_LOCK:
             instance = find_instance(self._instance_id)
@@ -133,13 +117,7 @@ class MetadataService:
 
 
 def metadata_paths(instance: Any) -> dict[str, str]:
-    """Return what the metadata service says of an instance, by path below ``meta-data/``.
-
-    Parameters
-    ----------
-    instance
-        moto's instance; call it with the lock held.
-    """
+    """Return what the metadata service says of an instance, by path below ``meta-data/``; call it with the lock held."""
     zone = instance.placement.zone
     values = {
         "ami-id": instance.image_id or "",

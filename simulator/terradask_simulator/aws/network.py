@@ -26,13 +26,7 @@ _CUT_POLL_SECONDS = 0.05
 
 
 class LoopbackNetwork:
-    """The addresses that stand for instances.
-
-    Parameters
-    ----------
-    keys
-        Where roles' credentials come from.
-    """
+    """The addresses that stand for instances."""
 
     def __init__(self, keys: RoleKeys) -> None:
         self._keys = keys
@@ -69,18 +63,7 @@ class LoopbackNetwork:
         self._loop.close()
 
     def open_metadata(self, instance: InstanceView) -> None:
-        """Serve an instance's metadata at its private address.
-
-        Parameters
-        ----------
-        instance
-            The instance.
-
-        Raises
-        ------
-        OSError
-            The address can't be listened on.
-        """
+        """Serve an instance's metadata at its private address."""
 
         async def serve() -> None:
             if instance.instance_id in self._metadata:
@@ -96,35 +79,21 @@ class LoopbackNetwork:
         self._do(serve())
 
     def forward(self, instance: InstanceView) -> None:
-        """Make an instance's public address forward the ports that its security groups mention, and no others.
-
-        Parameters
-        ----------
-        instance
-            The instance.
-        """
+        """Make an instance's public address forward the ports that its security groups mention, and no others."""
         public = instance.public_address
         wanted = {(instance.instance_id, public, port) for port in instance.ports} if public else set()
         if wanted != self._forwarded(instance.instance_id):
             self._do(self._change(instance, wanted))
 
     def cut(self, instance_id: str, seconds: float) -> None:
-        """Break the connections through an instance's public address, and answer no new ones for a while; 0 mends it.
-
-        Parameters
-        ----------
-        instance_id
-            The instance.
-        seconds
-            For how long.
-        """
+        """Break the connections through an instance's public address, and answer no new ones for a while; 0 mends it."""
 
         def cut() -> None:
             self._cuts[instance_id] = time.monotonic() + seconds
             for task in self._pipes.get(instance_id, set()) if seconds else ():
                 task.cancel()
 
-        # Whoever turns the switch holds the lock that this thread may be waiting for.
+        # The thread that turns the switch holds the lock that this thread may be waiting for.
         self._loop.call_soon_threadsafe(cut)
 
     def soon(self, work: Coroutine[Any, Any, None]) -> None:
@@ -138,13 +107,7 @@ class LoopbackNetwork:
         return {key for key in list(self._forwards) if key[0] == instance_id}
 
     def close(self, instance_id: str) -> None:
-        """Take an instance's listeners and connections away.
-
-        Parameters
-        ----------
-        instance_id
-            The instance.
-        """
+        """Take an instance's listeners and connections away."""
 
         async def close() -> None:
             self._close(instance_id)

@@ -36,7 +36,7 @@ class Witness:
     came, went
         When each joined, and left or was lost, for the last time.
     retired
-        Whom the scheduler was told to retire. What they held was moved, unless nobody stayed who could take it.
+        The workers that the scheduler was told to retire. What they held was moved, unless no worker was left to take it.
     """
 
     joined: dict[str, float] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Witness:
                     self.retired |= {_host(address) for address in (*moved, *kept)}
 
     def lose_all(self, at: float) -> None:
-        """Take note of a scheduler that is gone, and can't say who has left it."""
+        """Take note of a scheduler that is gone, and can't say which workers have left it."""
         for host, came in self.came.items():
             if came <= at:
                 self.went[host] = max(at, self.went.get(host, 0.0))
@@ -68,7 +68,7 @@ class Witness:
         return f"last came at {came and round(came, 1)}, went at {went and round(went, 1)}"
 
     def excuses(self, host: str, ended: float) -> bool:
-        """Tell why nobody need have retired a host that ended: it was not at a scheduler any more, or had only just come to one.
+        """Return whether a host that ended need not have been retired: it was not at a scheduler any more, or had only just come to one.
 
         AWS may end a host that boots in place of a launch that has not happened. What joins in that moment holds nothing yet.
         """
@@ -83,15 +83,7 @@ def left_behind(simulator: Simulator, cluster: str) -> list[str]:
 
 
 def over_scaled(simulator: Simulator, cluster: str, *, at_most: int) -> list[str]:
-    """I2: no launch takes a group beyond what it is to have, nor a cluster's workers beyond their number.
-
-    Parameters
-    ----------
-    simulator, cluster
-        Whose history.
-    at_most
-        The most workers' hosts that were ever asked for.
-    """
+    """I2: no launch takes a group beyond its desired capacity, nor a cluster's workers beyond the most that were ever asked for."""
     history = simulator.history()
     mine = {one: told for one, told in history["instances"].items() if _is_worker(told, cluster)}
     groups: dict[str, list[str]] = {}
@@ -110,7 +102,7 @@ def over_scaled(simulator: Simulator, cluster: str, *, at_most: int) -> list[str
 
 
 def born_without_tags(simulator: Simulator, cluster: str) -> list[str]:
-    """I3: every instance of a cluster says from its birth on whose it is, and of which run."""
+    """I3: every instance of a cluster names its cluster and its run from its birth on."""
     return [
         f"{one} was born without {tag}"
         for one, told in _instances(simulator, cluster)
@@ -126,7 +118,7 @@ def outlived(simulator: Simulator, cluster: str, *, seconds: float) -> list[str]
 
 
 def state_in_disorder(simulator: Simulator, bucket: str, cluster: str) -> list[str]:
-    """I5: serials of the cluster's state never go back within a lineage, and nobody holds its lock."""
+    """I5: serials of the cluster's state never go back within a lineage, and no lock on it is held."""
     key = f"clusters/{cluster}/terraform.tfstate"
     wrong: list[str] = []
     last: dict[str, int] = {}
@@ -147,19 +139,10 @@ def removed_unretired(
 ) -> list[str]:
     """I6: a worker at the scheduler ends only when that has retired it first.
 
-    Parameters
-    ----------
-    simulator, cluster
-        Whose history.
-    witness
-        What its schedulers said.
-    lost
-        Instances that were killed, by whoever tests.
-    until
-        From here on the cluster was being stopped, which retires nobody.
+    Except instances that the test killed (`lost`), and from the time on when the cluster was being stopped (`until`).
     """
     return [
-        f"{one} ended at {told['ended']:.1f}, and nobody had retired it; {witness.tell(told['private_address'])}"
+        f"{one} ended at {told['ended']:.1f}, and had not been retired; {witness.tell(told['private_address'])}"
         for one, told in _instances(simulator, cluster)
         if _is_worker(told, cluster) and told["ended"] is not None and (until is None or told["ended"] < until)
         if one not in lost and told["private_address"] in witness.joined.keys() - witness.retired
@@ -168,17 +151,7 @@ def removed_unretired(
 
 
 def unjoined(simulator: Simulator, cluster: str, joined: Mapping[str, float], *, seconds: float) -> list[str]:
-    """I7: no worker's instance is paid for without a worker for longer than a host may take to join.
-
-    Parameters
-    ----------
-    simulator, cluster
-        Whose history.
-    joined
-        When workers joined, as in `Witness`.
-    seconds
-        How long a host may take.
-    """
+    """I7: no worker's instance is paid for without a worker for longer than a host may take to join."""
     return [
         f"{one} ran for {waited:.0f} s without a worker"
         for one, told in _instances(simulator, cluster)

@@ -162,7 +162,7 @@ def _identities(client: Any, workspace: str, cluster: str | None) -> Iterator[st
                 # Clusters' own have a path of the workspace's; of the others, the names say enough.
                 if not (one[key].startswith(f"terradask-{workspace}-") or one["Path"].endswith(f"/terradask/{workspace}/")):
                     continue
-                # The tag tells workspace `a` from `a-b`, and whose cluster's it is; lists don't carry tags.
+                # The tag tells workspace `a` from `a-b`, and which cluster it belongs to; lists don't carry tags.
                 known = {tag["Key"]: tag["Value"] for tag in read(one).get("Tags", [])}
                 if known.get(_WORKSPACE, workspace) == workspace and cluster in (None, known.get(_CLUSTER)):
                     yield f"{kind} {one[key]}"

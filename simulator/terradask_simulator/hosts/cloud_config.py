@@ -48,18 +48,7 @@ class WrittenFile:
 
 
 def parse_cloud_config(user_data: bytes) -> list[WrittenFile]:
-    """Return the files that user data writes.
-
-    Parameters
-    ----------
-    user_data
-        The decoded user data, gzipped or plain.
-
-    Raises
-    ------
-    BootFailed
-        It is no ``#cloud-config`` document, or one that cloud-init would not understand.
-    """
+    """Return the files that user data writes."""
     try:
         text = (gzip.decompress(user_data) if user_data[:2] == b"\x1f\x8b" else user_data).decode()
     except (*_BROKEN, UnicodeDecodeError) as error:
@@ -100,15 +89,7 @@ def _written(entry: Any) -> WrittenFile:
 
 
 def write_files(files: list[WrittenFile], root: Path) -> None:
-    """Write files below a folder that stands for the host's root.
-
-    Parameters
-    ----------
-    files
-        The files.
-    root
-        The folder.
-    """
+    """Write files below a folder that stands for the host's root."""
     for file in files:
         target = root / file.path.relative_to("/")
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What goes wrong on hosts, on demand: a user's Python that doesn't work, a full disk; and other time constants, so that nobody waits."""
+"""Faults of hosts on demand: a user's Python that doesn't work, a full disk, other time constants."""
 
 from __future__ import annotations
 
@@ -35,13 +35,7 @@ class HostFaults:
         return {"TERRADASK_HOST_TIMING": json.dumps(self.timing)} if self.timing else {}
 
     def environ(self, folder: Path) -> dict[str, str]:
-        """Return the variables by which a machine meets them.
-
-        Parameters
-        ----------
-        folder
-            The host's folder.
-        """
+        """Return the variables by which a machine meets them."""
         environ = self.timing_environ()
         if self.broken_environments:
             python = folder / "bin/broken-python"
@@ -52,13 +46,7 @@ class HostFaults:
 
 
 def fill_disk(pids: Iterable[int]) -> None:
-    """Let processes, and those that they start, write no more than a little into any file.
-
-    Parameters
-    ----------
-    pids
-        The processes.
-    """
+    """Let processes, and those that they start, write no more than a little into any file."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (_ROOM_BYTES, _ROOM_BYTES))

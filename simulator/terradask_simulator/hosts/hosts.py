@@ -31,19 +31,7 @@ _HOST_FILE = b"/etc/terradask/host.json"
 
 
 class Hosts:
-    """All machines of one simulator.
-
-    Parameters
-    ----------
-    folder
-        Where hosts' folders lie.
-    endpoint_url
-        Where AWS answers.
-    keys
-        Where roles' credentials come from.
-    network
-        Where instances' addresses are listened on.
-    """
+    """All machines of one simulator."""
 
     def __init__(self, folder: Path, endpoint_url: str, keys: RoleKeys, network: LoopbackNetwork) -> None:
         self._folder = folder
@@ -150,18 +138,7 @@ class Hosts:
             self._ends.pop(instance_id, None)
 
     def kill(self, instance_id: str) -> bool:
-        """Make a machine vanish: its processes are killed, its instance ends as failed.
-
-        Parameters
-        ----------
-        instance_id
-            The instance.
-
-        Returns
-        -------
-        bool
-            Whether there was such a machine.
-        """
+        """Make a machine vanish: its processes are killed, its instance ends as failed; return whether there was such a machine."""
         machine = self._machines.get(instance_id)
         if machine is None:
             return self._simulated.kill(instance_id)
@@ -171,7 +148,7 @@ class Hosts:
         return True
 
     def fill_disk(self, instance_id: str) -> bool:
-        """Let a machine's disk be full from now on, and say whether there is such a machine: simulated workers have no disk."""
+        """Let a machine's disk be full from now on, and return whether there is such a machine: simulated workers have no disk."""
         machine = self._machines.get(instance_id)
         if machine is not None:
             fill_disk(marked_processes([machine.mark]))
@@ -184,13 +161,7 @@ class Hosts:
         return self._simulated.table() + rows
 
     def stop(self, grace_seconds: float) -> None:
-        """End every machine.
-
-        Parameters
-        ----------
-        grace_seconds
-            From SIGTERM to SIGKILL.
-        """
+        """End every machine."""
         self._booting.shutdown(wait=False, cancel_futures=True)
         self._simulated.stop()
         for machine in list(self._machines.values()):

@@ -33,19 +33,7 @@ _POWER_COMMANDS = ("systemctl", "poweroff", "shutdown", "halt")
 
 
 class Machine:
-    """The local stand-in for one instance.
-
-    Parameters
-    ----------
-    instance
-        The instance.
-    folder
-        Its own folder.
-    endpoint_url
-        Where AWS answers.
-    faults
-        What its host program meets when it starts.
-    """
+    """The local stand-in for one instance."""
 
     def __init__(self, instance: InstanceView, folder: Path, endpoint_url: str, faults: HostFaults) -> None:
         self.instance = instance
@@ -78,7 +66,7 @@ class Machine:
             log.write(f"[simulator {time.strftime('%H:%M:%S')}] {text}\n")
 
     def begin_boot(self) -> bool:
-        """Say whether the machine boots now; it doesn't when it was ended before its turn came."""
+        """Return whether the machine boots now; it doesn't when it was ended before its turn came."""
         with self._lock:
             if self.state != "waiting":
                 return False
@@ -86,7 +74,7 @@ class Machine:
             return True
 
     def fail(self) -> bool:
-        """Mark the machine as failed, and say whether that is news: a machine that ends can't fail any more."""
+        """Mark the machine as failed, and return whether that is news: a machine that ends can't fail any more."""
         with self._lock:
             if self.state in ("ending", "off"):
                 return False
@@ -99,20 +87,7 @@ class Machine:
             self.state = "ending"
 
     def prepare(self, wheels: WheelStore, credentials: Any) -> None:
-        """Do what cloud-init and ``boot.sh`` do: write the files, fetch and check the wheel, read the unit.
-
-        Parameters
-        ----------
-        wheels
-            Where wheels come from.
-        credentials
-            The role's credentials.
-
-        Raises
-        ------
-        BootFailed
-            One of the steps failed.
-        """
+        """Do what cloud-init and ``boot.sh`` do: write the files, fetch and check the wheel, read the unit."""
         self.root.mkdir(parents=True, exist_ok=True)
         for folder in ("etc", "opt", "var/log", "tmp"):
             (self.root / folder).mkdir(parents=True, exist_ok=True)
@@ -146,19 +121,13 @@ class Machine:
         self.say(f"started process {self._process.pid}")
 
     def check(self) -> str | None:
-        """Look after the process, as systemd would.
-
-        Returns
-        -------
-        str or None
-            Why the machine powers off now; None to go on.
-        """
+        """Restart the process as systemd would; return why the machine powers off now, or None to go on."""
         if (self.root / "run/terradask-simulator-poweroff").exists():
             return "the host program asked for it"
         if self.state == "restarting" and time.monotonic() >= self._start_at:
             self.start()
         with self._lock:
-            # Whoever ends the machine sets its state first: what it ended must not be started again.
+            # Ending the machine sets its state first: what was ended must not be started again.
             if self.state != "running" or self._process is None:
                 return None
             code = self._process.poll()
@@ -183,13 +152,7 @@ class Machine:
         return reason if self.unit.powers_off_on_failure else None
 
     def end(self, *, grace_seconds: float = GRACE_SECONDS) -> None:
-        """End every process of the machine: SIGTERM first, SIGKILL after a while; blocks until all are gone.
-
-        Parameters
-        ----------
-        grace_seconds
-            From SIGTERM to SIGKILL; 0 kills at once, as a machine that vanishes.
-        """
+        """End every process of the machine: SIGTERM first, SIGKILL after a while (0: at once); blocks until all are gone."""
         with self._lock:
             self.state = "ending"
             process = self._process
@@ -260,13 +223,7 @@ def _ending(code: int) -> str:
 
 
 def instance_size(instance_type: str) -> tuple[int, int]:
-    """Return an instance type's number of virtual processors and its memory in bytes.
-
-    Parameters
-    ----------
-    instance_type
-        Such as ``m7i.large``.
-    """
+    """Return an instance type's number of virtual processors and its memory in bytes."""
     from moto.ec2.models.instance_types import INSTANCE_TYPES
 
     known = INSTANCE_TYPES[instance_type]

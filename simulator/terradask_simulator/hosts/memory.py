@@ -10,8 +10,8 @@ from terradask_host.agent.memory_files import IN_MEMORY, filesystem_of
 
 __all__ = ["forget_run", "make_run"]
 
-#: Where Linux has files in memory for everybody.
-MEMORY = Path("/dev/shm")  # noqa: S108  (a folder of its own with a name that nobody can guess is made below)
+#: Where Linux has files in memory for every user.
+MEMORY = Path("/dev/shm")  # noqa: S108  (a folder of its own with a name that can't be guessed is made below)
 
 
 def make_run(root: Path) -> None:

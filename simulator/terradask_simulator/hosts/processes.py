@@ -17,13 +17,7 @@ MARK = "TERRADASK_HOST_ROOT"
 
 
 def marked_processes(marks: Collection[str]) -> dict[int, str]:
-    """Return this user's living processes that carry one of these marks, as process id to mark.
-
-    Parameters
-    ----------
-    marks
-        Values of ``TERRADASK_HOST_ROOT``.
-    """
+    """Return this user's living processes that carry one of these marks (values of `MARK`), as process id to mark."""
     found: dict[int, str] = {}
     wanted = set(marks)
     for process in psutil.process_iter():
@@ -36,35 +30,14 @@ def marked_processes(marks: Collection[str]) -> dict[int, str]:
 
 
 def signal_all(pids: Collection[int], number: signal.Signals) -> None:
-    """Send a signal to processes; those that are gone are passed over.
-
-    Parameters
-    ----------
-    pids
-        The processes.
-    number
-        The signal.
-    """
+    """Send a signal to processes; those that are gone are passed over."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
 def wait_gone(marks: Collection[str], seconds: float) -> bool:
-    """Wait until no process carries one of these marks.
-
-    Parameters
-    ----------
-    marks
-        Values of ``TERRADASK_HOST_ROOT``.
-    seconds
-        How long at most.
-
-    Returns
-    -------
-    bool
-        Whether all are gone.
-    """
+    """Wait until no process carries one of these marks; return whether all are gone."""
     end = time.monotonic() + seconds
     while marked_processes(marks):
         if time.monotonic() >= end:

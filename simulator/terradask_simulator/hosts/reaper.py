@@ -14,13 +14,7 @@ __all__ = ["main"]
 
 
 def main(arguments: list[str]) -> int:
-    """Wait for the daemon's end, then kill what carries the mark of its hosts.
-
-    Parameters
-    ----------
-    arguments
-        One: the folder that holds the hosts' folders.
-    """
+    """Wait for the daemon's end, then kill what carries the mark of its hosts."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     while sys.stdin.buffer.read(4096):

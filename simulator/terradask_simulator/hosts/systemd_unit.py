@@ -60,23 +60,11 @@ class Unit:
     umask: int = 0o022
 
     def ends_well(self, code: int) -> bool:
-        """Say whether systemd counts an end as success.
-
-        Parameters
-        ----------
-        code
-            The exit code, or minus the signal's number.
-        """
+        """Return whether systemd counts an end as success, given the exit code, or minus the signal's number."""
         return code in _CLEAN
 
     def restarts(self, code: int) -> bool:
-        """Say whether a program that ended with a code is started again, as far as the start limit admits it.
-
-        Parameters
-        ----------
-        code
-            The exit code, or minus the signal's number.
-        """
+        """Return whether a program that ended with a code is started again, as far as the start limit admits it."""
         return self.restart == "always" or (self.restart == "on-failure" and not self.ends_well(code))
 
 
@@ -85,20 +73,7 @@ _CLEAN = (0, -1, -2, -13, -15)
 
 
 def parse_unit(text: str, module: str = "terradask_host") -> Unit:
-    """Read a unit file.
-
-    Parameters
-    ----------
-    text
-        The file.
-    module
-        The Python module that it runs.
-
-    Raises
-    ------
-    BootFailed
-        There is no ``ExecStart`` that runs the module.
-    """
+    """Read a unit file."""
     settings: dict[str, list[str]] = {}
     for line in text.replace("\\\n", " ").splitlines():
         name, equals, value = line.strip().partition("=")

@@ -23,18 +23,7 @@ _FORMAT = 1
 
 
 def read_host_json(root: Path) -> dict[str, Any]:
-    """Return ``/etc/terradask/host.json`` of a host.
-
-    Parameters
-    ----------
-    root
-        The folder that stands for the host's root.
-
-    Raises
-    ------
-    BootFailed
-        The file is missing, or of another format.
-    """
+    """Return ``/etc/terradask/host.json`` of a host."""
     path = root / "etc/terradask/host.json"
     try:
         document = json.loads(path.read_bytes())
@@ -50,15 +39,7 @@ def read_host_json(root: Path) -> dict[str, Any]:
 
 
 class WheelStore:
-    """Unpacked wheels by checksum; hosts of one simulator share them, as they share one disk.
-
-    Parameters
-    ----------
-    folder
-        Where wheels are unpacked.
-    endpoint_url
-        Where AWS answers.
-    """
+    """Unpacked wheels by checksum; hosts of one simulator share them, as they share one disk."""
 
     def __init__(self, folder: Path, endpoint_url: str) -> None:
         self._folder = folder
@@ -67,20 +48,7 @@ class WheelStore:
         self._session: Any = None
 
     def fetch(self, host: dict[str, Any], credentials: RoleCredentials | None) -> Path:
-        """Return the folder with the unpacked wheel that a host's ``host.json`` names.
-
-        Parameters
-        ----------
-        host
-            The document.
-        credentials
-            The role's credentials; the wheel is downloaded with them each time, by each host.
-
-        Raises
-        ------
-        BootFailed
-            There is no role, the bucket refuses, or the checksum is another one.
-        """
+        """Return the folder with the unpacked wheel that a host's ``host.json`` names; it is downloaded each time, with the host's role."""
         if credentials is None:
             raise BootFailed("The instance has no role that could fetch the host program's wheel")
         wheel = host["wheel"]
@@ -95,24 +63,7 @@ class WheelStore:
         return self._unpack(content, found)
 
     def report_failure(self, instance: InstanceView, root: Path, credentials: RoleCredentials | None, reason: str) -> None:
-        """Write why a host could not boot where clients look, as ``boot.sh`` does.
-
-        Parameters
-        ----------
-        instance
-            The instance.
-        root
-            The folder that stands for its root.
-        credentials
-            The role's credentials.
-        reason
-            What went wrong.
-
-        Raises
-        ------
-        BootFailed
-            It can't be written.
-        """
+        """Write why a host could not boot where clients look, as ``boot.sh`` does."""
         cluster = instance.tags.get("terradask:cluster")
         if not cluster or credentials is None:
             raise BootFailed("The instance has no cluster or no role to report to")

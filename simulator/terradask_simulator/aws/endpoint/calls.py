@@ -1,18 +1,18 @@
-"""Count what was called, by whom, at the endpoint's door."""
+"""Count calls at the endpoint, by action, caller and object."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
 from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX
 
-__all__ = ["Call", "CallRecorder", "identify", "most_within"]
+__all__ = ["Call", "CallRecorder", "identify"]
 
 #: So many of the newest calls are remembered one by one.
 _LOGGED = 100_000
@@ -34,7 +34,7 @@ class Call:
     action
         ``service:Action``, as in IAM policies.
     access_key
-        Who signed it, empty where nobody did.
+        The key that signed it, empty for an unsigned call.
     resource
         ``bucket/key`` for S3, else empty.
     """
@@ -45,15 +45,7 @@ class Call:
 
 
 def identify(environ: Mapping[str, Any], body: bytes) -> Call | None:
-    """Say which call a request is, or None where it is none of AWS's.
-
-    Parameters
-    ----------
-    environ
-        The WSGI environment.
-    body
-        The whole body.
-    """
+    """Return which call a request is, or None where it is none of AWS's."""
     path = environ.get("PATH_INFO", "/")
     if path.startswith(("/moto-api", CONTROL_PREFIX, "/favicon.ico")):
         return None
@@ -120,15 +112,7 @@ class CallRecorder:
             self._log.append((time.monotonic(), call))
 
     def know_role(self, access_key: str, role: str) -> None:
-        """Remember that an access key was handed out to an instance's role.
-
-        Parameters
-        ----------
-        access_key
-            The key's id.
-        role
-            The role's name.
-        """
+        """Remember that an access key was handed out to an instance's role."""
         with self._lock:
             self._roles[access_key] = role
 
@@ -173,14 +157,3 @@ class CallRecorder:
                 row = table[column(call)]
                 row[call.action] = row.get(call.action, 0) + count
         return {name: dict(sorted(row.items())) for name, row in sorted(table.items())} or {"": {}}
-
-
-def most_within(times: Iterable[float], seconds: float) -> int:
-    """Return how many of these times lie in the fullest window of so many seconds."""
-    ordered = sorted(times)
-    first, most = 0, 0
-    for last, time_ in enumerate(ordered):
-        while time_ - ordered[first] >= seconds:
-            first += 1
-        most = max(most, last - first + 1)
-    return most

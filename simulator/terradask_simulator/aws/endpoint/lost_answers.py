@@ -45,7 +45,7 @@ class Loss:
         self._random = random.Random(self.seed)  # noqa: S311  (nothing secret)
 
     def takes(self, action: str) -> bool:
-        """Say whether the answer to a call gets lost now."""
+        """Return whether the answer to a call gets lost now."""
         if not self.share or (self.times and self.lost >= self.times) or not fnmatch.fnmatchcase(action, self.action):
             return False
         taken = self._random.random() < self.share
@@ -66,7 +66,7 @@ class LostAnswers:
 
 
 def serving(channel: Any) -> None:
-    """Remember whose connection this thread serves."""
+    """Remember the connection that this thread serves."""
     _SERVING.channel = channel
 
 

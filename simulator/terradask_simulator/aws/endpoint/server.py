@@ -24,7 +24,7 @@ def _patient_channel() -> Any:
     class Channel(HTTPChannel):  # type: ignore[misc]  # waitress carries no types
         """Answers a request that asks whether to go on, and then has nothing to send: waitress would wait for it for ever.
 
-        Says whose connection is served, as answers may be lost on the way.
+        Names the connection that is served, as answers may be lost on the way.
         """
 
         def send_continue(self) -> None:

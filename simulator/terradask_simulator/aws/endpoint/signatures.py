@@ -24,13 +24,7 @@ class Signatures:
         self.ahead_seconds = 0.0
 
     def check(self, operation: Operation) -> Refusal | None:
-        """Return the refusal of a call that is signed too early, too late, or with credentials that have expired.
-
-        Parameters
-        ----------
-        operation
-            What is asked for.
-        """
+        """Return the refusal of a call that is signed too early, too late, or with credentials that have expired."""
         if self.ahead_seconds and operation.access_key:
             refusal = self._check_time(operation, datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=self.ahead_seconds))
             if refusal is not None:

@@ -10,13 +10,7 @@ __all__ = ["install_all"]
 
 
 def install_all(*, public_cidr: str) -> None:
-    """Replace everything that needs to be replaced.
-
-    Parameters
-    ----------
-    public_cidr
-        The range that public addresses come from.
-    """
+    """Replace everything that needs to be replaced."""
     from terradask_simulator.aws.fidelity import (
         addresses,
         bucket_policies,

@@ -15,13 +15,7 @@ __all__ = ["install", "public_address_source"]
 
 
 def public_address_source(cidr: str) -> Callable[[], str]:
-    """Return a function that gives another address of a range each time, and starts again at its end.
-
-    Parameters
-    ----------
-    cidr
-        The range.
-    """
+    """Return a function that gives another address of a range each time, and starts again at its end."""
     network = ipaddress.IPv4Network(cidr)
     # The first and the last 256 are left free: guards and people's own experiments lie there.
     first, count = int(network.network_address) + 256, network.num_addresses - 512
@@ -37,13 +31,7 @@ def public_address_source(cidr: str) -> Callable[[], str]:
 
 
 def install(public_cidr: str) -> None:
-    """Replace moto's address functions.
-
-    Parameters
-    ----------
-    public_cidr
-        The range that public addresses come from.
-    """
+    """Replace moto's address functions."""
     from moto.ec2.models import elastic_ip_addresses, elastic_network_interfaces, subnets
 
     another = public_address_source(public_cidr)

@@ -8,15 +8,7 @@ __all__ = ["check_architecture"]
 
 
 def check_architecture(backend: Any, image_id: str, instance_type: str) -> None:
-    """Refuse a launch of a type that can't run the image, in EC2's words.
-
-    Parameters
-    ----------
-    backend
-        moto's EC2 backend of one region.
-    image_id, instance_type
-        What is launched.
-    """
+    """Refuse a launch of a type that can't run the image, in EC2's words."""
     from moto.ec2.exceptions import EC2ClientError
     from moto.ec2.models.instance_types import INSTANCE_TYPES
 

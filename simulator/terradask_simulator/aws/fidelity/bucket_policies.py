@@ -14,13 +14,7 @@ __all__ = ["install", "without_conditions"]
 
 
 def without_conditions(policy: bytes) -> bytes:
-    """Return a policy without its conditional statements.
-
-    Parameters
-    ----------
-    policy
-        The policy's JSON.
-    """
+    """Return a policy without its conditional statements."""
     document = json.loads(policy)
     statements = document["Statement"]
     listed = statements if isinstance(statements, list) else [statements]

@@ -31,7 +31,7 @@ class Shortage:
     beyond: int = 0
 
     def covers(self, instance_type: str, zone: str, market: str) -> bool:
-        """Say whether a pool is one of these."""
+        """Return whether a pool is one of these."""
         return fnmatchcase(instance_type, self.instance_type) and fnmatchcase(zone, self.zone) and self.market in ("*", market)
 
 
@@ -40,15 +40,7 @@ SHORTAGES: list[Shortage] = []
 
 
 def room(backend: Any, instance_type: str, zone: str, market: str) -> int | None:
-    """Return how many more instances a pool has; None where there is no end to them.
-
-    Parameters
-    ----------
-    backend
-        moto's EC2 backend of one region.
-    instance_type, zone, market
-        The pool.
-    """
+    """Return how many more instances a pool has; None where there is no end to them."""
     rooms = [
         shortage.beyond - (_running(backend, shortage) if shortage.beyond else 0)
         for shortage in SHORTAGES
@@ -58,17 +50,7 @@ def room(backend: Any, instance_type: str, zone: str, market: str) -> int | None
 
 
 def check_capacity(backend: Any, instance_type: str, zone: str, market: str, count: int) -> None:
-    """Refuse a launch for which a pool has no room.
-
-    Parameters
-    ----------
-    backend
-        moto's EC2 backend of one region.
-    instance_type, zone, market
-        The pool.
-    count
-        How many instances are wanted.
-    """
+    """Refuse a launch for which a pool has no room."""
     from moto.ec2.exceptions import EC2ClientError
 
     left = room(backend, instance_type, zone, market)
@@ -108,13 +90,7 @@ def _running(backend: Any, shortage: Shortage) -> int:
 
 @lru_cache
 def offered(region: str, zone: str) -> frozenset[str]:
-    """Return the instance types that a zone has at all.
-
-    Parameters
-    ----------
-    region, zone
-        Where.
-    """
+    """Return the instance types that a zone has at all."""
     from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS
 
     offerings = INSTANCE_TYPE_OFFERINGS["availability-zone"].get(region, [])

@@ -64,25 +64,13 @@ def current_delays() -> Delays:
 
 
 def set_delays(delays: Delays) -> Delays:
-    """Let launches take their time from now on; return how it was before.
-
-    Parameters
-    ----------
-    delays
-        How long.
-    """
+    """Let launches take their time from now on; return how it was before."""
     before, _STATE.delays = _STATE.delays, delays
     return before
 
 
 def hold(instance: Any) -> None:
-    """Let a new instance be pending as long as it is to be.
-
-    Parameters
-    ----------
-    instance
-        moto's instance, just launched.
-    """
+    """Let a new instance be pending as long as it is to be."""
     if not _STATE.delays.factor:
         return
     launch_seconds, boot_seconds = _STATE.delays.draw()
@@ -104,11 +92,5 @@ def let_run() -> None:
 
 
 def booted(instance: Any) -> bool:
-    """Say whether an instance has had the time to boot.
-
-    Parameters
-    ----------
-    instance
-        moto's instance, running.
-    """
+    """Return whether an instance has had the time to boot."""
     return bool(getattr(instance, "_embedded_boots_at", 0.0) <= time.monotonic())

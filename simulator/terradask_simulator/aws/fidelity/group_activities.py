@@ -30,20 +30,7 @@ def record(
 ) -> dict[str, Any]:
     """Record one activity of a group and return it as DescribeScalingActivities shows it.
 
-    Parameters
-    ----------
-    group
-        moto's group.
-    description
-        What was done, such as ``Launching a new EC2 instance: i-…``.
-    cause
-        Why.
-    failure
-        What went wrong; None for a success.
-    goes_on
-        moto's instance with which it goes on until `finish`.
-    subnet_id, zone
-        Where.
+    It goes on until `finish` where `goes_on` is an instance of moto's; without a `failure` it is a success.
     """
     from moto.core.utils import utcnow
 
@@ -70,17 +57,7 @@ def record(
 
 
 def record_end(group: Any, instance: Any, cause: str) -> dict[str, Any]:
-    """Record the end of an instance, and that its launch will not go on, where it still did.
-
-    Parameters
-    ----------
-    group
-        moto's group.
-    instance
-        moto's instance.
-    cause
-        Why it ended.
-    """
+    """Record the end of an instance, and that its launch will not go on, where it still did."""
     finish(instance, "Cancelled")
     return record(
         group,
@@ -92,15 +69,7 @@ def record_end(group: Any, instance: Any, cause: str) -> dict[str, Any]:
 
 
 def finish(instance: Any, status: str = "Successful") -> None:
-    """End the activity that goes on with an instance, if there is one.
-
-    Parameters
-    ----------
-    instance
-        moto's instance.
-    status
-        How it ended.
-    """
+    """End the activity that goes on with an instance, if there is one."""
     from moto.core.utils import utcnow
 
     activity = instance.__dict__.pop("_embedded_activity", None)
@@ -109,12 +78,6 @@ def finish(instance: Any, status: str = "Successful") -> None:
 
 
 def remember_end(group: Any) -> None:
-    """Mark a deleted group's activities, which are shown on request only.
-
-    Parameters
-    ----------
-    group
-        moto's group.
-    """
+    """Mark a deleted group's activities, which are shown on request only."""
     for activity in activities_of(group.autoscaling_backend).get(group.name, ()):
         activity.setdefault("AutoScalingGroupState", f"Deleted {now_text()}")

@@ -29,18 +29,7 @@ _SETTLED_SECONDS, _FAILED_SECONDS = 1.0, 60.0
 
 
 def maintain_all(backend: Any) -> bool:
-    """Bring every group of a region nearer to its numbers.
-
-    Parameters
-    ----------
-    backend
-        moto's Auto Scaling backend of one region.
-
-    Returns
-    -------
-    bool
-        Whether there is more to do at once.
-    """
+    """Bring every group of a region nearer to its numbers; return whether there is more to do at once."""
     more = False
     for group in list(backend.autoscaling_groups.values()):
         try:
@@ -51,18 +40,7 @@ def maintain_all(backend: Any) -> bool:
 
 
 def maintain(group: Any) -> bool:
-    """Bring one group nearer to its number: lose the dead, replace the unhealthy, launch or end a batch, balance the zones.
-
-    Parameters
-    ----------
-    group
-        moto's group.
-
-    Returns
-    -------
-    bool
-        Whether there is more to do at once.
-    """
+    """Bring one group nearer to its number: lose the dead, replace the unhealthy, launch or end a batch, balance the zones."""
     suspended = set(group._suspended_processes)
     _take_into_service(group)
     if "HealthCheck" not in suspended:

@@ -21,19 +21,9 @@ __all__ = ["fill", "install", "launch"]
 
 
 def launch(group: Any, count: int) -> bool:
-    """Launch instances of a group, on the markets and in the zones that it wants.
+    """Launch instances of a group, on the markets and in the zones that it wants; return whether there are so many now.
 
-    Parameters
-    ----------
-    group
-        moto's group.
-    count
-        How many.
-
-    Returns
-    -------
-    bool
-        Whether there are so many now. If not, scaling activities say why, and the group waits before it tries again.
+    If not, scaling activities say why, and the group waits before it tries again.
     """
     if group.ec2_launch_template is None:
         group.replace_autoscaling_group_instances(count, group.get_propagated_tags())
@@ -55,7 +45,7 @@ def launch(group: Any, count: int) -> bool:
 
 
 def _markets(group: Any, count: int) -> Counter[str]:
-    """Say how many of a group's next instances are on demand and how many spot, as its policy says."""
+    """Return how many of a group's next instances are on demand and how many spot, as its policy says."""
     distribution = distribution_of(group)
     base = int(distribution.get("OnDemandBaseCapacity") or 0)
     share = distribution.get("OnDemandPercentageAboveBaseCapacity")
@@ -68,7 +58,7 @@ def _markets(group: Any, count: int) -> Counter[str]:
 
 
 def _launch_on(group: Any, market: str, count: int, cause: str) -> bool:
-    """Launch in the zones in turn, and say whether all were; a zone that fails leaves its share to the others."""
+    """Launch in the zones in turn, and return whether all were; a zone that fails leaves its share to the others."""
     # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-availability-zone-balanced.html
     stays = (getattr(group, "availability_zone_distribution", None) or {}).get("CapacityDistributionStrategy") == "balanced-only"
     failed: set[Place] = set()
@@ -85,24 +75,7 @@ def _launch_on(group: Any, market: str, count: int, cause: str) -> bool:
 
 
 def fill(group: Any, place: Place, market: str, count: int, cause: str) -> int:
-    """Launch in one place, from one pool after the other, and record what came of it.
-
-    Parameters
-    ----------
-    group
-        moto's group.
-    place, market
-        Where.
-    count
-        How many.
-    cause
-        Why, for the scaling activities.
-
-    Returns
-    -------
-    int
-        How many were launched.
-    """
+    """Launch in one place, from one pool after the other, and record what came of it; return how many were launched."""
     pools, refusals = pools_of(group, place, market), []
     launched = 0
     for order, share in shares_of(group, pools, count):

@@ -25,17 +25,7 @@ def existing_group(backend: Any, name: str) -> Any:
 
 
 def change_desired(group: Any, desired: int, why: str) -> None:
-    """Set a group's number, remember why, and wake the loop that launches and ends instances.
-
-    Parameters
-    ----------
-    group
-        moto's group.
-    desired
-        The new number.
-    why
-        The beginning of the cause that scaling activities will show.
-    """
+    """Set a group's number, remember why, and wake the loop that launches and ends instances."""
     before = getattr(group, "desired_capacity", None) or 0
     group.desired_capacity = desired
     if desired != before:

@@ -30,26 +30,12 @@ class Pool:
 
 
 def distribution_of(group: Any) -> dict[str, Any]:
-    """Return the group's instances distribution, empty where it says none.
-
-    Parameters
-    ----------
-    group
-        moto's group.
-    """
+    """Return the group's instances distribution, empty where it says none."""
     return (group.mixed_instances_policy or {}).get("InstancesDistribution") or {}
 
 
 def pools_of(group: Any, place: Place, market: str) -> list[Pool]:
-    """Return a group's pools in the order in which they are tried.
-
-    Parameters
-    ----------
-    group
-        moto's group.
-    place, market
-        Where.
-    """
+    """Return a group's pools in the order in which they are tried."""
     common = {"LaunchTemplateId": group.ec2_launch_template.id, "Version": group.launch_template_version}
     policy = (group.mixed_instances_policy or {}).get("LaunchTemplate") or {}
     pools = []
@@ -66,17 +52,7 @@ def pools_of(group: Any, place: Place, market: str) -> list[Pool]:
 
 
 def shares_of(group: Any, pools: list[Pool], count: int) -> Iterator[tuple[list[Pool], int]]:
-    """Yield how many instances are launched with which order of pools: spot's ``lowest-price`` spreads over some of them.
-
-    Parameters
-    ----------
-    group
-        moto's group.
-    pools
-        What `pools_of` returned.
-    count
-        How many instances.
-    """
+    """Yield how many instances are launched with which order of pools: spot's ``lowest-price`` spreads over some of them."""
     spreads = bool(pools) and pools[0].market == "spot" and _strategy(group, "spot") == "lowest-price"
     # https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_InstancesDistribution.html: two unless told otherwise.
     width = min(int(distribution_of(group).get("SpotInstancePools") or 2), len(pools), count) if spreads else 1
@@ -86,15 +62,7 @@ def shares_of(group: Any, pools: list[Pool], count: int) -> Iterator[tuple[list[
 
 
 def has_room(group: Any, place: Place, market: str) -> bool:
-    """Say whether one of a group's pools would take another instance.
-
-    Parameters
-    ----------
-    group
-        moto's group.
-    place, market
-        Where.
-    """
+    """Return whether one of a group's pools would take another instance."""
     return any(
         pool.instance_type in offered(group.region, place.zone) and room(group.ec2_backend, pool.instance_type, place.zone, market) != 0
         for pool in pools_of(group, place, market)
@@ -102,17 +70,7 @@ def has_room(group: Any, place: Place, market: str) -> bool:
 
 
 def failure_text(group: Any, pools: list[Pool], refusals: list[Any]) -> str:
-    """Return what the scaling activity says of a launch that no pool took.
-
-    Parameters
-    ----------
-    group
-        moto's group.
-    pools
-        What was tried, at least one.
-    refusals
-        EC2's refusals, in the order of the pools.
-    """
+    """Return what the scaling activity says of a launch that no pool took."""
     # Of several refusals AWS doesn't say which it names; here it is the first type that the zone has at all.
     refused = next((one for one in refusals if one.code != "Unsupported"), refusals[0])
     code, text, market = refused.code, refused.message, pools[0].market

@@ -16,13 +16,7 @@ __all__ = ["drop_actions", "install", "parse_time", "run_due_actions"]
 
 
 def parse_time(value: Any) -> datetime.datetime | None:
-    """Return a time as an aware datetime.
-
-    Parameters
-    ----------
-    value
-        ISO 8601 text, a datetime (naive means UTC), or None.
-    """
+    """Return ISO 8601 text or a datetime (naive means UTC) as an aware datetime; None for nothing."""
     if value is None or value == "":
         return None
     moment = value if isinstance(value, datetime.datetime) else datetime.datetime.fromisoformat(str(value))
@@ -97,27 +91,13 @@ def _delete(backend: Any, auto_scaling_group_name: str, scheduled_action_name: s
 
 
 def drop_actions(backend: Any, group_name: str) -> None:
-    """Remove the scheduled actions of a group that was deleted.
-
-    Parameters
-    ----------
-    backend
-        moto's Auto Scaling backend of one region.
-    group_name
-        The group.
-    """
+    """Remove the scheduled actions of a group that was deleted."""
     for key in [key for key in backend.scheduled_actions if key[0] == group_name]:
         del backend.scheduled_actions[key]
 
 
 def run_due_actions(backend: Any) -> None:
-    """Run and remove the actions whose time has come.
-
-    Parameters
-    ----------
-    backend
-        moto's Auto Scaling backend of one region.
-    """
+    """Run and remove the actions whose time has come."""
     now = datetime.datetime.now(datetime.UTC)
     due = [(key, action) for key, action in backend.scheduled_actions.items() if action._embedded_due <= now]
     for key, action in due:

@@ -25,24 +25,12 @@ class Place:
 
 
 def members(group: Any) -> list[Any]:
-    """Return the states of a group's instances that run, or soon will.
-
-    Parameters
-    ----------
-    group
-        moto's group.
-    """
+    """Return the states of a group's instances that run, or soon will."""
     return [state for state in group.instance_states if state.lifecycle_state in ("InService", "Pending")]
 
 
 def places_of(group: Any) -> list[Place]:
-    """Return where a group may launch.
-
-    Parameters
-    ----------
-    group
-        moto's group.
-    """
+    """Return where a group may launch."""
     known = {subnet.id: subnet.availability_zone for subnet in group.ec2_backend.describe_subnets()}
     zones = list(group.availability_zones or ())
     if not group.vpc_zone_identifier:
@@ -52,17 +40,7 @@ def places_of(group: Any) -> list[Place]:
 
 
 def spread(group: Any, count: int, without: Collection[Place] = ()) -> Counter[Place]:
-    """Return how many of a group's next instances go where: to the zone that has fewest, there to the subnet that has fewest.
-
-    Parameters
-    ----------
-    group
-        moto's group.
-    count
-        How many.
-    without
-        Places that take none.
-    """
+    """Return how many of a group's next instances go where: to the zone that has fewest, there to the subnet that has fewest."""
     shares: Counter[Place] = Counter()
     places = [place for place in places_of(group) if place not in without]
     if not places:
@@ -78,15 +56,7 @@ def spread(group: Any, count: int, without: Collection[Place] = ()) -> Counter[P
 
 
 def to_end(group: Any, count: int) -> list[Any]:
-    """Return the states of the instances that scaling in ends: of the zone that has most, as the termination policy says.
-
-    Parameters
-    ----------
-    group
-        moto's group.
-    count
-        How many at most; protected ones are spared.
-    """
+    """Return the states of the instances that scaling in ends: of the zone that has most, as the termination policy says."""
     left = Counter(state.instance.placement.zone for state in members(group))
     waiting: dict[str, list[Any]] = {}
     for state in members(group):
@@ -107,13 +77,7 @@ def to_end(group: Any, count: int) -> list[Any]:
 
 
 def lopsided(group: Any) -> tuple[Any, list[Place]] | None:
-    """Return which instance would be moved to balance the zones, and the places that it would be moved to; None where they are balanced.
-
-    Parameters
-    ----------
-    group
-        moto's group.
-    """
+    """Return which instance would be moved to balance the zones, and the places that it would be moved to; None where they are balanced."""
     places = places_of(group)
     in_zone = Counter({place.zone: 0 for place in places})
     in_zone.update(state.instance.placement.zone for state in members(group))

@@ -12,13 +12,7 @@ __all__ = ["index_of", "install"]
 
 
 def index_of(backend: Any) -> dict[str, Any]:
-    """Return the instances of an EC2 backend by id.
-
-    Parameters
-    ----------
-    backend
-        moto's EC2 backend of one region.
-    """
+    """Return the instances of an EC2 backend by id."""
     index: dict[str, Any] = backend.__dict__.setdefault("_embedded_instances", {})
     return index
 

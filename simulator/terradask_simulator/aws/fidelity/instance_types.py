@@ -1,7 +1,7 @@
 """Instance types of the region alone, page by page.
 
 moto describes every type that it knows of in every region, and answers all pages at once: 6 MB that take seconds to write, in which it
-answers nobody else.
+answers nothing else.
 """
 
 from __future__ import annotations

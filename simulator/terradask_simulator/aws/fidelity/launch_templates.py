@@ -1,7 +1,7 @@
 """A launch template's own tags stay out of its data, and later ones are shown; every version's user data is read.
 
 moto copies the tags of CreateLaunchTemplate into the template's data, where the Terraform provider sees a
-``tag_specifications`` block that nobody wrote: a plan that never becomes empty. It decodes user data for the first
+``tag_specifications`` block that Terraform's configuration lacks: a plan that never becomes empty. It decodes user data for the first
 version only; an instance of the second version then fails to launch. It shows the tags of the template's birth for ever,
 so that the plan after a new tag is that tag again.
 """

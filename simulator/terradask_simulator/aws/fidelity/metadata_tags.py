@@ -20,13 +20,7 @@ _RESERVED = {".", "..", "_index"}
 
 
 def check_tag_keys(keys: Iterable[str]) -> None:
-    """Raise AWS's error for the first key that the instance metadata service can't serve.
-
-    Parameters
-    ----------
-    keys
-        Tag keys of an instance.
-    """
+    """Raise AWS's error for the first key that the instance metadata service can't serve."""
     from moto.ec2.exceptions import EC2ClientError
 
     for key in keys:

@@ -44,20 +44,7 @@ def install() -> None:
 
 
 def answer(operation: str, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """Answer one question.
-
-    Parameters
-    ----------
-    operation
-        Such as ``GetProducts``.
-    request
-        The question's JSON.
-
-    Returns
-    -------
-    tuple
-        Status and JSON.
-    """
+    """Answer one question."""
     operations: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "GetProducts": _get_products,
         "DescribeServices": _describe_services,

@@ -55,26 +55,11 @@ def spot_price(instance_type: str) -> Decimal | None:
 
 
 def products(service: str, region: str, fields: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return a service's products in a region whose fields have certain values.
-
-    Parameters
-    ----------
-    service
-        AWS's code of the service.
-    region
-        AWS region.
-    fields
-        Field -> value that it must have.
-
-    Returns
-    -------
-    list
-        Entries of ``PriceList`` before they become text.
-    """
+    """Return a service's products in a region whose fields have certain values: entries of ``PriceList`` before they become text."""
     return list(_matching(service, region, tuple(sorted(fields.items()))))
 
 
-# Whoever asks for all instances asks for page after page of them.
+# Asked for all instances, the price list answers page after page of them.
 @functools.lru_cache(maxsize=4)
 def _matching(service: str, region: str, wanted: tuple[tuple[str, str], ...]) -> tuple[dict[str, Any], ...]:
     fields = dict(wanted)

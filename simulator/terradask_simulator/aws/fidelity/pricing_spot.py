@@ -1,4 +1,4 @@
-"""Spot prices that fit the price list, and that change when somebody lets them.
+"""Spot prices that fit the price list, and that change by a switch.
 
 moto answers with one price, a thousandth of a cent, of the year 2006, in every zone that is asked for or not.
 """
@@ -38,7 +38,7 @@ class PriceChange:
     at: datetime.datetime
 
     def covers(self, instance_type: str, zone: str) -> bool:
-        """Say whether it is the price of a pool."""
+        """Return whether it is the price of a pool."""
         return self.instance_type == instance_type and self.zone in ("*", zone)
 
 
@@ -47,13 +47,7 @@ CHANGES: list[PriceChange] = []
 
 
 def current_price(instance_type: str, zone: str) -> Decimal | None:
-    """Return the price of an hour of Linux on spot in a zone, in US dollars; None for a type that there isn't.
-
-    Parameters
-    ----------
-    instance_type, zone
-        The pool.
-    """
+    """Return the price of an hour of Linux on spot in a zone, in US dollars; None for a type that there isn't."""
     from terradask_simulator.aws.fidelity.pricing_list import spot_price
 
     changed = [change.usd for change in CHANGES if change.covers(instance_type, zone)]

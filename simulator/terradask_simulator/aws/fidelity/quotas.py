@@ -1,6 +1,6 @@
 """Quotas of EC2 and Auto Scaling: what a grown account has, AWS's defaults, and requests for more.
 
-moto knows the quotas of VPC alone, and takes no requests. Nothing is granted here unless somebody sets a quota; `vcpu_limits` refuses
+moto knows the quotas of VPC alone, and takes no requests. Nothing is granted here unless a switch sets a quota; `vcpu_limits` refuses
 launches for them, where that is switched on. A new account may run 5 vCPUs, which is no cluster: the account here is one for which they
 were raised, as accounts that run clusters have.
 Values: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html,
@@ -68,18 +68,7 @@ def applied_quotas() -> dict[str, float]:
 
 
 def quota_value(service_code: str, quota_code: str) -> float:
-    """Return what applies: what was set, or what a grown account has, which is AWS's default where nobody needs more.
-
-    Parameters
-    ----------
-    service_code, quota_code
-        As Service Quotas names them.
-
-    Raises
-    ------
-    EmbeddedAwsError
-        No such quota is known here.
-    """
+    """Return what applies: what was set, or what a grown account has, which is AWS's default where no account needs more."""
     _, quotas = _QUOTAS.get(service_code, ("", {}))
     if quota_code not in quotas:
         known = ", ".join(f"{service}/{code}" for service, (_, codes) in _QUOTAS.items() for code in codes)
@@ -88,20 +77,7 @@ def quota_value(service_code: str, quota_code: str) -> float:
 
 
 def set_quota(service_code: str, quota_code: str, value: float) -> float:
-    """Let a quota have another value, and approve the requests that it satisfies; return the value before.
-
-    Parameters
-    ----------
-    service_code, quota_code
-        As Service Quotas names them.
-    value
-        The new one.
-
-    Raises
-    ------
-    EmbeddedAwsError
-        No such quota is known here.
-    """
+    """Let a quota have another value, and approve the requests that it satisfies; return the value before."""
     from moto.servicequotas.models import servicequotas_backends
 
     before = quota_value(service_code, quota_code)

@@ -1,6 +1,6 @@
 """Sessions of users: ``GetSessionToken`` gives keys that belong to the caller, for no longer than AWS does.
 
-moto gives everybody the same example, which belongs to nobody, for any time, also to whoever holds temporary credentials already.
+moto gives every caller the same example, which belongs to no user, for any time, also callers with temporary credentials.
 """
 
 from __future__ import annotations

@@ -29,13 +29,7 @@ _AGENT_CALLS = frozenset({
 
 
 def install(sessions: Sessions) -> None:
-    """Add what moto's Systems Manager lacks.
-
-    Parameters
-    ----------
-    sessions
-        Where sessions are kept.
-    """
+    """Add what moto's Systems Manager lacks."""
     from moto.ssm.responses import SimpleSystemManagerResponse
 
     def start_session(response: Any) -> Any:

@@ -48,13 +48,7 @@ def install() -> None:
 
 
 def mark(instance: Any) -> None:
-    """Give a spot instance what DescribeInstances tells of it.
-
-    Parameters
-    ----------
-    instance
-        moto's instance.
-    """
+    """Give a spot instance what DescribeInstances tells of it."""
     from moto.ec2.utils import random_spot_request_id
 
     if instance.lifecycle == "spot":
@@ -62,37 +56,13 @@ def mark(instance: Any) -> None:
 
 
 def recommend_rebalance(instance_id: str) -> None:
-    """Announce that an instance is at an elevated risk of interruption; call it with the lock held.
-
-    Parameters
-    ----------
-    instance_id
-        A running spot instance.
-
-    Raises
-    ------
-    EmbeddedAwsError
-        There is no such spot instance.
-    """
+    """Announce that an instance is at an elevated risk of interruption; call it with the lock held."""
     notices = _notices(instance_id)
     notices.rebalance_at = notices.rebalance_at or _now()
 
 
 def interrupt(instance_id: str, notice_seconds: float) -> None:
-    """Announce the end of a spot instance, and end it when the time has come; call it with the lock held.
-
-    Parameters
-    ----------
-    instance_id
-        A running spot instance.
-    notice_seconds
-        How long before.
-
-    Raises
-    ------
-    EmbeddedAwsError
-        There is no such spot instance.
-    """
+    """Announce the end of a spot instance, and end it when the time has come; call it with the lock held."""
     recommend_rebalance(instance_id)
     notices = _notices(instance_id)
     notices.ends_at = _now() + datetime.timedelta(seconds=notice_seconds)
@@ -116,13 +86,7 @@ def end_interrupted() -> None:
 
 
 def notices_of(instance_id: str) -> dict[str, str]:
-    """Return what the metadata service tells of notices, by path below ``meta-data/``; nothing before the first one.
-
-    Parameters
-    ----------
-    instance_id
-        The instance.
-    """
+    """Return what the metadata service tells of notices, by path below ``meta-data/``; nothing before the first one."""
     told: dict[str, str] = {}
     notices = _NOTICES.get(instance_id, _Notices())
     if notices.rebalance_at is not None:

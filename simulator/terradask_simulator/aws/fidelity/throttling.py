@@ -98,15 +98,7 @@ class TokenBucket:
         self.tokens = self.capacity
 
     def take(self, count: float, now: float) -> bool:
-        """Take tokens, if there are so many.
-
-        Parameters
-        ----------
-        count
-            How many.
-        now
-            The time in seconds.
-        """
+        """Take tokens, if there are so many."""
         self.tokens = min(self.capacity, self.tokens + (now - self.at) * self.per_second)
         self.at = now
         if self.tokens < count:
@@ -116,15 +108,7 @@ class TokenBucket:
 
 
 def bucket_size(action: str, *, broad: bool = False) -> Size:
-    """Return the size of the bucket of one of EC2's actions.
-
-    Parameters
-    ----------
-    action
-        Such as ``RunInstances``.
-    broad
-        Whether the call names neither a filter nor a page.
-    """
+    """Return the size of the bucket of one of EC2's actions; `broad`: the call names neither a filter nor a page."""
     if broad and action in _BROAD:
         return _BROAD_QUESTIONS
     if action in _OWN:
@@ -133,13 +117,7 @@ def bucket_size(action: str, *, broad: bool = False) -> Size:
 
 
 class Throttle:
-    """The buckets of one account, switched off at first.
-
-    Parameters
-    ----------
-    clock
-        What tells the time in seconds.
-    """
+    """The buckets of one account, switched off at first."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.factor = 0.0
@@ -147,25 +125,13 @@ class Throttle:
         self._buckets: dict[tuple[str, ...], TokenBucket] = {}
 
     def switch(self, factor: float) -> float:
-        """Fill all buckets and change their sizes; return the factor before.
-
-        Parameters
-        ----------
-        factor
-            What all sizes and rates are multiplied by, for tests that can't make a thousand calls; 0 switches throttling off.
-        """
+        """Fill all buckets and multiply their sizes and rates by a factor, 0 for no throttling; return the factor before."""
         before, self.factor = self.factor, factor
         self._buckets.clear()
         return before
 
     def check(self, operation: Operation) -> Refusal | None:
-        """Take a call's tokens; return the refusal where there are too few. Not for several threads at once.
-
-        Parameters
-        ----------
-        operation
-            What is asked for.
-        """
+        """Take a call's tokens; return the refusal where there are too few. Not for several threads at once."""
         if self.factor and operation.service == "ec2":
             return self._check_ec2(operation)
         if self.factor and operation.service == "autoscaling" and not self._take(("autoscaling", operation.region), AUTOSCALING):
@@ -187,7 +153,7 @@ class Throttle:
         bucket = self._buckets.get(key)
         if bucket is None:
             capacity, per_second = size
-            # A bucket that never holds one token would let nobody through.
+            # A bucket that never holds one token would let no call through.
             bucket = TokenBucket(max(1.0, capacity * self.factor), per_second * self.factor, now)
             self._buckets[key] = bucket
         return bucket.take(count, now)

@@ -40,15 +40,7 @@ class Enforcement:
 
 
 def vcpu_quota(instance_type: str, market: str) -> str:
-    """Return the code of the quota that counts an instance's vCPUs; empty where no quota does.
-
-    Parameters
-    ----------
-    instance_type
-        Such as ``m7i.large``.
-    market
-        ``on-demand`` or ``spot``.
-    """
+    """Return the code of the quota that counts an instance's vCPUs on a market (``on-demand`` or ``spot``); empty where no quota does."""
     if market == "spot" and instance_type.startswith("p5"):
         return _P5_SPOT
     found = re.match("[a-z]+", instance_type)
@@ -58,17 +50,7 @@ def vcpu_quota(instance_type: str, market: str) -> str:
 
 
 def check_vcpus(backend: Any, instance_type: str, market: str, count: int) -> None:
-    """Refuse a launch that would exceed a quota.
-
-    Parameters
-    ----------
-    backend
-        moto's EC2 backend of one region.
-    instance_type, market
-        What is launched.
-    count
-        How many instances.
-    """
+    """Refuse a launch that would exceed a quota."""
     from moto.ec2.exceptions import EC2ClientError
 
     code = vcpu_quota(instance_type, market) if Enforcement.on else ""

@@ -59,7 +59,7 @@ def note_birth(instance: Any) -> None:
 
 
 def is_hidden(instance: Any) -> bool:
-    """Say whether descriptions leave an instance out now."""
+    """Return whether descriptions leave an instance out now."""
     return bool(_State.lag.seconds) and bool(getattr(instance, "_embedded_shown_at", 0.0) > time.monotonic())
 
 

@@ -27,21 +27,7 @@ class UnknownOperator(EmbeddedAwsError):
 
 
 def holds(condition: Condition, context: Context, version: str = "2012-10-17") -> bool:
-    """Say whether one line of a condition holds.
-
-    Parameters
-    ----------
-    condition
-        The line.
-    context
-        The request's keys, in lower case.
-    version
-        The language of the policy.
-
-    Raises
-    ------
-    UnknownOperator
-        There is no such operator.
+    """Return whether one line of a condition holds.
 
     Notes
     -----

@@ -26,7 +26,7 @@ _NOT, _BY_ACCOUNT, _BY_ENTITY, _BY_SESSION = range(4)
 
 @dataclass(frozen=True)
 class Request:
-    """One thing that somebody wants to do to one resource.
+    """One action on one resource.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Request:
     context
         Condition keys with their values; case doesn't count in keys.
     principal
-        The caller's ARN as error messages show it; empty for nobody.
+        The caller's ARN as error messages show it; empty for none.
     """
 
     action: str
@@ -124,7 +124,7 @@ def evaluate(request: Request, policies: Policies | Iterable[Policy]) -> Decisio
     Parameters
     ----------
     request
-        What somebody wants to do.
+        The action on the resource.
     policies
         What has a say; plain policies are identity-based ones.
     """
@@ -158,7 +158,7 @@ def _grant_of_identity(request: Request, context: Context, policies: Policies, *
 
 
 def _narrowed_for_role(request: Request, context: Context, policies: Policies) -> bool:
-    """Say whether boundary and session policy still count although the resource's policy names the caller.
+    """Return whether boundary and session policy still count although the resource's policy names the caller.
 
     For a role they do; for a user, or where the policy names the very session, they don't: `Permissions boundaries
     <https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html#access_policies_boundaries-eval-logic>`_.

@@ -1,4 +1,4 @@
-"""What stands in the door: maps each request, asks the caller's policies, and refuses as AWS does."""
+"""What stands in front of moto: maps each request, asks the caller's policies, and refuses as AWS does."""
 
 from __future__ import annotations
 
@@ -23,27 +23,13 @@ _log = logging.getLogger(__name__)
 
 
 class Gate:
-    """Judges requests, except those of the simulator's own credentials, which are only logged.
-
-    Parameters
-    ----------
-    log
-        What was asked for.
-    """
+    """Judges requests, except those of the simulator's own credentials, which are only logged."""
 
     def __init__(self, log: RequestLog | None = None) -> None:
         self.log = RequestLog() if log is None else log
 
     def check(self, environ: Mapping[str, Any], body: bytes) -> Refusal | None:
-        """Return the refusal of a request, or None where it may pass. Call it with the state's lock held.
-
-        Parameters
-        ----------
-        environ
-            The WSGI environment.
-        body
-            The whole body.
-        """
+        """Return the refusal of a request, or None where it may pass. Call it with the state's lock held."""
         operation = read_operation(environ, body)
         principal = find_principal(operation.access_key) if operation.access_key else None
         if principal is None and (operation.access_key or operation.service != "s3"):

@@ -1,4 +1,4 @@
-"""What was asked for at the door, in the words of policies."""
+"""What was asked for at the endpoint, in the words of policies."""
 
 from __future__ import annotations
 
@@ -53,19 +53,7 @@ class RequestLog:
         self._lock = threading.Lock()
 
     def record(self, entity: str, operation: str, request: Request, *, allowed: bool) -> None:
-        """Count a request.
-
-        Parameters
-        ----------
-        entity
-            The ARN of the user or role, empty for the simulator's own credentials.
-        operation
-            The operation that needed it.
-        request
-            The request.
-        allowed
-            Whether it was let through.
-        """
+        """Count a request."""
         context = tuple(sorted((key, values) for key, values in request.context.items() if key not in _VOLATILE))
         key = (entity, operation, request.action, request.resource, context, allowed)
         with self._lock:

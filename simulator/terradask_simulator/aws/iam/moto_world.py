@@ -202,12 +202,12 @@ class MotoWorld:
         return table(backend.list_tags_log_group(name)) if name in backend.groups else {}
 
     def has_object(self, bucket: str, key: str) -> bool:
-        """Say whether an object exists."""
+        """Return whether an object exists."""
         from moto.s3.models import FakeDeleteMarker
 
         found = self._bucket(bucket)
         if found is None:
-            # The bucket is what is missing: S3 says so to everybody.
+            # The bucket is what is missing: S3 says so to every caller.
             return True
         held = found.keys.get(key)
         return held is not None and not isinstance(held, FakeDeleteMarker)

@@ -1,4 +1,4 @@
-"""What a request at the door asks for: service, operation and parameters, whatever the protocol."""
+"""What a request asks for: service, operation and parameters, whatever the protocol."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Operation:
     parameters
         As they came; for REST the query.
     region, access_key
-        From the signature; empty where nobody signed.
+        From the signature; empty for an unsigned request.
     method, path, headers
         Of HTTP; the headers' names are in lower case.
     body
@@ -55,15 +55,7 @@ class Operation:
 
 
 def read_operation(environ: Mapping[str, Any], body: bytes) -> Operation:
-    """Return what a WSGI request asks for.
-
-    Parameters
-    ----------
-    environ
-        The WSGI environment.
-    body
-        The whole body.
-    """
+    """Return what a WSGI request asks for."""
     access_key, region, service = _scope(environ)
     common: dict[str, Any] = {
         "region": region or "us-east-1",

@@ -22,20 +22,9 @@ _ARN_PARTS = 6
 
 
 def like(pattern: str, text: str, context: Context, version: str = _WITH_VARIABLES, *, ignore_case: bool = False) -> bool:
-    """Say whether a text matches a pattern with ``*``, ``?`` and policy variables.
+    """Return whether a text matches a pattern with ``*``, ``?`` and policy variables.
 
-    Parameters
-    ----------
-    pattern
-        Of the policy.
-    text
-        Of the request.
-    context
-        What variables stand for. A variable without a value and without a default matches nothing.
-    version
-        The policy's language; older ones know no variables.
-    ignore_case
-        Whether case doesn't count, as in actions.
+    A variable without a value and without a default matches nothing; older versions of the policy language know no variables.
     """
     if version < _WITH_VARIABLES or "${" not in pattern:
         return _compiled(_wild(pattern), ignore_case).fullmatch(text) is not None
@@ -49,7 +38,7 @@ def literal(value: str, context: Context, version: str = _WITH_VARIABLES) -> str
 
 
 def like_arn(pattern: str, arn: str, context: Context, version: str = _WITH_VARIABLES) -> bool:
-    """Say whether an ARN matches a pattern: ``*`` for everything, else each of the six parts for itself.
+    """Return whether an ARN matches a pattern: ``*`` for everything, else each of the six parts for itself.
 
     A wildcard reaches over a colon in the last part alone: `ARN condition operators
     <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html#Conditions_ARN>`_.
@@ -64,7 +53,7 @@ def like_arn(pattern: str, arn: str, context: Context, version: str = _WITH_VARI
 
 
 def like_resource(pattern: str, arn: str, context: Context, version: str = _WITH_VARIABLES) -> bool:
-    """Say whether an ARN matches a pattern of ``Resource`` or ``NotResource``.
+    """Return whether an ARN matches a pattern of ``Resource`` or ``NotResource``.
 
     There, other than in conditions, a ``*`` that ends one of the parts reaches over colons: `Resource
     <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html>`_.

@@ -1,4 +1,4 @@
-"""Who calls: from an access key to a principal with its policies. Used with the state's lock held."""
+"""The caller: from an access key to a principal with its policies. Used with the state's lock held."""
 
 from __future__ import annotations
 
@@ -45,13 +45,7 @@ class Principal:
 
 
 def find_principal(access_key: str) -> Principal | None:
-    """Return whom an access key belongs to, or None.
-
-    Parameters
-    ----------
-    access_key
-        The key's id.
-    """
+    """Return the principal that an access key belongs to, or None."""
     from moto.sts.models import sts_backends
 
     if access_key == ACCESS_KEY:

@@ -51,13 +51,7 @@ def _types(action: str) -> dict[str, Any] | None:
 
 
 def is_known(action: str) -> bool:
-    """Say whether AWS knows an action.
-
-    Parameters
-    ----------
-    action
-        ``service:Action``, in AWS's own spelling.
-    """
+    """Return whether AWS knows an action."""
     return _types(action) is not None
 
 
@@ -79,17 +73,7 @@ def created_types(action: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def carries(action: str, kind: str, key: str) -> bool:
-    """Say whether requests for an action on a type of resource carry a condition key of the service.
-
-    Parameters
-    ----------
-    action
-        ``service:Action``.
-    kind
-        The type of the resource, empty where the action has none.
-    key
-        The key; keys that every request carries are not asked here.
-    """
+    """Return whether requests for an action on a type of resource (empty for none) carry a condition key that not all requests carry."""
     types = _types(action) or {}
     row = types.get(kind, {}).get("condition_keys", []) if kind else []
     if kind and not row:
@@ -107,17 +91,7 @@ def _template(key: str) -> re.Pattern[str]:
 
 
 def arn(service: str, kind: str, *, partition: str, region: str, account: str, names: tuple[str, ...]) -> str:
-    """Return an ARN of a type of resource.
-
-    Parameters
-    ----------
-    service, kind
-        The service's prefix and the type's name in the reference.
-    partition, region, account
-        The place.
-    names
-        What stands for the other placeholders, in order; the last one goes on for those that are left. Empty to leave them.
-    """
+    """Return an ARN of a type of resource; `names` fill the other placeholders in order, the last one all that are left."""
     template: str = _service(service)["resources"][kind]["arn"]
     for name, value in (("${Partition}", partition), ("${Region}", region), ("${Account}", account)):
         template = template.replace(name, value)

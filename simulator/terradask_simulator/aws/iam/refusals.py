@@ -38,19 +38,7 @@ class Refusal:
 
 
 def access_denied(operation: Operation, request: Request, decision: Decision, refusal: str = "") -> Refusal:
-    """Return the refusal of a request that policies don't allow.
-
-    Parameters
-    ----------
-    operation
-        What was asked for.
-    request
-        The part of it that was refused.
-    decision
-        Why.
-    refusal
-        What AWS says in place of its usual sentence; empty for that.
-    """
+    """Return the refusal of a request that policies don't allow."""
     where = "" if request.resource == "*" else f" on resource: {_quoted(operation, request.resource)}"
     caller = request.principal or "anonymous"
     sentence = f"User: {caller} is not authorized to perform: {request.action}{where} {decision.why(request.action)}"
@@ -61,7 +49,7 @@ def access_denied(operation: Operation, request: Request, decision: Decision, re
 
 
 def unknown_key(operation: Operation) -> Refusal:
-    """Return the refusal of a request that nobody known has signed."""
+    """Return the refusal of a request that is signed with an unknown key."""
     if operation.service == "s3":
         if not operation.access_key:
             return worded(operation, "AccessDenied", "Access Denied")
@@ -79,17 +67,7 @@ def _quoted(operation: Operation, resource: str) -> str:
 
 
 def worded(operation: Operation, code: str, message: str, status: str = "403 Forbidden") -> Refusal:
-    """Return a refusal in the words of the operation's protocol.
-
-    Parameters
-    ----------
-    operation
-        What was asked for.
-    code, message
-        What is said.
-    status
-        The status line; services that speak JSON say 400 whatever it is.
-    """
+    """Return a refusal in the words of the operation's protocol; services that speak JSON answer 400 whatever the status is."""
     request_id, text = str(uuid.uuid4()), escape(message, quote=False)
     headers: tuple[tuple[str, str], ...] = (("x-amzn-RequestId", request_id),)
     if operation.protocol == "json":

@@ -1,4 +1,4 @@
-"""Roles that hold given policies, for acting as somebody on the embedded AWS."""
+"""Roles that hold given policies, to act with them on the embedded AWS."""
 
 from __future__ import annotations
 
@@ -23,22 +23,7 @@ _TRUST = {
 
 
 def assume(iam: Any, sts: Any, name: str, policies: Sequence[Mapping[str, Any] | str]) -> dict[str, str]:
-    """Make a role with nothing but some policies, and return the variables with credentials of a session of it.
-
-    Parameters
-    ----------
-    iam, sts
-        Clients of somebody who may.
-    name
-        The role's name. Where it exists, its policies are replaced.
-    policies
-        The identity-based policies.
-
-    Raises
-    ------
-    EmbeddedAwsError
-        A policy is larger than AWS allows.
-    """
+    """Make a role with nothing but some policies, in place of those that it had, and return variables with credentials of its session."""
     documents = [policy if isinstance(policy, str) else json.dumps(policy) for policy in policies]
     for document in documents:
         size = len("".join(document.split()))

@@ -1,4 +1,4 @@
-"""What the mapping needs to know of resources that exist; `moto_world.py` reads it from moto."""
+"""What the mapping needs to know of resources that exist; `moto_world` reads it from moto."""
 
 from __future__ import annotations
 
@@ -96,14 +96,7 @@ class World(Protocol):
     def key_of(self, resource: str, named: str, *, new: bool) -> str:
         """Return the ARN of the customer's KMS key that encrypts an object or a secret, or nothing.
 
-        Parameters
-        ----------
-        resource
-            The ARN of the object or secret.
-        named
-            The key that the request names, ``AES256`` for none, empty where it says nothing.
-        new
-            Whether the request makes the object.
+        ``named`` is the key in the request, ``AES256`` for none, empty where it names nothing; `new`: the request makes the object.
         """
         ...
 
@@ -112,5 +105,5 @@ class World(Protocol):
         ...
 
     def has_object(self, bucket: str, key: str) -> bool:
-        """Say whether an object exists."""
+        """Return whether an object exists."""
         ...

@@ -48,13 +48,7 @@ class Session:
 
 
 class Sessions:
-    """The sessions that there are.
-
-    Parameters
-    ----------
-    network
-        Whose event loop serves them.
-    """
+    """The sessions that there are."""
 
     def __init__(self, network: LoopbackNetwork) -> None:
         self._network = network
@@ -62,17 +56,7 @@ class Sessions:
         network.closers.append(self.close_of)
 
     def open(self, instance_id: str, address: str, port: int, *, who: str = "simulated") -> Session:
-        """Begin a session; doesn't wait, since whoever calls may hold what the event loop waits for.
-
-        Parameters
-        ----------
-        instance_id
-            Its target.
-        address, port
-            Where the host's agent connects to.
-        who
-            What the session is named after.
-        """
+        """Begin a session to a host's address and port; doesn't wait, since the caller may hold the lock that the event loop waits for."""
         listener = socket.create_server(("127.0.0.1", 0))
         session = Session(f"{who}-{secrets.token_hex(9)}", secrets.token_urlsafe(48), instance_id, address, port, listener.getsockname()[1])
         self._sessions[session.session_id] = session
@@ -80,7 +64,7 @@ class Sessions:
         return session
 
     def close(self, session_id: str) -> bool:
-        """End a session; say whether there was one."""
+        """End a session; return whether there was one."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._network.soon(_end(session))
@@ -99,7 +83,7 @@ class Sessions:
             try:
                 await self._carry(session, reader, writer)
             except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                # Either end may go at any time; who ends the session cancels.
+                # Either end may go at any time; ending the session cancels.
                 pass
             finally:
                 session.tasks.discard(task)

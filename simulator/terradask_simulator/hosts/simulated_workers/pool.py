@@ -86,7 +86,7 @@ class SimulatedWorkers:
         end_instance(instance_id, vanished=True)
 
     def kill(self, instance_id: str) -> bool:
-        """Make a host vanish: its worker's connections break, its instance ends as failed."""
+        """Make a host vanish: its worker's connections break, its instance ends as failed; return whether there was such a host."""
         with self._lock:
             process = self._of.pop(instance_id, None)
             if process is None:

@@ -34,13 +34,7 @@ class Run:
 
     @classmethod
     def gather(cls, config: HostConfig, cluster_name: str, run_id: str) -> Run:
-        """Wait for what a host waits for: descriptor, run, keys.
-
-        Raises
-        ------
-        RunMissing
-            They are not there in time.
-        """
+        """Wait for what a host waits for: descriptor, run, keys."""
         aws = Aws(config.region)
         objects = ClusterObjects(aws, config.bucket, cluster_name)
         events = EventQueue()

@@ -95,7 +95,7 @@ class SimulatedHost:
         return str(self._workers[-1].close_reason)
 
     async def _leave(self, reason: str) -> None:
-        """Give the client, who retired this worker, time to end the instance; then leave by ourselves."""
+        """Give the client that retired this worker time to end the instance; then leave without it."""
         self._report.enter(states.LEAVING, reason)
         await asyncio.sleep(self._run.config.timing.retired_grace_seconds)
         await asyncio.to_thread(self._run.groups.leave, self._identity.instance_id)

@@ -31,29 +31,13 @@ _SERVICES: dict[str, Callable[[Operation, World], Iterator[Need]]] = {
 
 
 def needs_of(operation: Operation, world: World) -> list[Need]:
-    """Return every permission that an operation needs; one that needs none has an empty list.
-
-    Parameters
-    ----------
-    operation
-        The operation.
-    world
-        What exists.
-    """
+    """Return every permission that an operation needs; one that needs none has an empty list."""
     needs = list(_SERVICES.get(operation.service, any_needs)(operation, world))
     return [*needs, *key_needs(operation, needs, world)]
 
 
 def context_of(need: Need, common: Mapping[str, tuple[str, ...]]) -> Facts:
-    """Return the condition keys of a request: those of every request, and of the others those that AWS sends with the action.
-
-    Parameters
-    ----------
-    need
-        The permission.
-    common
-        The keys that every request carries.
-    """
+    """Return the condition keys of a request: those of every request, and of the others those that AWS sends with the action."""
     service = need.action.partition(":")[0]
     keys: Facts = dict(need.context)
     for name, value in (need.has_tags or {}).items():

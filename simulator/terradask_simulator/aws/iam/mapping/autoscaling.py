@@ -23,15 +23,7 @@ _LAUNCHES = ("CreateAutoScalingGroup", "UpdateAutoScalingGroup")
 
 
 def autoscaling_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of Auto Scaling's operations needs.
-
-    Parameters
-    ----------
-    operation
-        The operation.
-    world
-        What exists.
-    """
+    """Yield what one of Auto Scaling's operations needs."""
     action, parameters = f"autoscaling:{operation.name}", operation.parameters
     if _GROUP not in reference.resource_types(action):
         yield Need(action)
@@ -57,7 +49,7 @@ def _groups(parameters: Parameters, world: World) -> list[str]:
 
 
 def _arn(world: World, name: str) -> str:
-    # Nobody knows the id of a group that isn't there: AWS shows a star, too.
+    # A group that isn't there has no id: AWS shows a star, too.
     return reference.arn("autoscaling", _GROUP, partition=world.partition, region=world.region, account=world.account, names=("*", name))
 
 

@@ -58,15 +58,7 @@ _PASSES_PROFILE = {"AssociateIamInstanceProfile", "ReplaceIamInstanceProfileAsso
 
 
 def ec2_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of EC2's operations needs.
-
-    Parameters
-    ----------
-    operation
-        The operation.
-    world
-        What exists.
-    """
+    """Yield what one of EC2's operations needs."""
     parameters, action = operation.parameters, f"ec2:{operation.name}"
     if operation.name == "RunInstances":
         yield from launch_needs(_launch(parameters), world)

@@ -32,20 +32,12 @@ _LINKED = {
     "autoscaling.amazonaws.com": "AWSServiceRoleForAutoScaling",
     "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
 }
-#: Nobody needs a permission for these.
+#: These need no permission.
 _FREE = {"GetCallerIdentity", "GetSessionToken"}
 
 
 def iam_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of IAM's operations needs.
-
-    Parameters
-    ----------
-    operation
-        The operation.
-    world
-        What exists.
-    """
+    """Yield what one of IAM's operations needs."""
     action, parameters = f"iam:{operation.name}", operation.parameters
     if operation.name == "CreateServiceLinkedRole":
         yield _linked(action, parameters, world)
@@ -67,15 +59,7 @@ def iam_needs(operation: Operation, world: World) -> Iterator[Need]:
 
 
 def sts_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of STS's operations needs.
-
-    Parameters
-    ----------
-    operation
-        The operation.
-    world
-        What exists.
-    """
+    """Yield what one of STS's operations needs."""
     if operation.name in _FREE:
         return
     action, parameters = f"sts:{operation.name}", operation.parameters

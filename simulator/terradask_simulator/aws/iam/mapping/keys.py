@@ -28,17 +28,7 @@ _USES = {
 
 
 def key_needs(operation: Operation, needs: Iterable[Need], world: World) -> Iterator[Need]:
-    """Yield what an operation needs of KMS, where a customer's key is used; AWS's own keys ask nobody.
-
-    Parameters
-    ----------
-    operation
-        The operation.
-    needs
-        What it needs besides.
-    world
-        What exists.
-    """
+    """Yield what an operation needs of KMS, where a customer's key is used; AWS's own keys need nothing."""
     for need in needs:
         actions = _USES.get(need.action, ())
         if need.action == "s3:PutObject" and "uploadId" in operation.parameters:

@@ -48,15 +48,7 @@ class Launch:
 
 
 def launch_needs(launch: Launch, world: World) -> Iterator[Need]:
-    """Yield what a launch needs: ``ec2:RunInstances`` on all that takes part, ``ec2:CreateTags``, ``iam:PassRole``.
-
-    Parameters
-    ----------
-    launch
-        The launch.
-    world
-        What exists.
-    """
+    """Yield what a launch needs: ``ec2:RunInstances`` on all that takes part, ``ec2:CreateTags``, ``iam:PassRole``."""
     template = world.template(launch.template, launch.version) if launch.template else None
     data: Mapping[str, Any] = template.data if template else {}
     common: Facts = {}

@@ -21,15 +21,7 @@ _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
 
 def secret_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of Secrets Manager's operations needs.
-
-    Parameters
-    ----------
-    operation
-        The operation.
-    world
-        What exists.
-    """
+    """Yield what one of Secrets Manager's operations needs."""
     action, parameters = f"secretsmanager:{operation.name}", operation.parameters
     name = named(parameters, "SecretId", "Name")
     if "Secret" not in reference.resource_types(action) or not name:
@@ -46,15 +38,7 @@ def secret_needs(operation: Operation, world: World) -> Iterator[Need]:
 
 
 def ssm_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of Systems Manager's operations needs.
-
-    Parameters
-    ----------
-    operation
-        The operation.
-    world
-        What exists.
-    """
+    """Yield what one of Systems Manager's operations needs."""
     action = f"ssm:{operation.name}"
     if operation.name == "StartSession":
         target, document = named(operation.parameters, "Target"), named(operation.parameters, "DocumentName")
@@ -80,13 +64,6 @@ def ssm_needs(operation: Operation, world: World) -> Iterator[Need]:
 def logs_needs(operation: Operation, world: World) -> Iterator[Need]:
     """Yield what one of CloudWatch Logs' operations needs.
 
-    Parameters
-    ----------
-    operation
-        The operation.
-    world
-        What exists.
-
     Notes
     -----
     `ARNs of log groups <https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/iam-access-control-overview-cwl.html>`_: with an ending
@@ -111,15 +88,7 @@ def logs_needs(operation: Operation, world: World) -> Iterator[Need]:
 
 
 def quota_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of Service Quotas' operations needs.
-
-    Parameters
-    ----------
-    operation
-        The operation.
-    world
-        What exists.
-    """
+    """Yield what one of Service Quotas' operations needs."""
     yield from any_needs(operation, world)
     asked = _LIMITS.get(named(operation.parameters, "ServiceCode"))
     if operation.name == "GetServiceQuota" and asked:
@@ -127,15 +96,7 @@ def quota_needs(operation: Operation, world: World) -> Iterator[Need]:
 
 
 def any_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what an operation of a service without a mapping of its own needs, from the names of its parameters.
-
-    Parameters
-    ----------
-    operation
-        The operation.
-    world
-        What exists.
-    """
+    """Yield what an operation of a service without a mapping of its own needs, from the names of its parameters."""
     action, parameters = f"{operation.service}:{operation.name}", operation.parameters
     found = False
     for kind, required in reference.resource_types(action).items():
@@ -159,5 +120,5 @@ def _tags(parameters: Parameters) -> dict[str, str]:
 def _secret_arn(world: World, name: str) -> str:
     if name.startswith("arn:"):
         return name
-    # AWS ends a secret's name with six characters of its own: nobody knows them before.
+    # AWS ends a secret's name with six characters of its own, unknown before.
     return f"arn:{world.partition}:secretsmanager:{world.region}:{world.account}:secret:{name}-??????"

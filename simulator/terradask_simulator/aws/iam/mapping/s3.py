@@ -57,15 +57,7 @@ _HEADERS = {
 
 
 def s3_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of S3's requests needs.
-
-    Parameters
-    ----------
-    operation
-        The request.
-    world
-        What exists.
-    """
+    """Yield what one of S3's requests needs."""
     bucket, _, key = operation.path.lstrip("/").partition("/")
     if not bucket:
         yield Need("s3:ListAllMyBuckets")
@@ -109,7 +101,7 @@ def _on_object(operation: Operation, world: World, bucket: str, key: str) -> Ite
         if "attributes" in query:
             yield _object(world, bucket, key, f"GetObject{version}Attributes")
         if not world.has_object(bucket, key):
-            # Whoever may not list is not told that an object isn't there.
+            # A caller who may not list is not told that an object isn't there.
             yield _bucket(world, bucket, "ListBucket", None)
     elif method == "DELETE":
         yield _object(world, bucket, key, f"DeleteObject{version}")

@@ -1,0 +1,119 @@
+"""Launches, by themselves and through groups, become the permissions that AWS asks for; the pages are named where they say so."""
+
+from __future__ import annotations
+
+import pytest
+
+from terradask_simulator.aws.iam.mapping import context_of, needs_of
+
+from .iam_requests import ACCOUNT, EC2, REGION, SmallWorld, asked, context, query
+
+TEMPLATE = {
+    "ImageId": "ami-1",
+    "InstanceType": "m7i.large",
+    "IamInstanceProfile": {"Arn": f"arn:aws:iam::{ACCOUNT}:instance-profile/worker"},
+    "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": ["sg-1"]}],
+    "MetadataOptions": {"HttpTokens": "required"},
+    "TagSpecifications": [{"ResourceType": kind, "Tags": [{"Key": "w", "Value": "a"}]} for kind in ("instance", "volume")],
+}
+LAUNCH = [
+    ("ec2:CreateTags", "instance/*"),
+    ("ec2:CreateTags", "volume/*"),
+    ("ec2:RunInstances", "arn:aws:ec2:us-east-1::image/ami-1"),
+    ("ec2:RunInstances", "instance/*"),
+    ("ec2:RunInstances", "launch-template/lt-1"),
+    ("ec2:RunInstances", "network-interface/*"),
+    ("ec2:RunInstances", "security-group/sg-1"),
+    ("ec2:RunInstances", "subnet/subnet-1"),
+    ("ec2:RunInstances", "volume/*"),
+    ("iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/worker"),
+]
+GROUP = f"arn:aws:autoscaling:{REGION}:{ACCOUNT}:autoScalingGroup:"
+MIXED = "MixedInstancesPolicy__LaunchTemplate__"
+
+
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/use-launch-templates-to-control-launching-instances.html
+def test_launching_by_a_template():
+    world = SmallWorld(templates={"lt-1": TEMPLATE})
+    operation = query("ec2", "RunInstances", LaunchTemplate__LaunchTemplateId="lt-1", LaunchTemplate__Version="1", SubnetId="subnet-1")
+    assert asked(operation, world) == LAUNCH
+    found = {(need.action, need.kind): context_of(need, {}) for need in needs_of(operation, world)}
+    instance = found["ec2:RunInstances", "instance"]
+    assert instance["ec2:IsLaunchTemplateResource"] == ("true",)
+    assert instance["ec2:LaunchTemplate"] == (f"{EC2}launch-template/lt-1",)
+    assert instance["ec2:MetadataHttpTokens"] == ("required",)
+    assert instance["aws:RequestTag/w"] == ("a",)
+    assert found["ec2:RunInstances", "subnet"]["ec2:IsLaunchTemplateResource"] == ("false",)
+    assert found["ec2:CreateTags", "volume"]["ec2:CreateAction"] == ("RunInstances",)
+    assert found["iam:PassRole", "role"] == {"iam:PassedToService": ("ec2.amazonaws.com",)}
+
+
+# https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-api-permissions.html
+def test_a_group_on_a_template_needs_what_its_launches_need():
+    world = SmallWorld(templates={"lt-1": TEMPLATE})
+    operation = query(
+        "autoscaling",
+        "CreateAutoScalingGroup",
+        AutoScalingGroupName="a-g",
+        MaxSize="4",
+        VPCZoneIdentifier="subnet-1",
+        Tags__member__1__Key="w",
+        Tags__member__1__Value="a",
+        **{
+            f"{MIXED}LaunchTemplateSpecification__LaunchTemplateId": "lt-1",
+            f"{MIXED}LaunchTemplateSpecification__Version": "3",
+            f"{MIXED}Overrides__member__1__InstanceType": "m7i.large",
+        },
+    )
+    assert asked(operation, world) == [("autoscaling:CreateAutoScalingGroup", f"{GROUP}*:autoScalingGroupName/a-g"), *LAUNCH]
+    needs = needs_of(operation, world)
+    assert context_of(needs[0], {}) == {
+        "autoscaling:InstanceTypes": ("m7i.large",),
+        "autoscaling:LaunchTemplateVersionSpecified": ("true",),
+        "autoscaling:MaxSize": ("4",),
+        "autoscaling:ResourceTag/w": ("a",),
+        "autoscaling:VPCZoneIdentifiers": ("subnet-1",),
+        "aws:RequestTag/w": ("a",),
+        "aws:ResourceTag/w": ("a",),
+        "aws:TagKeys": ("w",),
+    }
+    assert {need.refusal for need in needs[1:]} == {"You are not authorized to use launch template: lt-1"}
+
+
+def test_a_group_in_a_placement_group_launches_there():
+    world = SmallWorld(templates={"lt-1": TEMPLATE})
+    asking = {"AutoScalingGroupName": "a-g", f"{MIXED}LaunchTemplateSpecification__LaunchTemplateId": "lt-1"}
+    plain = asked(query("autoscaling", "UpdateAutoScalingGroup", **asking), world)
+    placed = asked(query("autoscaling", "UpdateAutoScalingGroup", PlacementGroup="a.b", **asking), world)
+    assert set(placed) - set(plain) == {("ec2:RunInstances", "placement-group/a.b")}
+
+
+# https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
+@pytest.mark.parametrize(("version", "exact"), [("3", "true"), ("$Latest", "false"), ("$Default", "false")])
+def test_whether_a_template_is_named_with_its_version(version, exact):
+    operation = query(
+        "autoscaling",
+        "UpdateAutoScalingGroup",
+        AutoScalingGroupName="g",
+        LaunchTemplate__LaunchTemplateId="lt-9",
+        LaunchTemplate__Version=version,
+    )
+    assert context(operation)["autoscaling:LaunchTemplateVersionSpecified"] == (exact,)
+
+
+def test_numbers_of_a_group_need_the_group_alone():
+    arn = f"{GROUP}4f:autoScalingGroupName/g"
+    world = SmallWorld(groups={"g": (arn, {"w": "a"})}, members={"i-1": "g"})
+    for operation in (
+        query("autoscaling", "UpdateAutoScalingGroup", AutoScalingGroupName="g", MaxSize="5"),
+        query("autoscaling", "SetDesiredCapacity", AutoScalingGroupName="g", DesiredCapacity="5"),
+        query("autoscaling", "TerminateInstanceInAutoScalingGroup", InstanceId="i-1", ShouldDecrementDesiredCapacity="true"),
+        query("autoscaling", "CreateOrUpdateTags", Tags__member__1__ResourceId="g", Tags__member__1__Key="k", Tags__member__1__Value="v"),
+    ):
+        assert asked(operation, world) == [(f"autoscaling:{operation.name}", arn)]
+        assert context(operation, world)["aws:ResourceTag/w"] == ("a",)
+
+
+def test_an_instance_of_no_group_is_no_groups():
+    operation = query("autoscaling", "TerminateInstanceInAutoScalingGroup", InstanceId="i-9")
+    assert asked(operation) == [("autoscaling:TerminateInstanceInAutoScalingGroup", f"{GROUP}*:autoScalingGroupName/*")]
