@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.checks import check_ports
 from terradask_stacks.errors import LockError, SynthesisError
+from terradask_stacks.files import write_whole
 from terradask_stacks.host_wheel import build_host_wheel
 from terradask_stacks.lock import LockFile
 from terradask_stacks.settings import ClusterSettings, Settings, validate_cluster_name
@@ -334,12 +334,4 @@ def _write(path: Path, content: bytes) -> None:
     if path.is_file() and path.read_bytes() == content:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, content, mode=0o644)

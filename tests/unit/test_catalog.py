@@ -11,8 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from terradask._aws.disk_cache import AnswerCache, endpoint_place
+from terradask._aws.endpoints import cache_name
 from terradask._aws.session import Aws
+from terradask._common.disk_cache import DiskCache
 from terradask._instance_types.catalog import catalog_document, load_catalog, read_catalog
 from terradask.errors import AccessDenied
 
@@ -61,11 +62,11 @@ def aws() -> FakeAws:
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> AnswerCache:
-    return AnswerCache("catalogs", tmp_path)
+def cache(tmp_path: Path) -> DiskCache:
+    return DiskCache("catalogs", tmp_path)
 
 
-def load(aws: FakeAws, cache: AnswerCache | None, *, after: float = 0, **options: Any) -> Any:
+def load(aws: FakeAws, cache: DiskCache | None, *, after: float = 0, **options: Any) -> Any:
     now = START + datetime.timedelta(hours=after)
     return load_catalog(cast(Aws, aws), cache=cache, now=lambda: now, **options)
 
@@ -175,11 +176,11 @@ def test_a_refusal_names_the_permission(aws, cache, tmp_path, operation, action)
 
 def test_a_cache_that_cannot_be_written_is_left_out(aws, tmp_path):
     (tmp_path / "file").write_text("")
-    assert load(aws, AnswerCache("catalogs", tmp_path / "file")).types
+    assert load(aws, DiskCache("catalogs", tmp_path / "file")).types
 
 
 def test_whoever_reads_while_others_write_gets_whole_documents(tmp_path):
-    cache = AnswerCache("x", tmp_path)
+    cache = DiskCache("x", tmp_path)
     documents = [{"number": number, "filling": "x" * 50_000} for number in range(4)]
     cache.write(documents[0], "a", "b")
     with ThreadPoolExecutor(8) as pool:
@@ -204,4 +205,4 @@ def test_whoever_reads_while_others_write_gets_whole_documents(tmp_path):
     ],
 )
 def test_answers_are_kept_by_who_gave_them(endpoint, place):
-    assert endpoint_place(endpoint) == place
+    assert cache_name(endpoint) == place

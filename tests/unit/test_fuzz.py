@@ -32,8 +32,8 @@ from terradask._instance_types.model import read_types
 from terradask._network.baseline import BASELINE_FORMAT, parse_baseline
 from terradask._plans.basis import PlanArchive
 from terradask._plans.summary import summarise
+from terradask._pricing.price_cache import read_sheet
 from terradask._pricing.products import query_for_instances, read_instance_prices, read_price
-from terradask._pricing.region_prices import read_sheet
 from terradask._pricing.spot_prices import read_spot_price
 from terradask._terraform.events import parse_event
 from terradask._terraform.state.lock import LockInfo

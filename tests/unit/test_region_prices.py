@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from terradask._aws.disk_cache import AnswerCache
 from terradask._aws.session import Aws
+from terradask._pricing.price_cache import PriceCache
 from terradask._pricing.products import query_for_instances, read_instance_prices
 from terradask._pricing.region_prices import RegionPrices
 from terradask.errors import AccessDenied, NoCredentials
@@ -68,7 +68,7 @@ def clock() -> Any:
 @pytest.fixture
 def prices(aws: FakeAws, clock: Any, tmp_path: Path) -> RegionPrices:
     session = cast(Aws, aws)
-    return RegionPrices(session, pricing=session, cache=AnswerCache("prices", tmp_path), now=lambda: clock.now)
+    return RegionPrices(session, pricing=session, cache=PriceCache(tmp_path), now=lambda: clock.now)
 
 
 def test_prices_on_demand_come_in_one_question_and_are_kept_for_a_week(prices, aws, clock):
@@ -174,7 +174,7 @@ def test_prices_of_an_endpoint_on_this_machine_are_never_kept(prices, aws, tmp_p
 def test_partitions_without_prices_are_not_asked(tmp_path, region, market, says):
     aws = FakeAws(region)
     session = cast(Aws, aws)
-    sheet = RegionPrices(session, pricing=session, cache=AnswerCache("prices", tmp_path)).look_up(market)
+    sheet = RegionPrices(session, pricing=session, cache=PriceCache(tmp_path)).look_up(market)
     assert says in str(sheet.problem)
     assert aws.asked == []
 

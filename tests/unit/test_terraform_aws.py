@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
-from terradask._aws.session import Aws, is_loopback_endpoint
+from terradask._aws.endpoints import is_loopback_endpoint
+from terradask._aws.session import Aws
 from terradask._aws.translation import known_regions, translated, typed_error
 from terradask._common.clock import utc_text
 from terradask._network.baseline import parse_baseline

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.groups import PROTECTION_BATCH, Group, Member, ProtectAndLower, Removal
 from terradask._aws.launch_problem import LaunchProblem, read_problem
+from terradask._aws.tags import tags_of
 from terradask.errors import AccessDenied
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, group_name
 
@@ -222,7 +223,7 @@ def tagged_groups(client: Any, *, workspace: str, cluster: str) -> Iterator[tupl
     for page in client.get_paginator("describe_auto_scaling_groups").paginate(Filters=filters):
         for group in page["AutoScalingGroups"]:
             name = group["AutoScalingGroupName"]
-            carried = {tag["Key"]: tag.get("Value", "") for tag in group.get("Tags") or ()}
+            carried = tags_of(group.get("Tags"))
             # A group that is being deleted is still shown for a while.
             if name.startswith(begins) and not group.get("Status") and tags.items() <= carried.items():
                 yield name.removeprefix(begins), group

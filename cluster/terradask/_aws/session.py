@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from terradask._aws.translation import (
     CREDENTIALS_ADVICE,
-    ENDPOINT_VARIABLE,
     EXPIRED,
     known_regions,
     translate_calls,
@@ -22,19 +19,6 @@ from terradask.errors import NoCredentials
 if TYPE_CHECKING:
     from boto3.session import Session
     from botocore.credentials import Credentials
-
-
-def is_loopback_endpoint(environ: Mapping[str, str]) -> bool:
-    """Return whether ``AWS_ENDPOINT_URL`` names an address of this machine alone: an embedded AWS, not the real one."""
-    host = urlsplit(environ.get(ENDPOINT_VARIABLE, "")).hostname
-    if not host:
-        return False
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class Aws:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.endpoints import ENDPOINT_VARIABLE
 from terradask._common.clock import utc_text
 from terradask.errors import (
     AccessDenied,
@@ -27,8 +28,6 @@ from terradask.errors import (
 if TYPE_CHECKING:
     from boto3.session import Session
     from botocore.exceptions import ClientError
-
-ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL"
 
 CREDENTIALS_ADVICE = (
     "log in (`aws sso login`, `aws configure`), name a profile (AWS_PROFILE), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.tags import tags_of
 from terradask._cleanup.resources import (
     AUTOSCALING_GROUP,
     EGRESS_RULE,
@@ -24,7 +25,6 @@ from terradask._cleanup.resources import (
     clusters_of,
     of_type,
 )
-from terradask._deployments.instances import tags_of
 from terradask.errors import AccessDenied
 from terradask_modules.names import ROLES, role_name, secret_id, secrets_prefix
 

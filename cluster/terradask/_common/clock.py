@@ -9,3 +9,8 @@ def utc_text(at: datetime.datetime | None = None) -> str:
     """Return a time in UTC, in whole seconds, with ``Z``; by default now."""
     moment = (at or datetime.datetime.now(datetime.UTC)).astimezone(datetime.UTC)
     return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def is_younger(at: datetime.datetime, max_age: datetime.timedelta, now: datetime.datetime) -> bool:
+    """Return whether something is younger than that, and not of the future: then a clock was wrong, then or now."""
+    return datetime.timedelta() <= now - at < max_age

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from terradask._aws.session import is_loopback_endpoint
+from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._demo.main_job import Calls, MainJob
 from terradask._demo.story import Story
 from terradask_modules.errors import InvalidInput

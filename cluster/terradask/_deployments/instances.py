@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.tags import tags_of
 from terradask._pricing.running import RunningHost
 from terradask_modules.names import TAG_CLUSTER, TAG_ROLE, TAG_WORKSPACE
 
@@ -97,8 +98,3 @@ def _read(instance: Mapping[str, Any], gib: Mapping[str, int] | None) -> Instanc
         host,
         instance["State"]["Name"] in _ON,
     )
-
-
-def tags_of(listed: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
-    """Return tags as a mapping, from AWS's list of keys and values."""
-    return {tag["Key"]: tag.get("Value", "") for tag in listed or ()}

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.tags import tags_of
 from terradask._common.clock import utc_text
 from terradask._deployments.documents import HostReport
-from terradask._deployments.instances import Instance, find_instances, tags_of
+from terradask._deployments.instances import Instance, find_instances
 from terradask._deployments.status import DeploymentStatus
 from terradask._pricing.running import Parts, hourly_usd, parts_of_host, price_keys
 from terradask.errors import AccessDenied

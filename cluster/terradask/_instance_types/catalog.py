@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from terradask._aws.disk_cache import AnswerCache, endpoint_place
+from terradask._aws.endpoints import cache_name
 from terradask._aws.session import Aws
+from terradask._common.clock import is_younger
+from terradask._common.disk_cache import DiskCache
 from terradask._instance_types.model import Catalog, Gpus, InstanceType, read_types
 from terradask.errors import AccessDenied
 from terradask_stacks.loading import STATE_DIR_VARIABLE
@@ -31,7 +33,7 @@ def load_catalog(
     *,
     max_age: datetime.timedelta = MAX_AGE,
     refresh: bool = False,
-    cache: AnswerCache | None = None,
+    cache: DiskCache | None = None,
     now: Callable[[], datetime.datetime] | None = None,
 ) -> Catalog:
     """Return the instance types of a region, and what its zones offer.
@@ -49,13 +51,12 @@ def load_catalog(
     """
     moment = (now() if now else datetime.datetime.now(datetime.UTC)).astimezone(datetime.UTC).replace(microsecond=0)
     endpoint: str = aws.client("ec2").meta.endpoint_url
-    place = endpoint_place(endpoint)
+    place = cache_name(endpoint)
     kept_in = cache or _own_cache(endpoint)
     # A zone's name can mean another zone in another account.
     names = (place or urlsplit(endpoint).netloc, aws.account_id, aws.region)
     kept = None if kept_in is None or refresh else read_catalog(kept_in.read(*names), aws.region)
-    # One of the future: a clock was wrong, then or now.
-    if kept is not None and datetime.timedelta() <= moment - kept.fetched_at < max_age:
+    if kept is not None and is_younger(kept.fetched_at, max_age, moment):
         return kept
     catalog = fetch_catalog(aws, moment)
     if kept_in is not None:
@@ -103,12 +104,12 @@ def _naming(action: str) -> Iterator[None]:
         raise AccessDenied(action, str(error.given)) from error
 
 
-def _own_cache(endpoint: str) -> AnswerCache | None:
-    if endpoint_place(endpoint) is not None:
-        return AnswerCache("catalogs")
+def _own_cache(endpoint: str) -> DiskCache | None:
+    if cache_name(endpoint) is not None:
+        return DiskCache("catalogs")
     # The embedded AWS brings a folder of its own, which goes when it does.
     folder = os.environ.get(STATE_DIR_VARIABLE)
-    return AnswerCache("catalogs", Path(folder) / "catalogs") if folder else None
+    return DiskCache("catalogs", Path(folder) / "catalogs") if folder else None
 
 
 # ---- on disk --------------------------------------------------------------------------------------------------------

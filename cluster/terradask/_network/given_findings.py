@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from terradask._aws.tags import tags_of
 from terradask_modules.names import TAG_WORKSPACE
 from terradask_stacks.errors import Finding
 
@@ -15,7 +16,7 @@ class LikelyFinding(Finding):
 
 def own_tag(where: str, given: str, description: Mapping[str, Any], workspace: str) -> Iterator[Finding]:
     """Find a given resource that carries this workspace's tag: destroying the network removes all that do."""
-    tags = {tag["Key"]: tag.get("Value") for tag in description.get("Tags") or ()}
+    tags = tags_of(description.get("Tags"))
     if tags.get(TAG_WORKSPACE) == workspace:
         yield Finding(
             where=where,

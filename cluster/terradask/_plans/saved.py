@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -16,6 +15,7 @@ from terradask._plans.basis import PlanArchive, PlanBasis
 from terradask._plans.summary import PlanSummary, summarise
 from terradask._terraform.plan_file import PlanFile, PlannedChange, sha256_of
 from terradask.errors import InvalidInput, PlanChanged
+from terradask_stacks.files import write_whole
 
 SIDECAR_FORMAT = 2
 PLAN_NAME = "plan.tfplan"
@@ -184,8 +184,8 @@ class Plan:
             creates=list(self.creates),
         )
         document = {"format": SIDECAR_FORMAT, "checksum": entry.checksum, **asdict(entry)}
-        _write(file, self.file.read_bytes())
-        _write(_sidecar_of(file), json.dumps(document, indent=1).encode())
+        write_whole(file, self.file.read_bytes())
+        write_whole(_sidecar_of(file), json.dumps(document, indent=1).encode())
         return file
 
     def remove(self) -> None:
@@ -250,11 +250,3 @@ def _file_of(path: Path) -> Path:
 
 def _sidecar_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file that its owner alone may read, whole or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(content)
-    Path(temporary).replace(path)

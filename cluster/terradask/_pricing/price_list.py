@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable
 
-from terradask._aws.disk_cache import endpoint_place
+from terradask._aws.endpoints import cache_name
 from terradask._aws.session import Aws
 from terradask._pricing.price_cache import PriceCache, is_fresh
 from terradask._pricing.prices import Price, PriceKey, Quotes
@@ -44,9 +44,9 @@ class AwsPriceList:
         wanted = list(dict.fromkeys(keys))
         now = self._now().astimezone(datetime.UTC)
         endpoint = endpoint_of(self._pricing, "pricing")
-        place = endpoint_place(endpoint)
+        place = cache_name(endpoint)
         problems = {key: reason for key in wanted if (reason := unavailable(key.region, key.market))}
-        kept = {key: price for key in wanted if key not in problems and (price := self._kept(place, key))}
+        kept = {key: price for key in wanted if key not in problems and (price := self._cache.price(place, key))}
         prices = {key: price for key, price in kept.items() if is_fresh(price.time, now, spot=key.market == "spot")}
         answers, refusals = self._ask([key for key in wanted if key not in prices and key not in problems], now)
         for key, reading in answers.items():
@@ -55,17 +55,13 @@ class AwsPriceList:
                 continue
             per = "hour" if key.market == "spot" else query_for(key).per
             prices[key] = Price(reading.usd, per, now.replace(microsecond=0).isoformat())
-            if place is not None:
-                self._cache.write(place, key, prices[key])
+            self._cache.keep_price(place, key, prices[key])
         stale = {key: kept[key] for key in refusals if key in kept}
         problems.update({key: reason for key, reason in refusals.items() if key not in stale})
         found = {**prices, **stale}
         spot = any(key.market == "spot" for key in found)
         source = describe_source(endpoint, f"AWS Price List API{', EC2 for spot' if spot else ''}")
         return Quotes(source, found, problems, _stale_notes(stale, refusals))
-
-    def _kept(self, place: str | None, key: PriceKey) -> Price | None:
-        return None if place is None else self._cache.read(place, key)
 
     def _ask(self, keys: list[PriceKey], now: datetime.datetime) -> tuple[dict[PriceKey, Reading], dict[PriceKey, str]]:
         """Return what AWS answers, and for every key that it refuses to answer for, why."""

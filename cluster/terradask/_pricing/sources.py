@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from terradask._aws.disk_cache import is_aws
-from terradask._aws.session import is_loopback_endpoint
-from terradask._aws.translation import ENDPOINT_VARIABLE
+from terradask._aws.endpoints import ENDPOINT_VARIABLE, is_aws, is_loopback_endpoint
 from terradask.errors import AwsError
 
 if TYPE_CHECKING:

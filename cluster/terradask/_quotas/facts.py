@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from terradask._aws.tags import tags_of
 from terradask._quotas.needs import Quota, vcpu_quota
 
 #: AWS's maximum: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstances.html
@@ -37,7 +38,7 @@ def running_beside(ec2: Any, own: Mapping[str, str]) -> Counter[tuple[str, str]]
     for page in ec2.get_paginator("describe_instances").paginate(Filters=states, PaginationConfig={"PageSize": _INSTANCES_PER_CALL}):
         for reservation in page["Reservations"]:
             for instance in reservation["Instances"]:
-                tags = {tag["Key"]: tag.get("Value") for tag in instance.get("Tags") or ()}
+                tags = tags_of(instance.get("Tags"))
                 if not own.items() <= tags.items():
                     found[instance["InstanceType"], instance.get("InstanceLifecycle", "on-demand")] += 1
     return found

@@ -10,8 +10,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from terradask._aws.session import is_loopback_endpoint
-from terradask._aws.translation import ENDPOINT_VARIABLE
+from terradask._aws.endpoints import ENDPOINT_VARIABLE, is_loopback_endpoint
 from terradask.errors import AccountChanged, InvalidInput, UnknownImage, UnknownZone
 from terradask_modules.cidr import slot_count
 from terradask_stacks.lock import NetworkLock, assign_slots

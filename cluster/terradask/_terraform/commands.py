@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from terradask._aws.session import is_loopback_endpoint
+from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._terraform import process
 from terradask._terraform.binary import TerraformBinary, find_terraform
 from terradask._terraform.errors import error_of

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import platform
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from terradask_stacks.files import write_whole
 
 #: Terraform's own variable: the file with its settings.
 CLI_CONFIG_VARIABLE = "TF_CLI_CONFIG_FILE"
@@ -163,10 +164,7 @@ def write_cli_config(mirror: Path, path: Path | None = None) -> Path:
         "}\n"
         "disable_checkpoint = true\n"
     )
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".terraform.rc.")
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write(text)
-    Path(temporary).replace(path)
+    write_whole(path, text)
     return path
 
 

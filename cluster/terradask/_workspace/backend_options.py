@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from terradask_stacks.files import write_whole
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def set_backend_options(
     if changes:
         edited = _edited(text, {place: after for place, (_, after) in changes.items()}, path)
         settings_in(edited, path)
-        _write(path, edited)
+        write_whole(path, edited, mode=path.stat().st_mode & 0o777)
     named = {".".join(place): change for place, change in changes.items()}
     return BackendOptionsChange(path, named, _to_do(named))
 
@@ -158,18 +159,6 @@ def _tables(rules: Sequence[Mapping[str, Any]]) -> Any:
         table.update(rule)
         tables.append(table)
     return tables
-
-
-def _write(path: Path, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(text.encode())
-        Path(temporary).chmod(path.stat().st_mode & 0o777)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _to_do(changes: Mapping[str, tuple[Any, Any]]) -> tuple[str, ...]:

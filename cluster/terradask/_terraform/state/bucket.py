@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.tags import tags_of
 from terradask._terraform.state.s3 import bucket_errors, missing_bucket
 from terradask.errors import AccessDenied, BucketTaken, InvalidInput
 from terradask_modules.iam import POLICY_VERSION, deny_without_tls
@@ -230,7 +231,7 @@ def _rules(aws: Aws, bucket: str) -> list[dict[str, Any]]:
 
 def _tags(aws: Aws, bucket: str) -> dict[str, str]:
     with _none_yet("NoSuchTagSet"), bucket_errors(bucket, "s3:GetBucketTagging"):
-        return {tag["Key"]: tag["Value"] for tag in aws.client("s3").get_bucket_tagging(Bucket=bucket)["TagSet"]}
+        return tags_of(aws.client("s3").get_bucket_tagging(Bucket=bucket)["TagSet"])
     return {}
 
 

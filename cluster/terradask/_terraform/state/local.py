@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -13,6 +11,7 @@ from typing import IO
 from terradask._terraform.state.backend import ASIDE, FoundState, Waiting, until_free
 from terradask._terraform.state.lock import LockInfo
 from terradask._terraform.state.model import StateInfo, read_state_file, state_of
+from terradask_stacks.files import write_whole
 
 
 class LocalPlace:
@@ -38,16 +37,7 @@ class LocalPlace:
     def write(self, content: bytes, *, over: FoundState | None) -> None:
         """Put a state here, in one step; `over` is as it was read under the lock."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            Path(temporary).replace(self.path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_whole(self.path, content, sync=True)
         self._release()
 
     def set_aside(self) -> str:

@@ -18,6 +18,7 @@ from terradask._terraform.state.s3 import S3Place
 from terradask._terraform.state.unlock import write_down
 from terradask.errors import StateConflict, StateNotMoved, TerraformError
 from terradask_modules.names import NETWORK_STACK, TAG_WORKSPACE
+from terradask_stacks.files import write_whole
 from terradask_stacks.lock import read_lock
 from terradask_stacks.settings.state import network_state_key
 
@@ -146,9 +147,7 @@ class NetworkState:
         text = json.dumps(note)
         self._note.parent.mkdir(parents=True, exist_ok=True)
         # In one step: a half note would be none.
-        temporary = self._note.with_suffix(".new")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(self._note)
+        write_whole(self._note, text, mode=0o644)
 
     def _move(self, source: StateBackend, target: StateBackend, waiting: Waiting) -> None:
         with source.held(waiting), target.held(waiting):
