@@ -1,4 +1,4 @@
-"""Grows an EC2Cluster to each size of its arguments and prints JSON; run by dask-cloudprovider's own Python."""
+"""Scale an EC2Cluster to each size of its arguments and print JSON; dask-cloudprovider's own Python runs it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from distributed import Scheduler
 
 
 class StandIn(EC2Scheduler):
-    """Asks AWS for the scheduler's instance as ever, then runs a scheduler at its address: no machine boots there."""
+    """Requests the scheduler's instance from AWS as usual, then runs a scheduler at its address, where no machine boots."""
 
     async def create_vm(self) -> Any:
-        """Return what EC2Cluster's own returns."""
+        """Return what EC2Cluster's method returns."""
         addresses = await super().create_vm()
         listed = [one for one in (addresses if isinstance(addresses, tuple | list) else [addresses]) if one]
         self.local = await Scheduler(host=listed, port=8786, protocol="tcp", dashboard=False)
@@ -32,7 +32,7 @@ def _counted() -> int:
 
 
 async def main(given: dict[str, Any], sizes: list[int]) -> None:
-    """Grow and shrink, and print the figures of each growth."""
+    """Scale up and down, and print the figures of scaling up."""
     cluster = EC2Cluster(asynchronous=True, security=False, n_workers=0, **given)
     cluster.scheduler_class = StandIn
     async with cluster:

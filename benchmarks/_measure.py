@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 
 class NotMeasured(Exception):
-    """What a part needs can't be had here; its text says what."""
+    """Something that a part needs is missing here; the text names it."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Row:
 
 @dataclass
 class Verdict:
-    """A figure made of medians, and the line it is held to."""
+    """A figure made of medians, and its limit."""
 
     name: str
     value: float
@@ -51,7 +51,7 @@ class Verdict:
 
     @property
     def kept(self) -> bool:
-        """Whether the line is held."""
+        """Whether the figure is within its limit."""
         return self.value <= self.limit
 
     def cells(self) -> list[str]:
@@ -60,7 +60,7 @@ class Verdict:
 
 
 def in_turn(runs: int, **candidates: Callable[[], float]) -> dict[str, Row]:
-    """Call the candidates in turn, A B C A B C …, so that drift of the machine's speed hits all alike.
+    """Call the candidates in turn, A B C A B C …, so that changes of the machine's speed affect all alike.
 
     The first round warms up and isn't counted.
     """
@@ -96,6 +96,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def machine() -> str:
-    """Say what was measured on, and how busy it was with all that ran there."""
+    """Describe the machine, and how busy it was."""
     load = f"load average {os.getloadavg()[2]:.1f}"
     return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}, {load}"

@@ -1,6 +1,6 @@
-"""The client whose scaling is measured: takes the cluster ``wide`` to each size of its arguments and back to zero, and prints JSON.
+"""The client whose scaling is measured: scales the cluster ``wide`` to each size of its arguments and back to zero, and prints JSON.
 
-A process of its own, so that its memory is the client's alone.
+It is a separate process, so that its memory is only the client's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from terradask_simulator.checks.call_counts import most_within
 
 NAME, MOST = "wide", 1000
 
-#: How many of how many are taken out by name, one after the other.
+#: Size of the cluster -> how many workers are removed by name, one removal after the other.
 _REMOVED = {10: (3,), 100: (3, 47), 1000: (10, 490)}
 _READING = ("Describe", "Get", "List", "Head")
 _IDLE_SECONDS = 10.0
@@ -30,29 +30,29 @@ _PATIENCE_SECONDS = 400.0
 
 
 class Calls:
-    """Calls of the client, as the embedded AWS counted them."""
+    """Calls of the client, counted by the embedded AWS."""
 
     def __init__(self, counts: Counter[str] | None = None) -> None:
         self.counts = counts or Counter()
 
     @property
     def total(self) -> int:
-        """How many there were."""
+        """How many calls there were."""
         return self.counts.total()
 
     @property
     def reading(self) -> int:
-        """How many only look."""
+        """How many calls only read."""
         return sum(count for action, count in self.counts.items() if action.partition(":")[2].startswith(_READING))
 
     @property
     def writing(self) -> int:
-        """How many change something."""
+        """How many calls change something."""
         return self.total - self.reading
 
 
 def _now() -> Counter[str]:
-    # Hosts call with their roles' credentials; what has none is this client's.
+    # Hosts call with their roles' credentials; calls without a role are this client's.
     with urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/terradask-sim/calls?by=role") as answer:
         return Counter(json.load(answer).get("", {}))
 
@@ -66,7 +66,7 @@ def counting() -> Iterator[Calls]:
 
 
 class Log:
-    """When the client called what from here on, as the embedded AWS saw it."""
+    """The client's calls from here on, with their times, as the embedded AWS records them."""
 
     def __init__(self) -> None:
         self._begin = max((call["seconds"] for call in self._read()), default=0.0)
@@ -77,28 +77,28 @@ class Log:
             log: list[dict[str, Any]] = json.load(answer)
             return log
 
-    def limiter(self) -> list[float]:
-        """When it looked, after it had first asked for a number of instances."""
+    def polling(self) -> list[float]:
+        """Return when the client polled, after it had first set a desired capacity."""
         calls = [call for call in self._read() if call["seconds"] > self._begin]
         asked_at = min(call["seconds"] for call in calls if call["action"] == "autoscaling:SetDesiredCapacity")
         polls = ("DescribeAutoScalingGroups", "DescribeScalingActivities", "ListObjectsV2", f"{NAME}/hosts/")
-        limiter = (call for call in calls if any(poll in call["action"] + call["resource"] for poll in polls))
-        return [call["seconds"] for call in limiter if call["seconds"] > asked_at]
+        polling = (call for call in calls if any(poll in call["action"] + call["resource"] for poll in polls))
+        return [call["seconds"] for call in polling if call["seconds"] > asked_at]
 
 
-def _fullest(limiter: list[float]) -> dict[str, int]:
-    return {f"looks_in_{seconds}_s": most_within(limiter, seconds) for seconds in (1, 5)}
+def _fullest(times: list[float]) -> dict[str, int]:
+    return {f"polls_in_{seconds}_s": most_within(times, seconds) for seconds in (1, 5)}
 
 
 def _attach() -> tuple[Cluster, dict[str, int]]:
     log = Log()
     cluster = Cluster(NAME, n_workers=0, max_workers=MOST, wait_for_workers=False, show_widget=False)
-    # Its own look at the groups, once it has attached, is left out.
-    return cluster, _fullest(log.limiter()[:-1])
+    # The one read of the groups after it has attached is left out.
+    return cluster, _fullest(log.polling()[:-1])
 
 
 def _until(condition: Callable[[], bool], what: str) -> float:
-    """Wait, and return when it came true, on `time.perf_counter`."""
+    """Wait until a condition is true; return the time of `time.perf_counter` then."""
     end = time.perf_counter() + _PATIENCE_SECONDS
     while not condition():
         if time.perf_counter() > end:
@@ -136,8 +136,8 @@ def _grow(cluster: Cluster, n: int) -> dict[str, Any]:
         "writing": calls.writing,
         "calls": calls.total,
         "memory_mib": psutil.Process().memory_info().rss / 2**20,
-        # Scaling itself looks once before it asks and once after: its own are left out.
-        **_fullest(log.limiter()[1:]),
+        # Scaling itself reads the groups once before its request and once after; both are left out.
+        **_fullest(log.polling()[1:]),
     }
 
 
@@ -159,7 +159,7 @@ def _empty(cluster: Cluster) -> dict[str, Any]:
 
 
 def main(arguments: list[str]) -> None:
-    """Scale to each size; with ``--requested``, no further than until all instances are there."""
+    """Scale to each size; with ``--requested``, only wait until all instances exist."""
     join = "--requested" not in arguments
     cluster, attached = _attach()
     with cluster:

@@ -1,4 +1,7 @@
-"""Choosing instance types among all of us-east-1, as moto carries what AWS answered, once they are loaded. A figure is a median of 20."""
+"""Choosing among all instance types of us-east-1.
+
+moto carries the types as AWS returned them; they are loaded before. Each figure is a median of 20.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ _REPEATS = 20
 
 
 def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
-    """Choose for a usual ask, for one that rules nothing out, and for one that nothing fits."""
+    """Choose for a usual request, for one that excludes nothing, and for one that no type meets."""
     catalog = _catalog()
     prices = {name: Decimal(one.vcpus) / 25 + Decimal(one.memory_mib) / 300_000 for name, one in catalog.types.items()}
 
@@ -45,14 +48,14 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
             f"worker_cpu=[2, 8], worker_memory='16 GiB' among {len(catalog.types)} types": milliseconds(cpu=[2, 8], memory="16 GiB"),
             "worker_cpu='*', worker_memory='*'": milliseconds(cpu="*", memory="*"),
             "worker_gpu=1": milliseconds(gpu=1),
-            "worker_cpu=1, worker_memory='32 GiB': nothing fits, the nearest are looked for": milliseconds(cpu=1, memory="32 GiB"),
+            "worker_cpu=1, worker_memory='32 GiB': nothing fits, the nearest are searched": milliseconds(cpu=1, memory="32 GiB"),
         },
     )
     for row in rows.values():
         row.unit = "ms"
     *fitting, nothing = (row.median for row in rows.values())
     return list(rows.values()), [
-        Verdict("choosing instance types, the slowest ask", max(fitting), 50, " ms"),
+        Verdict("choosing instance types, the slowest request", max(fitting), 50, " ms"),
         Verdict("the same where nothing fits", nothing, 200, " ms"),
     ]
 

@@ -1,6 +1,6 @@
-"""Making a cluster, and starting a stopped one, beside bare Terraform and beside LocalCluster.
+"""Creating a cluster, and starting a stopped one, compared with Terraform alone and with LocalCluster.
 
-Each run is a fresh process that times from the call to the first result, after its imports.
+Each run is a fresh process. The time is from the call to the first result, without imports.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _terraform(environ: Mapping[str, str], bucket: str, numbers: Callable[[], in
 
 
 def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
-    """Measure on one standing baseline, all candidates in turn."""
+    """Measure on one deployed network, all candidates in turn."""
     count = itertools.count(1)
     with Simulator.start(baseline=True) as simulator:
         environ = {**os.environ, **simulator.environ}
@@ -75,7 +75,7 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
         bucket = _bucket(environ)
 
         def fresh() -> float:
-            # Settings that nobody has synthesised: another limit each time.
+            # Settings that were never synthesised: another limit each time.
             return seconds_of(_OURS.format(name="made", max_workers=100 + next(count), origin="created"), environ)
 
         def again() -> float:
@@ -104,7 +104,7 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
 
 
 def _terraform_configuration(environ: Mapping[str, str]) -> dict[str, str]:
-    """Let the bare terraform find the provider where terradask's does."""
+    """Let the bare terraform find the provider where terradask's finds it."""
     config = cli_config_in_use(environ).cli_config
     return {"TF_CLI_CONFIG_FILE": str(config)} if config else {}
 

@@ -1,4 +1,7 @@
-"""A repository of 50 declared clusters, and the plan of one that hasn't changed beside bare Terraform. Each run is a fresh process."""
+"""A repository of 50 declared clusters, and the plan of one, compared with Terraform alone.
+
+The planned cluster is unchanged. Each run is a fresh process.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ _TERRADASK = [sys.executable, "-m", "terradask"]
 
 
 def _settings(most: int, changed: int = 0) -> str:
-    """Return settings in which every cluster has a limit of its own; one of them, another one."""
+    """Return settings in which every cluster has a different limit; ``changed`` is added to one of them."""
     tables = (f"[clusters.c{number}]\nmax_workers = {most + number + (changed if number == 7 else 0)}\n" for number in range(_CLUSTERS))
     return "\n".join(tables)
 
 
 def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
-    """Measure on one standing baseline, all candidates in turn."""
+    """Measure on one deployed network, all candidates in turn."""
     count = itertools.count(1)
     with Simulator.start(baseline=True) as simulator, tempfile.TemporaryDirectory() as folder:
         environ = {**os.environ, **simulator.environ}
@@ -42,7 +45,7 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
             file.write_text(_settings(100), encoding="utf-8")
             return timed([*_TERRADASK, "plan", "c0", "--json"], environ, folder)
 
-        # The answers of all 50 are asked for once, and locked.
+        # The answers for all 50 are requested once, and locked.
         synth(_settings(100))
         subprocess.run([*_TERRADASK, "apply", "c0", "--yes"], cwd=folder, env=environ, check=True, capture_output=True)
         rows = in_turn(

@@ -1,4 +1,4 @@
-"""``import terradask`` against ``import distributed``, and ``terradask --help``."""
+"""``import terradask`` compared with ``import distributed``, and ``terradask --help``."""
 
 from __future__ import annotations
 

@@ -1,12 +1,17 @@
-"""What growing to 1, 10, 100 and 1,000 workers asks of AWS, beside dask-cloudprovider's EC2Cluster on the same endpoint.
+"""AWS calls for scaling to 1, 10, 100 and 1,000 workers, compared with dask-cloudprovider.
 
-EC2Cluster's hosts boot from cloud-init with Docker, which the embedded AWS can't do: so nothing joins here. Counted is what each
-client asks of AWS from its `scale(n)` until n instances run, and how long that takes; what hosts do from then on is in neither. On a
-fresh account EC2Cluster fails (it can't make its security group): it was given VPC, security group and the largest subnet of terradask's
-network, an image, an instance type, and, since its scheduler can't boot either, a local one at its instance's address. Its TLS was off.
-Calls for its scheduler's instance are not counted, nor are terradask's for starting. On AWS it also asks for each instance's address
-until there is one; here the address comes with the launch, and nothing is throttled. It comes from PyPI into an environment of its own,
-below the user's cache folder, and has 15 minutes for all sizes.
+Its EC2Cluster uses the same endpoint. EC2Cluster's hosts boot from cloud-init with Docker, which
+the embedded AWS can't run, so no worker joins here. The figures are each client's AWS calls from
+`scale(n)` until n instances run, and how long that takes; calls of the hosts afterwards are in
+neither.
+
+On a fresh account EC2Cluster fails, because it can't make its security group. So it was given the
+VPC, a security group and the largest subnet of terradask's network, an image, an instance type, and,
+since its scheduler can't boot either, a local scheduler at its instance's address. Its TLS was off.
+Calls for its scheduler's instance are not counted, nor are terradask's calls for starting. On AWS it
+also polls each instance's address until there is one; here the address comes with the launch, and
+nothing is throttled. It is installed from PyPI into an environment of its own, below the user's
+cache folder, and has 15 minutes for all sizes.
 """
 
 from __future__ import annotations
@@ -31,12 +36,12 @@ _CLIENT = Path(__file__).with_name("_ec2_client.py")
 
 
 def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
-    """Grow both once; counts don't vary.
+    """Scale both up once; counts don't vary.
 
     Raises
     ------
     NotMeasured
-        dask-cloudprovider can't be had here.
+        dask-cloudprovider can't be installed here.
     """
     del runs
     python = _environment()
@@ -61,7 +66,7 @@ def _row(name: str, figures: dict[str, Any], key: str, unit: str) -> Row:
 
 
 def _environment() -> str:
-    """Return the Python of an environment with dask-cloudprovider, made where there is none."""
+    """Return the Python of an environment with dask-cloudprovider; make the environment if there is none."""
     folder = platformdirs.user_cache_path("terradask", appauthor=False) / "benchmarks" / _REQUIREMENT.partition("[")[0]
     python, done = folder / "bin/python", folder / ".installed"
     if not done.is_file():

@@ -1,14 +1,16 @@
-"""A cluster of 1 to 1,000 workers that join one real scheduler, on the embedded AWS with simulated workers.
+"""A cluster of 1 to 1,000 simulated workers that join one real scheduler, on the embedded AWS.
 
-Workers are real (mutual TLS, the instance's own address and name), a hundred in a process; their machines are not there, and
-scheduler, workers, AWS and client share this machine: the seconds say what they cost together, not how fast EC2 is. Calls are the
-client's, as the embedded AWS counted them. One run; the client is one process, which goes from zero to each size and back.
+The workers are real Dask workers (mutual TLS, the instance's own address and name), a hundred in a
+process; they have no machines. Scheduler, workers, AWS and client share this machine, so the seconds
+are what they take together, not how fast EC2 is. Calls are the client's, counted by the embedded
+AWS. There is one run, in one client process, which scales from zero to each size and back.
 
-Looks are all calls by which the client polls: at the groups, at what AWS says of launches, at what hosts report; the scheduler's
-address, a document in S3, has a pace of its own. They come from the embedded AWS's record of when each call came, over every window of
-so many seconds. Left out are the two by which `scale` reads the groups before and after it asks, and the one of attaching;
-polling makes way for those. When `wait_for_workers` gives up it reads the
-reports of all hosts that are missing, for its error: that is no polling, and happens nowhere here.
+Polling calls are all calls by which the client polls the groups, their scaling activities and the
+hosts' reports; the scheduler's address, a document in S3, is polled separately. The embedded AWS
+records when each call came; the figure is the largest number in any window of that many seconds.
+Three calls are left out, because polling is postponed for them: the two by which `scale` reads the
+groups before and after its request, and the one of attaching. When `wait_for_workers` times out, it
+reads the reports of all missing hosts for its error; that is not polling, and does not happen here.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ workspace.apply(workspace.plan_cluster({_wide_client.NAME!r}, max_workers={_wide
 
 
 def deploy(simulator: Simulator) -> None:
-    """Deploy the cluster in another process, so that what Terraform takes is not the client's."""
+    """Deploy the cluster in another process, so that the client's memory doesn't include what Terraform needs."""
     _run([sys.executable, "-c", _DEPLOY], simulator)
 
 
@@ -51,20 +53,20 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
     with Simulator.start(baseline=True) as simulator, simulator.hollow_hosts():
         deploy(simulator)
         attached, sizes = scale(simulator, *map(str, _SIZES))
-    rows, removals = _limiter("while it attaches", attached), []
+    rows, removals = _polling("while it attaches", attached), []
     for one in sizes:
         n, grown = one["n"], one["grown"]
         rows += [
             Row(f"0 -> {n:,} workers, until all have joined", [grown["joined_seconds"]]),
             Row(f"0 -> {n:,} workers, AWS calls until 10 s later", [grown["calls"]], "calls"),
             Row(f"scale({n}) itself", [grown["scale_ms"]], "ms"),
-            *_limiter(f"0 -> {n:,} workers", grown),
+            *_polling(f"0 -> {n:,} workers", grown),
             Row(f"the client's memory with {n:,} workers", [grown["memory_mib"]], "MiB"),
         ]
         for gone in one["removed"]:
             what = f"removing {gone['k']:,} of {gone['n']:,} by name"
             rows.append(Row(f"{what}, writing calls", [gone["writing"]], "calls"))
-            rows.append(Row(f"{what}, looks meanwhile", [gone["reading"]], "calls"))
+            rows.append(Row(f"{what}, polling calls meanwhile", [gone["reading"]], "calls"))
             removals.append(gone["writing"] + gone["reading"] - _most_calls(gone["k"], gone["n"]))
         rows.append(Row(f"{one['emptied']['n']:,} -> 0 workers, writing calls", [one["emptied"]["writing"]], "calls"))
     return rows, [
@@ -72,9 +74,13 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
         Verdict("the client's memory, the most", max(one["grown"]["memory_mib"] for one in sizes), 300, " MiB"),
         Verdict("writing calls up, the most", max(one["grown"]["writing"] for one in sizes), 3),
         Verdict("writing calls to zero, the most", max(one["emptied"]["writing"] for one in sizes), 3),
-        Verdict("calls that remove k of N, looks included, beyond min(k, 2 ceil((N-k)/50) + 1) + 2", max(removals), 0),
+        Verdict("calls that remove k of N, polling included, beyond min(k, 2 ceil((N-k)/50) + 1) + 2", max(removals), 0),
         *(
-            Verdict(f"looks in any {seconds} s, the most", max(each[f"looks_in_{seconds}_s"] for each in (attached, *_grown(sizes))), most)
+            Verdict(
+                f"polling calls in any {seconds} s, the most",
+                max(each[f"polls_in_{seconds}_s"] for each in (attached, *_grown(sizes))),
+                most,
+            )
             for seconds, most in ((1, 2), (5, 10))
         ),
     ]
@@ -84,8 +90,8 @@ def _grown(sizes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [one["grown"] for one in sizes]
 
 
-def _limiter(what: str, figures: dict[str, Any]) -> list[Row]:
-    return [Row(f"{what}, looks in the busiest {seconds} s", [figures[f"looks_in_{seconds}_s"]], "calls") for seconds in (1, 5)]
+def _polling(what: str, figures: dict[str, Any]) -> list[Row]:
+    return [Row(f"{what}, polling calls in the busiest {seconds} s", [figures[f"polls_in_{seconds}_s"]], "calls") for seconds in (1, 5)]
 
 
 def _most_calls(k: int, n: int) -> int:

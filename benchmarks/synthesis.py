@@ -1,4 +1,8 @@
-"""Synthesis of the baseline and one cluster in a fresh process, against the same with the provider package imported the ordinary way."""
+"""Synthesis of the network and one cluster, compared with the same with an ordinary import.
+
+The ordinary import loads the whole provider package. Each run is a fresh process; imports are
+included in the times.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ with tempfile.TemporaryDirectory() as folder:
 
 
 def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
-    """Time synthesis with terradask's door to the bindings, without it, and from the cache; imports included."""
+    """Time synthesis with terradask's import of the bindings, with the ordinary one, and from the cache."""
     with tempfile.TemporaryDirectory() as cache:
 
         def run(*, ordinary: bool = False, cached: bool = False) -> float:
