@@ -32,7 +32,7 @@ class Row:
         return statistics.median(self.runs)
 
     def cells(self) -> list[str]:
-        """The row as Markdown cells."""
+        """Return the row as Markdown cells."""
         if not self.runs:
             return [self.name, self.said, "", "", "0"]
         form = "{:.0f}" if self.unit != "s" else "{:.2f}"
@@ -55,7 +55,7 @@ class Verdict:
         return self.value <= self.limit
 
     def cells(self) -> list[str]:
-        """The verdict as Markdown cells."""
+        """Return the verdict as Markdown cells."""
         return [self.name, f"{self.value:.2f}{self.unit}", f"<= {self.limit:g}{self.unit}", "yes" if self.kept else "**no**"]
 
 

@@ -119,7 +119,7 @@ def _changes(ask: HardwareRequest, near: HardwareRequest) -> dict[str, Any]:
 
 
 def _elsewhere(ask: HardwareRequest, supply: Supply) -> Iterator[Alternative]:
-    """The same hardware, where zones or markets are what it fails by."""
+    """Yield the same hardware, where zones or markets are what it fails by."""
     if "spot" in supply.markets:
         types = select(ask, replace(supply, markets=frozenset({"on-demand"}))).types
         if types:
@@ -153,7 +153,7 @@ def _any_family(ask: HardwareRequest) -> Iterator[HardwareRequest]:
 
 
 def _near_sizes(ask: HardwareRequest, supply: Supply, demand: Constraints) -> Iterator[HardwareRequest]:
-    """The same memory with other cores, the same cores with other memory, and what is nearest to both."""
+    """Yield the same memory with other cores, the same cores with other memory, and what is nearest to both."""
     pool = _meeting(replace(demand, cores=ANY, memory=ANY), supply)
     if ask.cpu is not None:
         for cores in _around(demand.cores, (one.vcpus for one in pool if one.memory_mib << 20 in demand.memory)):
@@ -198,7 +198,7 @@ def _meeting(demand: Constraints, supply: Supply) -> list[InstanceType]:
 
 
 def _around(span: Span, numbers: Iterable[int]) -> Iterator[int]:
-    """The nearest number above a span, and the nearest below."""
+    """Yield the nearest number above a span, and the nearest below."""
     known = set(numbers)
     above = [number for number in known if span.high is not None and number > span.high]
     below = [number for number in known if number < span.low]

