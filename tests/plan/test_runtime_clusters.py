@@ -1,0 +1,232 @@
+"""Clusters by the Python API: plan, look, apply exactly that, destroy, and trouble on the way."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import boto3
+import pytest
+
+from terradask import Workspace
+from terradask._common.progress import Message, PhaseFinished, PhaseStarted, ProgressEvent, ResourceChanged
+from terradask.errors import (
+    BaselineInUse,
+    ClusterNotFound,
+    InvalidInput,
+    PlanChanged,
+    StalePlan,
+    StateRolledBack,
+    TerraformCancelled,
+    TerraformError,
+)
+
+from .deployed import BUCKET, OLD, REGION, groups, keys, killing_terraform
+
+pytestmark = [pytest.mark.plan, pytest.mark.timeout(180), pytest.mark.usefixtures("no_events")]
+
+
+def test_cluster_from_plan_to_nothing(workspace: Workspace, machine: Callable[[str], Path], events: list[ProgressEvent]):
+    plan = workspace.plan_cluster("etl", max_workers=7)
+    assert [c.type for c in plan.summary.changes].count("aws_autoscaling_group") == 2
+    assert groups() == []
+    assert workspace.deployments() == []
+
+    deployment = workspace.apply(plan)
+    resources = [e for e in events if isinstance(e, ResourceChanged)]
+    assert resources[-1].done == resources[-1].total == plan.summary.counts.create
+    assert {e.phase for e in events if isinstance(e, PhaseFinished)} == {"resolve", "synthesise", "init", "plan", "show", "apply"}
+    assert deployment.status().state == "stopped"
+    assert deployment.descriptor.max_workers == 7
+    assert [d.name for d in workspace.deployments()] == ["etl"]
+    assert workspace.unfinished() == []
+    assert not workspace.plan_cluster("etl", max_workers=7).changed
+
+    with pytest.raises(BaselineInUse) as caught:
+        workspace.destroy_network()
+    assert caught.value.clusters == ("etl",)
+    with pytest.raises(BaselineInUse):
+        workspace.plan_network(destroy=True)
+
+    # Another machine, which has never seen this cluster, and whose settings differ.
+    boto3.client("autoscaling", REGION).set_desired_capacity(AutoScalingGroupName="terradask-default-etl-workers", DesiredCapacity=2)
+    folder = machine("second")
+    second = Workspace.load(folder, progress=killing_terraform(folder, "etl", "delete"))
+    with pytest.raises(TerraformError, match="ended by signal 9"):
+        second.destroy_cluster("etl")
+    # What is to go is known from then on: a sweep finishes.
+    assert "clusters/etl/closing.json" in keys("clusters/etl/")
+    swept = Workspace.load(folder).sweep(grace_seconds=OLD)
+    assert ({stray.kind for stray in swept.removed}, swept.kept, swept.failed) == ({"lock", "deployment"}, {}, {})
+    assert groups() == []
+    assert keys("clusters/") == []
+    assert boto3.client("secretsmanager", REGION).list_secrets()["SecretList"] == []
+    assert workspace.deployments() == []
+    with pytest.raises(ClusterNotFound):
+        workspace.destroy_cluster("etl")
+
+
+def test_exactly_the_reviewed_plan_is_applied_or_none(workspace: Workspace):
+    plan = workspace.plan_cluster("exact")
+    original = plan.file.read_bytes()
+    plan.file.write_bytes(original + b"x")
+    with pytest.raises(PlanChanged) as caught:
+        workspace.apply(plan)
+    assert caught.value.what == "file"
+    plan.file.write_bytes(original)
+
+    other = workspace.plan_cluster("exact", max_workers=9)
+    with pytest.raises(PlanChanged) as caught:
+        workspace.apply(plan)
+    assert caught.value.what == "configuration"
+    assert groups() == []
+
+    second = workspace.plan_cluster("exact", max_workers=9)
+    workspace.apply(other)
+    with pytest.raises(StalePlan):
+        workspace.apply(second)
+    # What the other plan made is no stray.
+    assert len(groups()) == 2
+    with pytest.raises(PlanChanged, match="gone"):
+        workspace.apply(other)
+
+    removal = workspace.plan_cluster("exact", destroy=True)
+    assert removal.destroy
+    assert {d.kind for d in removal.summary.dangers} == {"destroy"}
+    assert workspace.apply(removal) is None
+    assert groups() == []
+    assert keys("clusters/exact/") == []
+
+
+def test_saved_plan_is_applied_on_another_machine(workspace: Workspace, machine: Callable[[str], Path], tmp_path: Path):
+    plan = workspace.plan_cluster("saved", out=tmp_path / "artifact")
+    assert oct((tmp_path / "artifact/plan.tfplan").stat().st_mode)[-3:] == "600"
+    there = machine("third")
+    with pytest.raises(PlanChanged, match="configuration"):
+        Workspace.load(there, cluster={"max_workers": 6}).open_plan(tmp_path / "artifact")
+    with pytest.raises(PlanChanged) as caught:
+        Workspace.load(there, workspace={"name": "other"}).open_plan(tmp_path / "artifact")
+    assert caught.value.what == "workspace"
+    elsewhere = Workspace.load(there)
+    key = "clusters/saved/terraform.tfstate"
+    state = {"version": 4, "serial": 3, "lineage": "of-somebody-else", "resources": []}
+    boto3.client("s3", REGION).put_object(Bucket=BUCKET, Key=key, Body=json.dumps(state).encode())
+    with pytest.raises(PlanChanged) as caught:
+        elsewhere.open_plan(tmp_path / "artifact")
+    assert caught.value.what == "state lineage"
+    boto3.client("s3", REGION).delete_object(Bucket=BUCKET, Key=key)
+    opened = elsewhere.open_plan(tmp_path / "artifact")
+    assert opened.hash == opened.summary.plan_hash == plan.hash
+    elsewhere.apply(opened)
+    assert [d.name for d in workspace.deployments()] == ["saved"]
+    with pytest.raises(InvalidInput, match="no plan"):
+        elsewhere.open_plan(tmp_path / "artifact")
+
+    # An earlier version of the state is put back: nothing is planned or destroyed from it before somebody says so.
+    s3 = boto3.client("s3", REGION)
+    state = json.loads(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read())
+    s3.put_object(Bucket=BUCKET, Key=key, Body=json.dumps({**state, "serial": state["serial"] - 1}).encode())
+    for refused in (workspace.plan_cluster, elsewhere.destroy_cluster):
+        with pytest.raises(StateRolledBack, match="--accept-older-state"):
+            refused("saved")
+    workspace.deployment("saved").mark_closing()
+    assert "older" in "".join(workspace.sweep(grace_seconds=OLD).failed.values())
+    assert len(groups()) == 2
+    workspace.accept_older_state("saved")
+
+    # Somebody's process has ended without destroying it; who applies it wants it, also where nothing changes.
+    workspace.deployment("saved").mark_closing()
+    assert [(stray.kind, stray.id) for stray in workspace.strays(grace_seconds=OLD).strays] == [("deployment", "saved")]
+    elsewhere.note_applied(opened)
+    assert workspace.strays(grace_seconds=OLD).strays == ()
+    # Otherwise a sweep finishes, on any machine.
+    workspace.deployment("saved").mark_closing()
+    assert [stray.id for stray in workspace.sweep(grace_seconds=OLD).removed] == ["saved"]
+    assert (groups(), keys("clusters/saved/"), keys("applied/saved")) == ([], [], [])
+
+
+@pytest.mark.usefixtures("direct_provider")
+def test_interrupted_deployment_is_found_finished_or_destroyed(
+    machine: Callable[[str], Path], workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+):
+    # At the worst moment: while requests are on their way.
+    monkeypatch.setattr("terradask._terraform.terraform.REQUEST_SECONDS", 0)
+
+    def cancel_at_first(event: ProgressEvent) -> None:
+        if isinstance(event, ResourceChanged):
+            interrupted.cancel()
+
+    interrupted = Workspace.load(machine("fourth"), progress=cancel_at_first)
+    with pytest.raises(TerraformCancelled):
+        interrupted.apply(interrupted.plan_cluster("half"))
+    # Found from anywhere, and in the network's way, however far it came.
+    with pytest.raises(BaselineInUse) as caught:
+        workspace.destroy_network()
+    assert caught.value.clusters == ("half",)
+
+    # What AWS made, and the answer never arrived: the name is taken, and no state knows.
+    boto3.client("s3", REGION).delete_object(Bucket=BUCKET, Key="clusters/half/terraform.tfstate")
+    secrets = boto3.client("secretsmanager", REGION)
+    tags = [{"Key": "terradask:workspace", "Value": "default"}, {"Key": "terradask:cluster", "Value": "half"}]
+    if not secrets.list_secrets()["SecretList"]:
+        secrets.create_secret(Name="terradask/default/half", Tags=tags)
+
+    # The next command goes on, on any machine.
+    deployment = workspace.apply(workspace.plan_cluster("half"))
+    assert deployment.exists
+    assert deployment.status().state == "stopped"
+
+    # As after an interruption before the descriptor was written, and with the state lost as well.
+    boto3.client("s3", REGION).delete_object(Bucket=BUCKET, Key="clusters/half/cluster.json")
+    assert workspace.unfinished() == ["half"]
+    assert workspace.deployments() == []
+    (part,) = workspace.strays(grace_seconds=OLD).strays
+    assert (part.kind, part.reason) == ("deployment", "it was deployed or destroyed in part")
+    boto3.client("s3", REGION).delete_object(Bucket=BUCKET, Key="clusters/half/terraform.tfstate")
+    boto3.client("s3", REGION).put_object(Bucket=BUCKET, Key="clusters/half/run.json", Body=b"{}")
+    interrupted.destroy_cluster("half")
+    assert groups() == []
+    assert secrets.list_secrets()["SecretList"] == []
+    assert keys("clusters/") == []
+    assert workspace.unfinished() == []
+
+
+@pytest.mark.usefixtures("direct_provider")
+def test_killed_terraform_stands_in_nobodys_way(machine: Callable[[str], Path]):
+    folder = machine("fifth")
+    # Two groups and the secret, all at once; then comes the descriptor.
+    number = random.SystemRandom().randint(1, 3)
+    print(f"killed at creation {number}")
+    killed = Workspace.load(folder, progress=killing_terraform(folder, "killed", "create", at=number))
+    with pytest.raises(TerraformError, match="ended by signal 9"):
+        killed.apply(killed.plan_cluster("killed"))
+    assert "clusters/killed/terraform.tfstate.tflock" in keys("clusters/")
+    told: list[ProgressEvent] = []
+    # Nobody elsewhere can know that nobody holds it, and so nothing goes.
+    kept = Workspace.load(machine("elsewhere")).sweep(grace_seconds=OLD).kept
+    assert all("locked by" in why for why in kept.values())
+    assert kept
+
+    killed.with_progress(told.append).destroy_cluster("killed")
+    assert any(isinstance(event, Message) and "lock on the state" in event.text for event in told)
+    (record,) = map(json.loads, (folder / ".terradask/unlocks.jsonl").read_text().splitlines())
+    assert (record["stack"], record["forced"]) == ("killed", False)
+    assert f"unlocks/{record['at']}.json" in keys("unlocks/")
+    assert groups() == []
+    assert boto3.client("secretsmanager", REGION).list_secrets()["SecretList"] == []
+    assert keys("clusters/") == []
+
+
+@pytest.mark.usefixtures("direct_provider")
+def test_interrupted_first_plan_leaves_no_trace(machine: Callable[[str], Path]):
+    def cancel(event: ProgressEvent) -> None:
+        if event == PhaseStarted("plan", "early"):
+            threading.Timer(1.0, interrupted.cancel).start()
+
+    interrupted = Workspace.load(machine("sixth"), progress=cancel)
+    with pytest.raises(TerraformCancelled):
+        interrupted.plan_cluster("early")
+    assert keys("clusters/early/") == []
