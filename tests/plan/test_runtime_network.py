@@ -95,14 +95,10 @@ def test_doctor_finds_everything(workspace: Workspace, monkeypatch: pytest.Monke
     assert all(f.fix for f in broken.values() if not f.ok)
 
 
-def _state_of_the_network(workspace: Workspace) -> Path:
-    return workspace.root / ".terradask/state/network.tfstate"
-
-
 def _empty_security_group(name: str) -> str:
     """Leave a group as Terraform leaves it when it is killed just after it was made: with the rule that AWS gives it."""
     ec2 = boto3.client("ec2", REGION)
-    groups = {g["GroupName"]: g["GroupId"] for g in ec2.describe_securitygroups()["SecurityGroups"]}
+    groups = {g["GroupName"]: g["GroupId"] for g in ec2.describe_security_groups()["SecurityGroups"]}
     rules = ec2.describe_security_group_rules()["SecurityGroupRules"]
     for rule in rules:
         if groups[name] in (rule["GroupId"], rule.get("ReferencedGroupInfo", {}).get("GroupId")):
@@ -153,7 +149,7 @@ def test_network_that_the_state_does_not_know_is_imported(workspace: Workspace, 
     assert (after.vpc_id, after.zones, after.roles) == (before.vpc_id, before.zones, before.roles)
     assert after.security_groups["scheduler"] == before.security_groups["scheduler"]
     assert after.security_groups["worker"] != unfinished
-    assert unfinished not in {group["GroupId"] for group in ec2.describe_securitygroups()["SecurityGroups"]}
+    assert unfinished not in {group["GroupId"] for group in ec2.describe_security_groups()["SecurityGroups"]}
     assert not workspace.plan_network().changed
     assert not (workspace.root / "cdktf.out/stacks/network/imports.tf.json").exists()
     ec2.delete_vpc(VpcId=foreign)

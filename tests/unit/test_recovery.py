@@ -157,12 +157,12 @@ def as_state(found: list[Resource]) -> dict[str, str]:
 def remains(
     aws: Aws, cluster: str, events: list[ProgressEvent], *, is_isolated: bool = True, own_templates: bool = False
 ) -> ClusterRecovery:
+    network: Any = SimpleNamespace(isolated=lambda: isolated() if is_isolated else None, own_templates=lambda: own_templates)
     return ClusterRecovery(
         aws,
         Deployment(aws, "terradask-default-123456789012-us-east-1", cluster),
         workspace="default",
-        isolated=lambda: isolated() if is_isolated else None,
-        own_templates=lambda: own_templates,
+        network=network,
         progress=events.append,
     )
 

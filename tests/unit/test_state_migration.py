@@ -137,7 +137,7 @@ class Folder:
         aws = Aws("us-east-1")
         aws._clients["s3"] = self.s3
         aws._identity = {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me"}
-        return NetworkState(load_settings(self.root, environ={}), aws, tell=self.told.append)
+        return NetworkState(load_settings(self.root, environ={}), aws, progress=lambda event: self.told.append(getattr(event, "text", "")))
 
     def settle(self) -> None:
         with FolderLock(self.stack, limit_seconds=0) as lock:

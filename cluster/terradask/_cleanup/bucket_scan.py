@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 class BucketScan:
     """Reads one workspace's bucket."""
 
-    def __init__(self, aws: Aws, bucket: str, folder_of: Callable[[str], Path]) -> None:
+    def __init__(self, aws: Aws, bucket: str, stacks: Path) -> None:
         self._aws = aws
         self._bucket = bucket
-        self._folder_of = folder_of
+        self._stacks = stacks
         #: Locks whose owners are provably gone, as far as they were looked at.
         self.dead: list[DeadLock] = []
 
@@ -75,7 +75,7 @@ class BucketScan:
 
     def held(self, stack: str, place: S3Place | None) -> str | None:
         """Return who works on a stack, whose state lies at a place; the lock of somebody who is provably gone is noted."""
-        folder, killed = self._folder_of(stack), None
+        folder, killed = self._stacks / stack, None
         if folder.with_name(f".{folder.name}.lock").exists():
             try:
                 with FolderLock(folder, limit_seconds=0) as folder_lock:

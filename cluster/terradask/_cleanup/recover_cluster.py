@@ -18,7 +18,7 @@ from terradask._deployments.store import EVENTS, STATE, holds_nothing
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._deployments.deployment import Deployment
-    from terradask._network.baseline import Isolated
+    from terradask._network.deployed import DeployedNetwork
 
 #: What a state knows: address -> id. A call, since it takes a process, and mostly nobody has to know.
 _Ids = Callable[[], Mapping[str, str]]
@@ -33,16 +33,14 @@ class ClusterRecovery:
         deployment: Deployment,
         *,
         workspace: str,
-        isolated: Callable[[], Isolated | None],
-        own_templates: Callable[[], bool],
+        network: DeployedNetwork,
         progress: Progress,
     ) -> None:
         self._aws = aws
         self._deployment = deployment
         self._name = deployment.name
         self._workspace = workspace
-        self._isolated = isolated
-        self._own_templates = own_templates
+        self._network = network
         self._progress = progress
 
     def zero(self) -> None:
@@ -87,8 +85,8 @@ class ClusterRecovery:
                 wait_for_hosts(self._aws, workspace=self._workspace, cluster=self._name)
 
     def _found(self) -> list[Resource]:
-        isolated = self._isolated()
-        own_templates = isolated is not None or self._own_templates()
+        isolated = self._network.isolated()
+        own_templates = isolated is not None or self._network.own_templates()
         return find_cluster(self._aws, workspace=self._workspace, cluster=self._name, isolated=isolated, own_templates=own_templates)
 
     def _remove(self, found: list[Resource], ids: _Ids) -> bool:

@@ -31,7 +31,7 @@ from terradask_modules.names import NETWORK_STACK, ROLES, TAG_CLUSTER, TAG_WORKS
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
-    from terradask._network.baseline import Isolated
+    from terradask._network.deployed import DeployedNetwork
     from terradask._terraform.state.backend import StateBackend
 
 Found = TypeVar("Found")
@@ -55,34 +55,14 @@ _KINDS: Mapping[str, tuple[Kind, str | None]] = {
 
 @dataclass(frozen=True)
 class ScanScope:
-    """Where a scan looks.
-
-    Parameters
-    ----------
-    aws
-        Session for the workspace's account and region.
-    workspace, bucket
-        Names.
-    isolated
-        Returns how the roles of clusters' own are named; None where clusters have nothing of the kind.
-    own_templates
-        Returns whether clusters may have launch templates of their own even so.
-    folder_of
-        Returns the folder of a stack.
-    plans
-        The folder of saved plans.
-    network_state
-        Returns where the network's state lies.
-    """
+    """Where a scan looks: a workspace, the folder with a folder for each stack, and the folder of saved plans."""
 
     aws: Aws
     workspace: str
-    bucket: str
-    isolated: Callable[[], Isolated | None]
-    own_templates: Callable[[], bool]
-    folder_of: Callable[[str], Path]
+    network: DeployedNetwork
+    stacks: Path
     plans: Path
-    network_state: Callable[[], StateBackend]
+    network_state: StateBackend
 
 
 def scan(scope: ScanScope) -> Inventory:
@@ -109,7 +89,7 @@ class _Scan:
         self._scope = scope
         self._aws = scope.aws
         self._unseen: list[NotVisible] = []
-        self._bucket = BucketScan(scope.aws, scope.bucket, scope.folder_of)
+        self._bucket = BucketScan(scope.aws, scope.network.bucket, scope.stacks)
 
     def run(self) -> Inventory:
         seen_at, listed = self._bucket.listed()
@@ -143,7 +123,7 @@ class _Scan:
         )
 
     def _scan_network_lock(self) -> None:
-        place = self._scope.network_state()
+        place = self._scope.network_state
         if isinstance(place, S3Place):
             # Without its bucket there is no lock either.
             with suppress(BackendMissing):
@@ -226,8 +206,8 @@ class _Scan:
 
     def _own_of_orphans(self, known: set[str], deployed: Mapping[str, Deployed]) -> list[Item]:
         """Return what clusters without a deployment have of their own, where clusters may have anything."""
-        isolated = self._scope.isolated()
-        if isolated is None and not self._scope.own_templates():
+        isolated = self._scope.network.isolated()
+        if isolated is None and not self._scope.network.own_templates():
             return []
         workspace = self._scope.workspace
 

@@ -41,7 +41,7 @@ class LaunchCheck:
         # Nobody waits for it at the end of the process.
         threading.Thread(target=look, name="terradask-quotas", daemon=True).start()
 
-    def before_plan(self, tell: Callable[[str], None]) -> None:
+    def before_plan(self, warn: Callable[[str], None]) -> None:
         """Refuse a cluster that could never start, whatever else runs; tell of one that couldn't now.
 
         Raises
@@ -49,15 +49,15 @@ class LaunchCheck:
         QuotaExceeded
             If no quota has room for what the cluster starts with, even with nothing else running.
         """
-        allowance = self._allowance(tell)
+        allowance = self._allowance(warn)
         if allowance is None:
             return
         self._refuse(allowance.alone())
         for short in shortages(self._launch.at_start, allowance):
-            tell(f"{self._launch.cluster}: starting it now would find no room in AWS's quotas for {describe(short, allowance)}")
-        self._tell_of_most(allowance, tell)
+            warn(f"{self._launch.cluster}: starting it now would find no room in AWS's quotas for {describe(short, allowance)}")
+        self._warn_of_most(allowance, warn)
 
-    def before_launch(self, tell: Callable[[str], None]) -> None:
+    def before_launch(self, warn: Callable[[str], None]) -> None:
         """Refuse a cluster that can't start now.
 
         Raises
@@ -65,29 +65,29 @@ class LaunchCheck:
         QuotaExceeded
             If quotas have no room for what the cluster starts with, beside what runs in the account.
         """
-        allowance = self._allowance(tell)
+        allowance = self._allowance(warn)
         if allowance is not None:
             self._refuse(allowance)
-            self._tell_of_most(allowance, tell)
+            self._warn_of_most(allowance, warn)
 
     def _refuse(self, allowance: Allowance) -> None:
         short = shortages(self._launch.at_start, allowance)
         if short:
             raise refusal(self._launch.cluster, short, allowance)
 
-    def _tell_of_most(self, allowance: Allowance, tell: Callable[[str], None]) -> None:
+    def _warn_of_most(self, allowance: Allowance, warn: Callable[[str], None]) -> None:
         alone = allowance.alone()
         for short in shortages(self._launch.at_most, alone):
-            tell(
+            warn(
                 f"{self._launch.cluster}: max_workers is more than AWS's quotas let this account run, {short.fits} of "
                 f"{describe(short, alone)}; `terradask quotas --request` asks for more"
             )
 
-    def _allowance(self, tell: Callable[[str], None]) -> Allowance | None:
+    def _allowance(self, warn: Callable[[str], None]) -> Allowance | None:
         try:
             return self._answer.result(_PATIENCE_SECONDS)
         except Exception as error:  # noqa: BLE001  AWS has the last word about a launch anyway
-            tell(f"{self._launch.cluster}: {not_looked_at(error)}")
+            warn(f"{self._launch.cluster}: {not_looked_at(error)}")
             return None
 
 

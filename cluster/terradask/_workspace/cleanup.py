@@ -30,8 +30,7 @@ class Cleanup:
             context.aws,
             self._clusters.one(name),
             workspace=context.name,
-            isolated=context.network.isolated,
-            own_templates=context.network.own_templates,
+            network=context.network,
             progress=context.progress,
         )
 

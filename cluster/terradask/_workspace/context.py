@@ -78,9 +78,14 @@ class WorkspaceContext:
         """The folder of plans that wait to be applied."""
         return self.loaded.state_dir / "plans"
 
+    @property
+    def stacks(self) -> Path:
+        """The folder with a folder for each stack."""
+        return self.loaded.out_dir / "stacks"
+
     def folder(self, stack: str) -> Path:
         """Return where a stack is synthesised to, and Terraform runs."""
-        return self.loaded.out_dir / "stacks" / stack
+        return self.stacks / stack
 
     def message(self, text: str) -> None:
         """Tell the caller something, as a progress event."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TYPE_CHECKING
 
 from terradask._cleanup.remove_orphans import ClusterActions
@@ -87,16 +86,14 @@ class Destroyer:
 
     def sweeper(self) -> Sweeper:
         """Return what finds and removes what no deployment owns."""
-        context, network = self._context, self._context.network
+        context = self._context
         scope = ScanScope(
             context.aws,
             workspace=context.name,
-            bucket=context.bucket,
-            isolated=network.isolated,
-            own_templates=network.own_templates,
-            folder_of=context.folder,
+            network=context.network,
+            stacks=context.stacks,
             plans=context.plans,
-            network_state=partial(self._stacks.states.place, NETWORK_STACK),
+            network_state=self._stacks.states.place(NETWORK_STACK),
         )
         actions = ClusterActions(
             destroy=self.destroy_cluster,

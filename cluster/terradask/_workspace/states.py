@@ -30,7 +30,7 @@ class StackStates:
     @property
     def network(self) -> NetworkState:
         """The network's state, which moves where the settings say another place."""
-        return NetworkState(self._context.loaded, self._context.aws, tell=self._context.message)
+        return NetworkState(self._context.loaded, self._context.aws, progress=self._context.progress)
 
     @property
     def applied(self) -> AppliedNotes:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from terradask._common.progress import Message, Progress
 from terradask._terraform.state.backend import FoundState, StateBackend, Waiting
 from terradask._terraform.state.bucket import check_state_bucket
 from terradask._terraform.state.local import LocalPlace
@@ -40,11 +41,11 @@ class NetworkState:
     before the settings changed to another one.
     """
 
-    def __init__(self, loaded: LoadedSettings, aws: Aws, *, tell: Callable[[str], None]) -> None:
+    def __init__(self, loaded: LoadedSettings, aws: Aws, *, progress: Progress) -> None:
         self._loaded = loaded
         self._settings = loaded.settings
         self._aws = aws
-        self._tell = tell
+        self._progress = progress
         self._local = _local_place(loaded)
         self._note = loaded.state_dir / "state" / "network.place.json"
 
@@ -70,9 +71,9 @@ class NetworkState:
         """
         place = self.place()
         if isinstance(place, S3Place):
-            check_state_bucket(self._aws, place.bucket, own_name=self._settings.state.bucket is None, warn=self._tell)
+            check_state_bucket(self._aws, place.bucket, own_name=self._settings.state.bucket is None, warn=self._message)
             self._refuse_foreign(place, place.read())
-        waiting = Waiting(folder, folder_lock.killed, self._settings.state.lock_timeout_seconds, self._tell, self._note_unlock)
+        waiting = Waiting(folder, folder_lock.killed, self._settings.state.lock_timeout_seconds, self._message, self._note_unlock)
         sources = list(self._elsewhere(place, self._aws.account_id)) if self._may_be_elsewhere else []
         for each in [place, *sources]:
             if isinstance(each, S3Place) and waiting.killed:
@@ -109,6 +110,9 @@ class NetworkState:
                     advice="move it first: terradask plan network; or set [state] back",
                 )
         self._remember(place, lambda: account)
+
+    def _message(self, text: str) -> None:
+        self._progress(Message(text))
 
     # ---- inside ---------------------------------------------------------------------------------------------------------
 
@@ -156,16 +160,22 @@ class NetworkState:
             if found is None or step == "nothing":
                 return
             if step == "copy":
-                self._tell(f"moving the network's state (serial {found.info.serial}) from {source.name} to {target.name}")
+                self._message(f"moving the network's state (serial {found.info.serial}) from {source.name} to {target.name}")
                 target.write(found.content, over=present)
                 _check_copy(found, target)
             aside = source.set_aside()
-            self._tell(f"the network's state lies in {target.name}; what was in {source.name} is kept as {aside}")
+            self._message(f"the network's state lies in {target.name}; what was in {source.name} is kept as {aside}")
 
     def _note_unlock(self, place: StateBackend, lock: LockInfo, proof: str) -> None:
         if isinstance(place, S3Place):
             write_down(
-                place, lock, stack=NETWORK_STACK, proof=proof, state_dir=self._loaded.state_dir, caller=self._aws, unless_denied=self._tell
+                place,
+                lock,
+                stack=NETWORK_STACK,
+                proof=proof,
+                state_dir=self._loaded.state_dir,
+                caller=self._aws,
+                unless_denied=self._message,
             )
 
     def _refuse_foreign(self, place: StateBackend, found: FoundState | None) -> None:
