@@ -19,7 +19,7 @@ from typing import Any
 import moto
 
 from benchmarks._measure import Row, Verdict, in_turn
-from terradask._instance_types.choice import choose
+from terradask._instance_types.choose import choose
 from terradask._instance_types.model import Catalog, read_types
 from terradask.errors import NoMatchingType
 from terradask_stacks.hardware.ask import HardwareRequest

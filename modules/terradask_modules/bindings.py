@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from terradask_modules.errors import TerradaskError
+from terradask_modules.errors import NodeMissing
 
 PROVIDER_PACKAGE = "cdktf_cdktf_provider_aws"
 
@@ -26,10 +26,6 @@ _SILENCED = (
     "JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION",
     "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION",
 )
-
-
-class NodeMissing(TerradaskError):
-    """Synthesis needs Node.js and there is none."""
 
 
 def use_node() -> None:

@@ -14,16 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-from terradask_modules.errors import InvalidInput
+from terradask_modules.errors import CidrError
 
 #: Addresses that AWS keeps for itself in every subnet.
 AWS_RESERVED_ADDRESSES = 5
 #: The smallest subnet that AWS accepts.
 MAX_SUBNET_PREFIX_LENGTH = 28
-
-
-class CidrError(InvalidInput):
-    """The subnets don't fit into the network's block."""
 
 
 @dataclass(frozen=True)

@@ -81,3 +81,11 @@ class InvalidInput(TerradaskError, ValueError):
     """A value that was given can't be used."""
 
     exit_code = 2
+
+
+class CidrError(InvalidInput):
+    """The subnets don't fit into the network's block."""
+
+
+class NodeMissing(TerradaskError):
+    """Synthesis needs Node.js and there is none."""

@@ -30,7 +30,6 @@ from terradask import Cluster, Deployment, Workspace
 from terradask._aws.ssm import plugin
 from terradask._dask import connectivity
 from terradask._deployments.keys import KeySet
-from terradask._deployments.software import SoftwareNotInstalled
 from terradask._deployments.store import read_secret
 from terradask._plans.render_terminal import report_to_text
 from terradask.errors import (
@@ -43,6 +42,7 @@ from terradask.errors import (
     NoIngress,
     SessionManagerPluginMissing,
     SettingsError,
+    SoftwareNotInstalled,
     WorkersMissing,
 )
 from terradask.policy import secrets_in_state

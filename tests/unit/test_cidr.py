@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from terradask_modules.cidr import CidrError, slot_count, usable_addresses, zone_cidrs
+from terradask.errors import CidrError
+from terradask_modules.cidr import slot_count, usable_addresses, zone_cidrs
 
 ZONES = [f"us-east-1{letter}" for letter in "abcdefgh"]
 

@@ -10,8 +10,8 @@ import pytest
 
 from terradask import errors
 from terradask._policy.findings import PolicyFinding
-from terradask._terraform.events import Diagnostic
 from terradask.errors import TerradaskError
+from terradask.errors.diagnostic import Diagnostic
 
 EXAMPLES: list[TerradaskError] = [
     errors.InvalidInput("a", given=1, allowed="b", advice="c"),
@@ -59,6 +59,10 @@ EXAMPLES: list[TerradaskError] = [
     errors.StateRolledBack("a"),
     errors.StalePlan("a"),
     errors.TerraformCancelled("a"),
+    errors.NodeMissing("a", advice="b"),
+    errors.DocumentFormat("a", given=9, allowed="format 1"),
+    errors.CidrError("a", given={"a": 1}),
+    errors.SoftwareNotInstalled("a", given="dask 1"),
     errors.FolderBusy("/x", pid=7, command="terraform plan", waited_seconds=3.0),
     errors.PlanChanged("a", what="file"),
     errors.PolicyViolation([PolicyFinding("P2", "error", "aws_security_group.a", "lets everybody in")], stack="network"),

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from terradask._instance_types.choice import Choice, choose, choose_scheduler
+from terradask._instance_types.choice import Choice
+from terradask._instance_types.choose import choose, choose_scheduler
 from terradask._instance_types.zones import rank_zones
 from terradask.errors import ArgumentCombination, InvalidHardware, NoMatchingType, UnknownInstanceType, UnknownZone
 from terradask_stacks.hardware.ask import HardwareRequest

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from terradask._deployments.hardware import hardware_of
-from terradask._instance_types.choice import choose
+from terradask._instance_types.choose import choose
 from terradask._instance_types.default_choice import choose_default
 from terradask._plans.render_markdown import to_markdown
 from terradask._plans.render_terminal import report_to_text

@@ -13,10 +13,19 @@ from terradask._dask.connectivity import check_route
 from terradask._dask.provision import Provisioner, Request
 from terradask._dask.versions import check_versions
 from terradask._deployments.attach import Attachment
-from terradask._deployments.documents import Descriptor, DocumentFormat, Run, SchedulerAddress, read_descriptor, read_run
+from terradask._deployments.documents import Descriptor, Run, SchedulerAddress, read_descriptor, read_run
 from terradask._deployments.keys import Bundle, KeySet
 from terradask._deployments.software import python_version
-from terradask.errors import InvalidInput, NoIngress, SoftwareLockInvalid, StalePlan, StateLocked, TerraformError, VersionMismatch
+from terradask.errors import (
+    DocumentFormat,
+    InvalidInput,
+    NoIngress,
+    SoftwareLockInvalid,
+    StalePlan,
+    StateLocked,
+    TerraformError,
+    VersionMismatch,
+)
 from terradask_stacks.settings import ClusterSettings, IngressRule, Settings
 
 HERE = {name: importlib.metadata.version(name) for name in ("dask", "distributed")}

@@ -20,9 +20,9 @@ from terradask._plans.saved import Plan
 from terradask._plans.summary import summarise
 from terradask._policy.masking import in_environment, masked_text, secret_name
 from terradask._stacks.stack import Stack
-from terradask._terraform.events import Diagnostic
 from terradask._terraform.plan_file import PlanFile, sha256_of
 from terradask.errors import TerraformError
+from terradask.errors.diagnostic import Diagnostic
 
 from .report_data import CONTEXT
 

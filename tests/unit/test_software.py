@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from terradask._deployments.software import SoftwareNotInstalled, lock_software
+from terradask._deployments.software import lock_software
+from terradask.errors import SoftwareNotInstalled
 from terradask_modules.errors import InvalidInput
 
 

@@ -10,7 +10,7 @@ from getpass import getuser
 import pytest
 
 from terradask._terraform.errors import error_of, needs_init
-from terradask._terraform.events import Diagnostic, parse_event
+from terradask._terraform.events import parse_event
 from terradask._terraform.state.lock import left_by_killed
 from terradask.errors import (
     AccessDenied,
@@ -26,6 +26,7 @@ from terradask.errors import (
     StateLocked,
     TerraformError,
 )
+from terradask.errors.diagnostic import Diagnostic
 
 LOCKED = (
     "Error message: operation error S3: PutObject, https response error StatusCode: 412, RequestID: x, HostID: y, api error "

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from terradask._aws.launch_problem import LaunchProblem
 from terradask._aws.session import Aws
 from terradask._common.progress import Message
-from terradask._instance_types.choice import Choice, choose
+from terradask._instance_types.choice import Choice
+from terradask._instance_types.choose import choose
 from terradask._instance_types.zone_evidence import ZoneEvidence, ZoneFailure
 from terradask._instance_types.zones import ZoneOffer, rank_zones, why_best
 from terradask._pricing.products import Reading

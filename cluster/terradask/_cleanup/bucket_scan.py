@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 from terradask._aws.s3 import ObjectStore
 from terradask._cleanup.inventory import DeadLock, Deployed
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.documents import DocumentFormat
 from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, STATE, STATE_LOCK, ClusterObjects
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state.lock_owner import proof_of_end
 from terradask._terraform.state.s3 import S3Place
-from terradask.errors import FolderBusy, InvalidInput
+from terradask.errors import DocumentFormat, FolderBusy, InvalidInput
 from terradask_modules.names import cluster_key
 from terradask_stacks.settings import validate_cluster_name
 

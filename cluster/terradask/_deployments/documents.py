@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from terradask._deployments.shortfall import Pool
-from terradask.errors import TerradaskError
+from terradask.errors import DocumentFormat, TerradaskError
 from terradask_host.documents import (
     FORMAT,
     UNREADABLE,
@@ -26,7 +26,6 @@ from terradask_stacks.numbers import first_of
 
 __all__ = [
     "Descriptor",
-    "DocumentFormat",
     "Ended",
     "GroupEntry",
     "HostReport",
@@ -44,10 +43,6 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
-
-
-class DocumentFormat(TerradaskError):
-    """An object in the bucket was written by a terradask of another format, or isn't as its format says."""
 
 
 class Descriptor(ClusterDocument):

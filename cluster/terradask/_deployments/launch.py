@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from terradask._deployments.worker_counts import DEFAULT_WORKERS
 from terradask._quotas.launch_needs import Hosts, Launch, Source
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_stacks.numbers import first_of
+from terradask_stacks.settings.cluster import DEFAULT_WORKERS
 
 if TYPE_CHECKING:
     from terradask._deployments.documents import Descriptor

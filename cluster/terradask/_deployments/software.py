@@ -12,6 +12,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from terradask._deployments.archive_hashes import archive_hashes
+from terradask.errors import SoftwareNotInstalled
 from terradask_modules.errors import InvalidInput
 
 #: What every host needs: Dask itself, of distributed no version with known holes (https://github.com/advisories/GHSA-c336-7962-wfj2),
@@ -56,10 +57,6 @@ class SoftwareLock:
             " ".join([f"{name}=={version}", *(f"--hash=sha256:{digest}" for digest in self.hashes.get(name, ()))]) + "\n"
             for name, version in sorted(self.packages.items())
         )
-
-
-class SoftwareNotInstalled(InvalidInput):
-    """A package that the cluster should have is not installed where the cluster is made, or in another version."""
 
 
 def python_version() -> str:

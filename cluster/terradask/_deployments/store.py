@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.s3 import TEXT, ObjectStore, as_json
-from terradask._deployments.documents import DocumentFormat
+from terradask.errors import DocumentFormat
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws

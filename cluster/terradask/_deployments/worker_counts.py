@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from terradask._deployments.documents import Descriptor
 from terradask.errors import InvalidInput
 from terradask_modules.names import WORKER_GROUP
-
-#: Of the group that every cluster has, where nobody says how many.
-DEFAULT_WORKERS = 4
+from terradask_stacks.settings.cluster import DEFAULT_WORKERS
 
 
 def numbers_at_start(descriptor: Descriptor, n_workers: int | None, group_workers: Mapping[str, int]) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from terradask._aws.service_roles import AUTOSCALING, ServiceRole, find_service_roles
-from terradask._doctor.doctor import Finding
+from terradask._doctor.finding import Finding
 from terradask._doctor.volume_key import check_kms_key
 
 if TYPE_CHECKING:

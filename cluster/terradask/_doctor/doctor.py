@@ -6,9 +6,10 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from terradask._doctor.account import check_service_roles, check_volume_key
+from terradask._doctor.finding import Finding
 from terradask._terraform import provider_mirror
 from terradask._terraform.binary import find_terraform
 from terradask.errors import TerradaskError
@@ -21,32 +22,6 @@ MINIMUM_PYTHON = (3, 11)
 #: What Terraform and synthesis need; the others need AWS.
 TOOLCHAIN = ("platform", "python", "node", "terraform", "provider")
 CHECKS = (*TOOLCHAIN, "settings", "credentials", "region", "service-roles", "volume-key", "baseline")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The answer of one check.
-
-    Parameters
-    ----------
-    check
-        Its name, one of `CHECKS`.
-    ok
-        Whether all is well.
-    found
-        What is there.
-    fix
-        What to do, where it isn't.
-    """
-
-    check: str
-    ok: bool
-    found: str
-    fix: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for ``--json`` output."""
-        return asdict(self)
 
 
 def examine(checks: Iterable[str] = CHECKS, *, fix: bool = False, environ: Mapping[str, str] | None = None) -> list[Finding]:
@@ -139,13 +114,9 @@ class _Examiner:
         return Finding("region", True, f"{aws.region} with {len(zones)} zones")
 
     def _service_roles(self) -> Finding:
-        from terradask._doctor.account import check_service_roles
-
         return check_service_roles(self._workspace.aws)
 
     def _volume_key(self) -> Finding:
-        from terradask._doctor.account import check_volume_key
-
         return check_volume_key(self._workspace.aws, self._workspace.settings.network.kms_key_arn)
 
     def _baseline(self) -> Finding:

@@ -1,22 +1,15 @@
-"""Choosing instance types for an ask: a catalog and prices in, types in order with their reasons out. Pure and deterministic."""
+"""The instance types that were chosen for a request, and why; as JSON and as text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from terradask._instance_types.alternatives import no_match
-from terradask._instance_types.explanation import explain
-from terradask._instance_types.model import Catalog, InstanceType
-from terradask._instance_types.named import named_types
-from terradask._instance_types.selection import select
-from terradask._instance_types.supply import Supply
-from terradask.errors import NoMatchingType
-from terradask_modules.markets import Market
+from terradask._instance_types.model import InstanceType
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.hardware.ask import HardwareRequest
+from terradask_stacks.hardware.quantities import bytes_text, memory_text
 
 _EXAMPLES = 3
 
@@ -123,8 +116,21 @@ class Choice:
         return f"{self.names[0]}{more}{asked}: {self.rule}"
 
     def explain(self) -> str:
-        """Return the choice for people: several lines of plain text."""
-        return explain(self)
+        """Return the choice for people, as several lines: what was asked, the types in order, what was left out, and why."""
+        ask = self.ask
+        tolerance = (
+            f" (within 10 %: {memory_text(ask.memory.within_a_tenth())})" if ask.memory is not None and not ask.memory.is_any else ""
+        )
+        count = len(self.types)
+        lines = [
+            f"{ask.whose}: {ask.describe()}{tolerance}, {self.architecture}, in {self.where}",
+            f"rule: {self.rule}",
+            "1 type:" if count == 1 else f"{count} types, in the order in which they are tried:",
+            *_table(self.types),
+        ]
+        if self.left_out:
+            lines += ["left out:", *(f"  {one.count:>5}  {one.reason} ({_examples(one.examples, one.count)})" for one in self.left_out)]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON output."""
@@ -140,116 +146,24 @@ class Choice:
         }
 
 
-def choose(
-    ask: HardwareRequest,
-    catalog: Catalog,
-    prices: Mapping[str, Decimal] | None = None,
-    *,
-    zones: Iterable[str] | None = None,
-    markets: Iterable[Market] = ("on-demand",),
-) -> Choice:
-    """Choose the instance types for an ask.
-
-    Raises
-    ------
-    NoMatchingType
-        If no type is as asked for; it carries the nearest asks that find something.
-    UnknownInstanceType
-        If a named type doesn't exist, or isn't offered in the zones.
-    ArgumentCombination
-        If named types don't go together, or not with the rest of the ask.
-    InvalidHardware
-        If the region has no such GPU.
-    UnknownZone
-        If the region has no such zone.
-    """
-    supply = Supply.of(catalog, prices, zones=zones, markets=markets)
-    return _named(ask, supply) if ask.vm_types else _selected(ask, supply)
+def _table(types: tuple[Chosen, ...]) -> list[str]:
+    rows = [_row(place, one) for place, one in enumerate(types, 1)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def choose_scheduler(
-    ask: HardwareRequest,
-    workers: Choice,
-    catalog: Catalog,
-    prices: Mapping[str, Decimal] | None = None,
-    *,
-    zones: Iterable[str] | None = None,
-) -> Choice:
-    """Choose the instance types for the scheduler of some workers.
-
-    Where its own types aren't named, it has the workers' architecture unless ``arm`` says otherwise, and a GPU when they have one and
-    nothing is said about its own, as far as there is one that meets the rest of the ask.
-
-    Raises
-    ------
-    TerradaskError
-        As `choose` does.
-    """
-    if ask.vm_types:
-        return choose(ask, catalog, prices, zones=zones)
-    if ask.arm is None and workers.architecture == "arm64":
-        ask = replace(ask, arm=True)
-    if ask.gpu is not None or ask.gpu_type is not None or not workers.has_gpus:
-        return choose(ask, catalog, prices, zones=zones)
-    try:
-        choice = choose(replace(ask, gpu=1), catalog, prices, zones=zones)
-    except NoMatchingType:
-        choice = choose(ask, catalog, prices, zones=zones)
-        return replace(
-            choice, notes=(*choice.notes, "the workers have GPUs, and no type with one is as asked for here: the scheduler has none")
-        )
-    return replace(choice, notes=(*choice.notes, f"a GPU, since the workers have them; {ask.option('gpu')}=False leaves it out"))
-
-
-def _selected(ask: HardwareRequest, supply: Supply) -> Choice:
-    selection = select(ask, supply)
-    if not selection.types:
-        raise no_match(ask, supply, selection)
-    attempt = selection.attempt
-    unpriced = sum(one.name not in supply.prices for one in selection.types)
-    notes = [attempt.note] if attempt.note is not None else []
-    if unpriced == len(selection.types):
-        notes.append("no price is known: the smaller types come first, then the newer")
-    elif unpriced:
-        notes.append(f"{unpriced} of {len(selection.types)} types have no known price: they come last, the smaller first")
-    return Choice(
-        ask=ask,
-        where=supply.where,
-        architecture=attempt.demand.architecture,
-        rule=attempt.rule,
-        types=_chosen(selection.types, supply),
-        left_out=tuple(
-            LeftOut(why.value, len(types), tuple(one.name for one in types[:_EXAMPLES])) for why, types in selection.objections.items()
-        ),
-        notes=tuple(notes),
+def _row(place: int, one: Chosen) -> tuple[str, ...]:
+    gpus = one.type.gpus
+    return (
+        f"{place:>2}",
+        one.type.name,
+        f"{one.type.vcpus} cores" if one.type.vcpus > 1 else "1 core",
+        bytes_text(one.type.memory_mib << 20),
+        f"{gpus.count} x {gpus.name}" if gpus is not None else "",
+        f"${one.usd_per_hour:.4f} an hour" if one.usd_per_hour is not None else "",
+        one.reason,
     )
 
 
-def _chosen(types: tuple[InstanceType, ...], supply: Supply) -> tuple[Chosen, ...]:
-    least = supply.prices.get(types[0].name)
-    found = []
-    for one in types:
-        price = supply.prices.get(one.name)
-        if price is None:
-            reason = "no known price"
-        elif price == least:
-            reason = "the cheapest" if one is types[0] else "as cheap"
-        else:
-            reason = f"{price / least:.2f} times the cheapest" if least else "dearer"
-        found.append(Chosen(one, price, reason))
-    return tuple(found)
-
-
-def _named(ask: HardwareRequest, supply: Supply) -> Choice:
-    types = named_types(ask, supply)
-    notes = []
-    if ask.gpu is not None and any((one.gpus.count if one.gpus else 0) != ask.gpu for one in types):
-        notes.append(f"{ask.option('gpu')}={ask.gpu} doesn't count: the named types have the GPUs that they have")
-    return Choice(
-        ask=ask,
-        where=supply.where,
-        architecture=types[0].architecture,
-        rule="the types that are named, in their order",
-        types=tuple(Chosen(one, supply.prices.get(one.name), f"named, number {place}") for place, one in enumerate(types, 1)),
-        notes=tuple(notes),
-    )
+def _examples(names: tuple[str, ...], count: int) -> str:
+    return ", ".join([*names, *(["…"] if count > len(names) else [])])

@@ -13,6 +13,7 @@ from terradask._pricing.prices import PriceKey
 from terradask_modules.markets import Market
 from terradask_modules.names import WORKER_GROUP
 from terradask_stacks.numbers import first_of
+from terradask_stacks.settings.cluster import DEFAULT_WORKERS
 
 #: https://aws.amazon.com/ec2/pricing/on-demand/#Data_Transfer_within_the_same_AWS_Region
 _CROSS_ZONE = "in several zones: AWS charges for each GB between them, in both directions; not in the totals"
@@ -146,8 +147,6 @@ def _types(group: PlannedResource, launch: HostLaunch) -> tuple[str, ...]:
 
 def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
     """Return the number that starting the cluster raises the group to, and the most that it may have."""
-    from terradask._deployments.worker_counts import DEFAULT_WORKERS
-
     maximum = int(group.values.get("max_size") or 0)
     groups = stack.descriptor.get("groups") or {}
     entries = {entry.get("autoscaling_group"): entry for entry in groups.values()}

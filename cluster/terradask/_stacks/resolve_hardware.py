@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._common.progress import Message, Progress
 from terradask._instance_types.architecture import with_one_architecture
-from terradask._instance_types.choice import Choice, choose, choose_scheduler
+from terradask._instance_types.choice import Choice
+from terradask._instance_types.choose import choose, choose_scheduler
 from terradask._instance_types.default_choice import choose_default
 from terradask._instance_types.placement import placeable
 from terradask._instance_types.zone_evidence import ZoneEvidence

@@ -13,11 +13,12 @@ from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._terraform import process
 from terradask._terraform.binary import TerraformBinary, find_terraform
 from terradask._terraform.errors import error_of
-from terradask._terraform.events import Diagnostic, Event, parse_event
+from terradask._terraform.events import Event, parse_event
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.output import CommandOutput
 from terradask._terraform.provider_mirror import CLI_CONFIG_VARIABLE, ProviderSource, cli_config_in_use
 from terradask.errors import AwsError, FolderBusy, TerraformCancelled, TerraformError
+from terradask.errors.diagnostic import Diagnostic
 
 #: Would change what our command lines mean, or where Terraform keeps things.
 _DROPPED_VARIABLES = ("TF_WORKSPACE", "TF_DATA_DIR", "TF_CLI_ARGS", "TF_VAR_")

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from terradask._aws.translation import CLOCK_ADVICE, SKEWED
-from terradask._terraform.events import Diagnostic
 from terradask._terraform.state.lock import locked_error
 from terradask.errors import (
     AccessDenied,
@@ -28,6 +27,7 @@ from terradask.errors import (
     StalePlan,
     TerraformError,
 )
+from terradask.errors.diagnostic import Diagnostic
 
 CREDENTIALS_ADVICE = (
     "log in (`aws sso login`, `aws configure`), name a profile (AWS_PROFILE), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"

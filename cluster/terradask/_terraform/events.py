@@ -4,56 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Diagnostic:
-    """An error or a warning of Terraform's.
-
-    Parameters
-    ----------
-    severity
-        ``error`` or ``warning``.
-    summary
-        What went wrong, in Terraform's words.
-    detail
-        The long form; often empty.
-    address
-        The resource or provider it is about.
-    filename, line
-        Where in the configuration it comes from.
-    """
-
-    severity: str
-    summary: str
-    detail: str = ""
-    address: str | None = None
-    filename: str | None = None
-    line: int | None = None
-
-    @property
-    def text(self) -> str:
-        """Summary and detail in one."""
-        return f"{self.summary}\n{self.detail}".strip()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON output."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Diagnostic:
-        """Read the ``diagnostic`` of an event."""
-        place = document.get("range") or {}
-        return cls(
-            severity=str(document.get("severity", "error")),
-            summary=str(document.get("summary", "")).strip(),
-            detail=str(document.get("detail", "")).strip(),
-            address=document.get("address"),
-            filename=place.get("filename"),
-            line=(place.get("start") or {}).get("line"),
-        )
+from terradask.errors.diagnostic import Diagnostic
 
 
 @dataclass(frozen=True)
@@ -109,5 +63,17 @@ def _event(document: Any) -> Event | None:
         action=about.get("action"),
         elapsed_seconds=about.get("elapsed_seconds"),
         changes=document.get("changes") or {},
-        diagnostic=Diagnostic.from_json(found) if found else None,
+        diagnostic=_diagnostic(found) if found else None,
+    )
+
+
+def _diagnostic(document: Mapping[str, Any]) -> Diagnostic:
+    place = document.get("range") or {}
+    return Diagnostic(
+        severity=str(document.get("severity", "error")),
+        summary=str(document.get("summary", "")).strip(),
+        detail=str(document.get("detail", "")).strip(),
+        address=document.get("address"),
+        filename=place.get("filename"),
+        line=(place.get("start") or {}).get("line"),
     )

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from terradask._terraform.events import Diagnostic, Event
+from terradask._terraform.events import Event
 from terradask._terraform.plan_file import PlannedChange
+from terradask.errors.diagnostic import Diagnostic
 
 
 @dataclass

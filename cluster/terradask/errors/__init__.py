@@ -13,6 +13,8 @@
     │   ├── InvalidHardware                  a number of cores, a size of memory, … that can't be read
     │   ├── ArgumentCombination              parameters that exclude each other
     │   ├── NoMatchingType                   no instance type is as asked for; names the nearest
+    │   ├── CidrError                        the subnets don't fit into the network's block
+    │   ├── SoftwareNotInstalled             a package that hosts shall have isn't installed here, or in another version
     │   ├── SoftwareLockInvalid              the file that software_lock names can't be used
     │   ├── SoftwareNotLocked                it lacks a package, its version, or its hashes
     │   └── NoIngress                        a cluster that nobody could reach
@@ -43,6 +45,8 @@
     │   ├── StateRolledBack              5   the state is older than what was applied last
     │   ├── StalePlan                    5   the state changed since the plan
     │   └── TerraformCancelled         130
+    ├── NodeMissing                          synthesis needs Node.js
+    ├── DocumentFormat                       an object in the bucket is of another format, or none of terradask's
     ├── FolderBusy                       5   another process runs Terraform in this folder
     ├── PlanChanged                      5   a saved plan, or what it starts from, isn't what was reviewed
     ├── PolicyViolation                  8   a plan has findings that stop its apply
@@ -102,6 +106,7 @@ from terradask.errors._cluster import (
     ClusterNotFound,
     ClusterPrivate,
     ClusterStopped,
+    DocumentFormat,
     HostFailed,
     NoCapacity,
     SchedulerMissing,
@@ -116,6 +121,7 @@ from terradask.errors._cluster import (
 from terradask.errors._given import (
     NoIngress,
     SoftwareLockInvalid,
+    SoftwareNotInstalled,
     SoftwareNotLocked,
     UnknownImage,
     UnknownInstanceType,
@@ -150,7 +156,7 @@ from terradask.errors._terraform import (
     TerraformCancelled,
     TerraformError,
 )
-from terradask_modules.errors import InvalidInput, TerradaskError
+from terradask_modules.errors import CidrError, InvalidInput, NodeMissing, TerradaskError
 from terradask_stacks.errors import ArgumentCombination, InvalidHardware, LockError, SettingsError, SynthesisError
 
 __all__ = [
@@ -164,6 +170,7 @@ __all__ = [
     "BaselineFormat",
     "BaselineInUse",
     "BucketTaken",
+    "CidrError",
     "ClockSkewed",
     "ClusterClosed",
     "ClusterEnded",
@@ -172,6 +179,7 @@ __all__ = [
     "ClusterNotFound",
     "ClusterPrivate",
     "ClusterStopped",
+    "DocumentFormat",
     "EndpointUnreachable",
     "ExpiredCredentials",
     "FolderBusy",
@@ -185,6 +193,7 @@ __all__ = [
     "NoCredentials",
     "NoIngress",
     "NoMatchingType",
+    "NodeMissing",
     "PlanChanged",
     "PolicyViolation",
     "ProviderChecksumMismatch",
@@ -204,6 +213,7 @@ __all__ = [
     "SettingsError",
     "SetupError",
     "SoftwareLockInvalid",
+    "SoftwareNotInstalled",
     "SoftwareNotLocked",
     "StalePlan",
     "StateConflict",

@@ -298,3 +298,7 @@ class VersionMismatch(ClusterError):
         different = [n for n in names if self.client.get(n) != self.hosts.get(n)]
         lines = [f"  {n}: here {self.client.get(n, 'none')}, cluster {self.hosts.get(n, 'none')}" for n in different]
         return "\n".join([super().__str__(), *lines])
+
+
+class DocumentFormat(TerradaskError):
+    """An object in the bucket was written by a terradask of another format, or isn't as its format says."""

@@ -113,3 +113,7 @@ class SoftwareNotLocked(InvalidInput):
             allowed="each package in the version that is installed here, with the hashes of its archives",
             advice="install what the file says, or lock this environment anew, with hashes",
         )
+
+
+class SoftwareNotInstalled(InvalidInput):
+    """A package that the cluster should have is not installed where the cluster is made, or in another version."""

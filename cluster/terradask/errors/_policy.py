@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from terradask.errors._machine import SetupError
 from terradask_modules.errors import InvalidInput, TerradaskError
 
-if TYPE_CHECKING:
-    from terradask._policy.findings import PolicyFinding
+
+class PolicyFinding(Protocol):
+    """What one rule objects to, as far as an error tells it."""
+
+    @property
+    def check(self) -> str:
+        """The rule."""
+
+    @property
+    def address(self) -> str:
+        """The resource; empty where the whole plan is meant."""
+
+    @property
+    def message(self) -> str:
+        """What is wrong."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON output."""
 
 
 class PolicyViolation(TerradaskError):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from terradask.errors.diagnostic import Diagnostic
 from terradask_modules.errors import TerradaskError
-
-if TYPE_CHECKING:
-    from terradask._terraform.events import Diagnostic
 
 
 class TerraformError(TerradaskError):

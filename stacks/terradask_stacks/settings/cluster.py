@@ -45,6 +45,10 @@ def _wait_for_workers(value: Any) -> bool | int | float:
     return number
 
 
+#: Workers to start with, where ``n_workers`` isn't set.
+DEFAULT_WORKERS = 4
+
+
 class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySettings, ConnectionSettings):
     """Section ``[cluster]``: defaults of every cluster; arguments of ``Cluster`` override them."""
 

@@ -1,0 +1,134 @@
+"""Choosing instance types for a request: a catalog and prices in, types in order with their reasons out. Pure and deterministic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+
+from terradask._instance_types.alternatives import no_match
+from terradask._instance_types.choice import Choice, Chosen, LeftOut
+from terradask._instance_types.model import Catalog, InstanceType
+from terradask._instance_types.named import named_types
+from terradask._instance_types.selection import select
+from terradask._instance_types.supply import Supply
+from terradask.errors import NoMatchingType
+from terradask_modules.markets import Market
+from terradask_stacks.hardware.ask import HardwareRequest
+
+_EXAMPLES = 3
+
+
+def choose(
+    ask: HardwareRequest,
+    catalog: Catalog,
+    prices: Mapping[str, Decimal] | None = None,
+    *,
+    zones: Iterable[str] | None = None,
+    markets: Iterable[Market] = ("on-demand",),
+) -> Choice:
+    """Choose the instance types for an ask.
+
+    Raises
+    ------
+    NoMatchingType
+        If no type is as asked for; it carries the nearest asks that find something.
+    UnknownInstanceType
+        If a named type doesn't exist, or isn't offered in the zones.
+    ArgumentCombination
+        If named types don't go together, or not with the rest of the ask.
+    InvalidHardware
+        If the region has no such GPU.
+    UnknownZone
+        If the region has no such zone.
+    """
+    supply = Supply.of(catalog, prices, zones=zones, markets=markets)
+    return _named(ask, supply) if ask.vm_types else _selected(ask, supply)
+
+
+def choose_scheduler(
+    ask: HardwareRequest,
+    workers: Choice,
+    catalog: Catalog,
+    prices: Mapping[str, Decimal] | None = None,
+    *,
+    zones: Iterable[str] | None = None,
+) -> Choice:
+    """Choose the instance types for the scheduler of some workers.
+
+    Where its own types aren't named, it has the workers' architecture unless ``arm`` says otherwise, and a GPU when they have one and
+    nothing is said about its own, as far as there is one that meets the rest of the ask.
+
+    Raises
+    ------
+    TerradaskError
+        As `choose` does.
+    """
+    if ask.vm_types:
+        return choose(ask, catalog, prices, zones=zones)
+    if ask.arm is None and workers.architecture == "arm64":
+        ask = replace(ask, arm=True)
+    if ask.gpu is not None or ask.gpu_type is not None or not workers.has_gpus:
+        return choose(ask, catalog, prices, zones=zones)
+    try:
+        choice = choose(replace(ask, gpu=1), catalog, prices, zones=zones)
+    except NoMatchingType:
+        choice = choose(ask, catalog, prices, zones=zones)
+        return replace(
+            choice, notes=(*choice.notes, "the workers have GPUs, and no type with one is as asked for here: the scheduler has none")
+        )
+    return replace(choice, notes=(*choice.notes, f"a GPU, since the workers have them; {ask.option('gpu')}=False leaves it out"))
+
+
+def _selected(ask: HardwareRequest, supply: Supply) -> Choice:
+    selection = select(ask, supply)
+    if not selection.types:
+        raise no_match(ask, supply, selection)
+    attempt = selection.attempt
+    unpriced = sum(one.name not in supply.prices for one in selection.types)
+    notes = [attempt.note] if attempt.note is not None else []
+    if unpriced == len(selection.types):
+        notes.append("no price is known: the smaller types come first, then the newer")
+    elif unpriced:
+        notes.append(f"{unpriced} of {len(selection.types)} types have no known price: they come last, the smaller first")
+    return Choice(
+        ask=ask,
+        where=supply.where,
+        architecture=attempt.demand.architecture,
+        rule=attempt.rule,
+        types=_chosen(selection.types, supply),
+        left_out=tuple(
+            LeftOut(why.value, len(types), tuple(one.name for one in types[:_EXAMPLES])) for why, types in selection.objections.items()
+        ),
+        notes=tuple(notes),
+    )
+
+
+def _chosen(types: tuple[InstanceType, ...], supply: Supply) -> tuple[Chosen, ...]:
+    least = supply.prices.get(types[0].name)
+    found = []
+    for one in types:
+        price = supply.prices.get(one.name)
+        if price is None:
+            reason = "no known price"
+        elif price == least:
+            reason = "the cheapest" if one is types[0] else "as cheap"
+        else:
+            reason = f"{price / least:.2f} times the cheapest" if least else "dearer"
+        found.append(Chosen(one, price, reason))
+    return tuple(found)
+
+
+def _named(ask: HardwareRequest, supply: Supply) -> Choice:
+    types = named_types(ask, supply)
+    notes = []
+    if ask.gpu is not None and any((one.gpus.count if one.gpus else 0) != ask.gpu for one in types):
+        notes.append(f"{ask.option('gpu')}={ask.gpu} doesn't count: the named types have the GPUs that they have")
+    return Choice(
+        ask=ask,
+        where=supply.where,
+        architecture=types[0].architecture,
+        rule="the types that are named, in their order",
+        types=tuple(Chosen(one, supply.prices.get(one.name), f"named, number {place}") for place, one in enumerate(types, 1)),
+        notes=tuple(notes),
+    )
