@@ -1,0 +1,78 @@
+"""What an interruption leaves of a network: found by tags and names, and removed; on moto."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from terradask._aws.session import Aws
+from terradask._cleanup import search
+from terradask._cleanup.delete import delete_resources
+from terradask._cleanup.recover_network import NetworkRecovery
+from terradask._cleanup.resources import (
+    INGRESS_RULE,
+    Resource,
+)
+from terradask._cleanup.search import find_network, find_security_groups
+from terradask_modules.names import boundary_name, clusters_role_path
+
+from .planted import DOCUMENT, PREFIX, Planted, as_state, ids, own, tagged, templates
+
+
+def test_the_boundary_is_the_networks(aws: Aws):
+    iam = aws.client("iam")
+    name, path = boundary_name("default", PREFIX), clusters_role_path("default")
+    configuration = {"resource": {"aws_iam_policy": {"boundary": {"name": name, "path": path}}}}
+
+    def network(configuration: Mapping[str, Any]) -> list[Resource]:
+        found = find_network(aws, workspace="default", bucket="terradask-default-1", configuration=configuration)
+        return [resource for resource in found if resource.type == "aws_iam_policy"]
+
+    assert network(configuration) == []
+    arn = iam.create_policy(PolicyName=name, Path=path, PolicyDocument=DOCUMENT, Tags=tagged("default"))["Policy"]["Arn"]
+    assert network({}) == []
+    assert [policy.id for policy in network(configuration)] == [arn]
+    iam.create_policy_version(PolicyArn=arn, PolicyDocument=DOCUMENT, SetAsDefault=True)
+    iam.create_role(RoleName="x", AssumeRolePolicyDocument=DOCUMENT, PermissionsBoundary=arn)
+    role = Resource("aws_iam_role", "x")
+    calls: list[str] = []
+    events = iam.meta.events
+    events.register("before-call.iam.*", lambda model, **_: calls.append(model.name), unique_id="calls")
+    delete_resources(aws, [*network(configuration), role], progress=lambda _: None)
+    events.unregister("before-call.iam.*", unique_id="calls")
+    deleted = [call for call in calls if call.startswith("Delete")]
+    assert deleted == ["DeleteRole", "DeletePolicyVersion", "DeletePolicy"]
+    assert network(configuration) == []
+
+
+def test_a_rule_between_groups_that_the_state_knows_is_removed_before_them(aws: Aws):
+    planted = Planted(aws, "default", None)
+    Planted(aws, "default", "etl")
+    unknown_rule = planted.admit("scheduler", "scheduler")
+    groups = find_security_groups(aws, workspace="default")
+    state = as_state([resource for resource in groups if resource.id != unknown_rule and resource.tags])
+    state |= {f"aws_launch_template.{t['LaunchTemplateName']}": t["LaunchTemplateId"] for t in templates(aws)}
+    terraform = SimpleNamespace(configuration=dict)
+    stack: Any = SimpleNamespace(terraform=terraform, ids=lambda: state)
+    others = own(aws, "etl")
+    recovery = NetworkRecovery(aws, workspace="default", bucket="terradask-default-1", stack=stack, progress=lambda _: None)
+    assert recovery.remove_unknown()
+    assert ids(find_security_groups(aws, workspace="default")) == ids(groups) - {(INGRESS_RULE, unknown_rule)}
+    assert not recovery.remove_unknown()
+    assert own(aws, "etl") == others
+
+
+def test_what_clusters_have_of_their_own_is_not_the_networks(aws: Aws):
+    Planted(aws, "default", "etl")
+    groups = Planted(aws, "default", None).groups
+    found = find_network(aws, workspace="default", bucket="terradask-default-1", configuration={})
+    assert [resource.type for resource in found] == ["aws_security_group"] * 2 + ["aws_launch_template"] * 2
+    assert {resource.id for resource in found} >= set(groups.values())
+
+
+def test_every_page_of_what_ec2_has_is_read(aws: Aws):
+    assert {kind for kind, (method, _, _) in search._IN_EC2.items() if not aws.client("ec2").can_paginate(method)} == {
+        "aws_eip",
+        "aws_placement_group",
+    }
