@@ -1,0 +1,79 @@
+"""A stack in both forms that policy is checked in: as it is synthesised, and as a plan of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+from terradask.policy import PolicyFinding, evaluate
+from terradask_stacks.settings import PolicySettings
+
+Document = dict[str, Any]
+TODAY = date(2026, 11, 20)
+
+
+def as_plan(stack: Document) -> Document:
+    """Return a plan of a stack that isn't deployed, as ``terraform show -json`` writes it."""
+    changes, configured = [], []
+    for kind, by_name in stack.get("resource", {}).items():
+        for name, values in by_name.items():
+            given = {key: value for key, value in values.items() if key != "//"}
+            address = f"{kind}.{name}"
+            after, unknown = _known(given), _unknown(given)
+            change = {
+                "actions": ["create"],
+                "before": None,
+                "after": after,
+                "after_unknown": {**unknown, "id": True},
+                "after_sensitive": {},
+            }
+            changes.append({"address": address, "mode": "managed", "type": kind, "name": name, "change": change})
+            configured.append({"address": address, "mode": "managed", "type": kind, "name": name, "expressions": _expressions(given)})
+    for kind, by_name in stack.get("data", {}).items():
+        for name, values in by_name.items():
+            configured.append({"address": f"data.{kind}.{name}", "mode": "data", "expressions": _expressions(values)})
+    outputs = {name: {"sensitive": out.get("sensitive", False), "value": out["value"]} for name, out in stack.get("output", {}).items()}
+    providers = {name: {"expressions": _expressions(block)} for name, blocks in stack.get("provider", {}).items() for block in blocks}
+    return {
+        "format_version": "1.2",
+        "resource_changes": changes,
+        "planned_values": {"outputs": outputs},
+        "configuration": {"root_module": {"resources": configured}, "provider_config": providers},
+    }
+
+
+def _interpolated(value: Any) -> bool:
+    return isinstance(value, str) and "${" in value
+
+
+def _known(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _known(inner) for key, inner in value.items() if not _interpolated(inner)}
+    return [_known(inner) for inner in value if not _interpolated(inner)] if isinstance(value, list) else value
+
+
+def _unknown(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _unknown(inner) for key, inner in value.items() if _interpolated(inner) or isinstance(inner, dict | list)}
+    if isinstance(value, list):
+        return True if any(map(_interpolated, value)) else [_unknown(inner) for inner in value]
+    return _interpolated(value)
+
+
+def _expressions(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _expressions(inner) for key, inner in value.items()}
+    if isinstance(value, list) and value and all(isinstance(inner, dict) for inner in value):
+        return [_expressions(inner) for inner in value]
+    references = re.findall(r"\b(data\.\w+\.[\w-]+|aws_\w+\.[\w-]+)\.", json.dumps(value))
+    return {"constant_value": value, **({"references": references} if references else {})}
+
+
+FORMS: dict[str, Callable[[Document], Document]] = {"synthesised": lambda stack: stack, "planned": as_plan}
+
+
+def found(document: Document, **more: Any) -> list[PolicyFinding]:
+    return list(evaluate(document, settings=PolicySettings(), today=TODAY, **more))
