@@ -168,7 +168,7 @@ def test_network_is_killed_terminated_and_removed(bare_sim: Simulator, tmp_path:
     with contextlib.closing(bare_sim.client("ec2")) as ec2:
         tagged = [{"Name": "tag:terradask:workspace", "Values": ["default"]}]
         killed = _apply_network(environ, tmp_path)
-        wait_for(lambda: ec2.describe_vpcs(Filters=tagged)["Vpcs"], seconds=60)
+        wait_for(lambda: ec2.describe_vpcs(Filters=tagged)["Vpcs"], seconds=180)
         vpc_id = ec2.describe_vpcs(Filters=tagged)["Vpcs"][0]["VpcId"]
     terraform = _terraform_of(killed, bare_sim.state_dir)
     killed.kill()
