@@ -10,8 +10,8 @@ from terradask._deployments.documents import HostReport, Run, SchedulerAddress
 from terradask._deployments.events import activities, reports
 from terradask._deployments.events.cluster_states import EDGES as CLUSTER_EDGES
 from terradask._deployments.events.host_states import EDGES, STATE_OF_STEP, may_follow
-from terradask._deployments.events.timeline import Event, Observation, tell
-from terradask._deployments.status import State
+from terradask._deployments.events.timeline import Event, Observation, merge
+from terradask._deployments.state import State
 from terradask_host import states as host_states
 
 
@@ -39,7 +39,7 @@ def test_the_host_programs_steps_are_all_known_and_its_edges_allowed():
 
 
 def test_a_life_in_order():
-    told = tell([
+    told = merge([
         sight(9, "gone"), sight(0, "requested", reason="a user request"), sight(3, "booting", "booting"), sight(2, "launched"),
         sight(4, "booting", "environment"), sight(6, "joined", "running"), sight(8, "retiring", "leaving", "retired"),
     ])  # fmt: skip
@@ -53,23 +53,23 @@ def test_a_life_in_order():
 
 def test_within_a_second_states_come_in_their_order():
     begun = Observation(at(1).replace(microsecond=900_000), "i-1", "workers", "requested")
-    assert [e.state for e in tell([sight(1, "booting", "booting"), begun, sight(1, "launched")])] == ["requested", "launched", "booting"]
+    assert [e.state for e in merge([sight(1, "booting", "booting"), begun, sight(1, "launched")])] == ["requested", "launched", "booting"]
 
 
 def test_what_aws_saw_too_late_is_left_out():
-    told = tell([sight(0, "requested"), sight(1, "booting", "booting"), sight(5, "launched"), sight(7, "joined", "running")])
+    told = merge([sight(0, "requested"), sight(1, "booting", "booting"), sight(5, "launched"), sight(7, "joined", "running")])
     assert [e.state for e in told] == ["requested", "booting", "joined"]
 
 
 def test_the_same_step_twice_is_no_news_and_a_restart_is():
-    told = tell(
+    told = merge(
         [sight(1, "joined", "running"), sight(2, "joined", "running"), sight(3, "booting", "waiting"), sight(4, "joined", "running")]
     )
     assert [e.state for e in told] == ["joined", "booting", "joined"]
 
 
 def test_hosts_are_told_apart():
-    told = tell([sight(1, "requested"), sight(1, "gone", host="i-2"), sight(2, "launched")])
+    told = merge([sight(1, "requested"), sight(1, "gone", host="i-2"), sight(2, "launched")])
     assert [(e.subject, e.state) for e in told] == [("i-1", "requested"), ("i-2", "gone"), ("i-1", "launched")]
 
 
@@ -92,7 +92,7 @@ def test_scaling_activities_tell_when_and_why():
         activity("Terminating EC2 instance: i-0abc", 30, status="InProgress", cause="At 2026-11-20T05:15:30Z an instance was taken out."),
         activity("Launching a new EC2 instance.  Status Reason: none left", 1, 1, status="Failed", StatusMessage=refused),
     ]
-    story = tell(activities.sights_of("workers", shown), activities.failures_of("workers", shown))
+    story = merge(activities.observations_of("workers", shown), activities.failures_of("workers", shown))
     assert [(e.subject, e.state) for e in story] == [
         ("i-0abc", "requested"), ("workers", "failed"), ("i-0abc", "launched"), ("i-0abc", "retiring"),
     ]  # fmt: skip
@@ -114,9 +114,9 @@ def report(**more):
 
 
 def test_reports_tell_each_step_with_its_reason():
-    told = list(reports.sights_of([report(reasons=(None, "no keys", "no bed"))]))
+    told = list(reports.observations_of([report(reasons=(None, "no keys", "no bed"))]))
     assert [(s.state, s.step, s.reason) for s in told] == [("booting", "booting", None), ("failed", "failed", "no keys")]
-    assert [s.reason for s in reports.sights_of([report()])] == [None, None]
+    assert [s.reason for s in reports.observations_of([report()])] == [None, None]
 
 
 def test_the_run_tells_who_started_it_and_where_its_scheduler_is():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,11 +14,11 @@ from moto import mock_aws
 
 from terradask._aws.groups import Group
 from terradask._aws.session import Aws
-from terradask._deployments import start
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import Run
+from terradask._deployments.record import ClusterRecord
 from terradask._deployments.software import lock_software
-from terradask._deployments.start import claim
+from terradask._deployments.start import RunPlan, Starter, claim
 from terradask._deployments.store import CLOSING, RUN, SCHEDULER
 from terradask.errors import ClusterError, ClusterStopped, QuotaExceeded, SoftwareLockInvalid
 
@@ -32,18 +32,21 @@ def run(name: str, *, age_seconds: float = 0) -> Run:
     return Run(name, at.isoformat(timespec="seconds"), "arn", "v1", "3.11", {}, 1)
 
 
-class Starter(Deployment):
-    """A deployment whose groups are written down here."""
+class Record(ClusterRecord):
+    """A record whose structure and groups are written down here."""
 
     def __init__(self, aws: Aws, **settings: Any) -> None:
-        super().__init__(aws, BUCKET, "etl", root=settings.pop("root", None))
+        super().__init__(aws, BUCKET, "etl")
         self.desired: dict[str, int] = {"scheduler": 0, "workers": 0}
         self.zeroed = 0
-        settings = {"software": [], "environ": {}, "send_dask_config": False, **settings}
-        self._descriptor: Any = SimpleNamespace(
+        self._settings = {"software": [], "environ": {}, "send_dask_config": False, **settings}
+
+    @property
+    def descriptor(self) -> Any:
+        return SimpleNamespace(
             cluster="etl",
-            groups=dict(self.desired),
-            settings=settings,
+            groups=dict.fromkeys(("scheduler", "workers")),
+            settings=self._settings,
             worker_groups={"workers": ("workers",)},
             workers_at_start=lambda group: 1,
             most_workers=lambda group: 9,
@@ -67,6 +70,14 @@ class Starter(Deployment):
         return None if found is None else found.run_id
 
 
+def starter_of(record: Record, prepare: Callable[[Any, RunPlan], None] = lambda record, plan: None, root: Path | None = None) -> Starter:
+    return Starter(record, stop=lambda: record.objects.delete([RUN]), root=root, prepare=prepare)
+
+
+def silent(text: str) -> None:
+    raise AssertionError(text)
+
+
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
@@ -80,7 +91,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
 
 
 def test_a_stale_run_has_one_successor(aws: Aws) -> None:
-    first, second = Starter(aws), Starter(aws)
+    first, second = Record(aws), Record(aws)
     for name in (RUN, SCHEDULER, CLOSING, "hosts/i-1.json"):
         first.objects.write(name, run("old", age_seconds=61).to_document())
     # Both have seen that the run is over; the second comes to act when the first is through.
@@ -93,60 +104,59 @@ def test_a_stale_run_has_one_successor(aws: Aws) -> None:
 
 
 def test_a_run_that_goes_on_or_was_just_begun_is_left_alone(aws: Aws) -> None:
-    starter = Starter(aws)
-    starter.objects.write(RUN, run("young", age_seconds=30).to_document())
-    assert not claim(starter, run("mine"))
-    starter.objects.write(RUN, run("old", age_seconds=600).to_document())
-    starter.desired["scheduler"] = 1
-    assert not claim(starter, run("mine"))
-    assert (starter.noted, starter.zeroed) == ("old", 0)
-    starter.objects.delete([RUN])
-    assert claim(starter, run("mine"))
+    record = Record(aws)
+    record.objects.write(RUN, run("young", age_seconds=30).to_document())
+    assert not claim(record, run("mine"))
+    record.objects.write(RUN, run("old", age_seconds=600).to_document())
+    record.desired["scheduler"] = 1
+    assert not claim(record, run("mine"))
+    assert (record.noted, record.zeroed) == ("old", 0)
+    record.objects.delete([RUN])
+    assert claim(record, run("mine"))
 
 
 def test_a_version_that_is_gone_is_replaced_by_nobody(aws: Aws) -> None:
-    starter = Starter(aws)
-    starter.objects.write(RUN, {})
-    _, version = starter.objects.read_version(RUN) or ({}, "")
-    starter.objects.delete([RUN])
-    assert not starter.objects.replace(RUN, {}, version)
-    assert starter.objects.names() == []
+    record = Record(aws)
+    record.objects.write(RUN, {})
+    _, version = record.objects.read_version(RUN) or ({}, "")
+    record.objects.delete([RUN])
+    assert not record.objects.replace(RUN, {}, version)
+    assert record.objects.names() == []
 
 
-def test_what_is_to_go_is_started_only_while_it_is_whole(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
-    starter = Starter(aws)
-    monkeypatch.setattr(start, "prepare", lambda deployment, plan: None)
-    starter.note_closing()
-    del starter.desired["workers"]
+def test_what_is_to_go_is_started_only_while_it_is_whole(aws: Aws) -> None:
+    record = Record(aws)
+    starter = starter_of(record)
+    record.objects.write(CLOSING, {"format": 1})
+    del record.desired["workers"]
     with pytest.raises(ClusterError, match="destroyed in part") as refused:
         starter.start(n_workers=1, check_quotas=False)
     assert refused.value.given == "without workers"
-    assert starter.objects.names() == [CLOSING]
-    starter.desired["workers"] = 0
+    assert record.objects.names() == [CLOSING]
+    record.desired["workers"] = 0
     starter.start(n_workers=1, check_quotas=False)
-    assert (starter.desired, starter.objects.names()) == ({"scheduler": 1, "workers": 1}, [RUN])
+    assert (record.desired, record.objects.names()) == ({"scheduler": 1, "workers": 1}, [RUN])
 
 
 def test_what_is_kept_is_not_to_go_any_more(aws: Aws) -> None:
-    starter = Starter(aws)
-    starter.note_closing()
-    starter.keep()
-    assert not starter.marked_closing
+    deployment = Deployment(aws, BUCKET, "etl")
+    deployment.note_closing()
+    assert deployment.marked_closing
+    deployment.keep()
+    assert not deployment.marked_closing
 
 
 @pytest.mark.parametrize(("successor", "raised"), [("other", 0), (None, 0), ("mine", 1)])
-def test_whoever_was_overtaken_while_preparing_raises_nothing(
-    aws: Aws, monkeypatch: pytest.MonkeyPatch, successor: str | None, raised: int
-) -> None:
-    starter = Starter(aws)
+def test_whoever_was_overtaken_while_preparing_raises_nothing(aws: Aws, successor: str | None, raised: int) -> None:
+    record = Record(aws)
 
-    def prepare(deployment: Any, plan: Any) -> None:
+    def prepare(_: Any, plan: RunPlan) -> None:
         if successor == "other":
-            starter.objects.write(RUN, run("other").to_document())
+            record.objects.write(RUN, run("other").to_document())
         elif successor is None:
-            starter.objects.delete([RUN])
+            record.objects.delete([RUN])
 
-    monkeypatch.setattr(start, "prepare", prepare)
+    starter = starter_of(record, prepare)
     if successor is None:
         with pytest.raises(ClusterStopped, match="while it was being started"):
             starter.start(n_workers=1, check_quotas=False)
@@ -154,32 +164,35 @@ def test_whoever_was_overtaken_while_preparing_raises_nothing(
         started = starter.start(n_workers=1, check_quotas=False)
         assert (started.run_id == starter.started_run_id) == (successor == "mine")
         assert (started.run_id == "other") == (successor == "other")
-    assert starter.desired["scheduler"] == raised
+    assert record.desired["scheduler"] == raised
 
 
-def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
-    aws: Aws, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(aws: Aws, tmp_path: Path) -> None:
     """The path counts from terradask.toml, wherever the command runs; an argument goes before it."""
     locks: list[str] = []
-    monkeypatch.setattr(start, "prepare", lambda deployment, plan: locks.append(plan.software.to_requirements()))
-    starter = Starter(aws, software_lock="team.lock", root=tmp_path)
+
+    def prepare(_: Any, plan: RunPlan) -> None:
+        locks.append(plan.software.to_requirements())
+
+    record = Record(aws, software_lock="team.lock")
+    starter = starter_of(record, prepare, tmp_path)
     with pytest.raises(SoftwareLockInvalid, match=r"team\.lock"):
         starter.start(n_workers=1, check_quotas=False)
-    assert starter.objects.names() == []
+    assert record.objects.names() == []
     (tmp_path / "team.lock").write_text(DEV_LOCK.read_text())
     starter.start(n_workers=1, check_quotas=False)
-    noted = starter.run()
+    noted = record.run()
     assert noted is not None
     assert noted.hashed
     assert all("--hash=sha256:" in line for line in locks[0].splitlines())
 
-    other = Starter(aws)
+    other = Record(aws)
+    starter = starter_of(other, prepare)
     other.objects.delete([RUN])
-    other.start(n_workers=1, check_quotas=False, software_lock=DEV_LOCK)
+    starter.start(n_workers=1, check_quotas=False, software_lock=DEV_LOCK)
     assert locks[1] == locks[0]
     other.objects.delete([RUN])
-    other.start(n_workers=1, check_quotas=False)
+    starter.start(n_workers=1, check_quotas=False)
     assert "--hash" not in locks[2]
     noted = other.run()
     assert noted is not None
@@ -193,11 +206,9 @@ class NoRoom:
         raise QuotaExceeded("no room", cluster="etl", largest={}, quotas=[])
 
 
-def test_without_room_in_quotas_nothing_is_raised_and_what_was_prepared_goes(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
-    starter = Starter(aws)
-    monkeypatch.setattr(start, "prepare", lambda deployment, plan: None)
-    monkeypatch.setattr(starter, "stop", lambda: starter.objects.delete([RUN]))
-    plan = start.RunPlan(run("mine"), {"workers": 1}, lock_software([]), NoRoom())  # type: ignore[arg-type]
+def test_without_room_in_quotas_nothing_is_raised_and_what_was_prepared_goes(aws: Aws) -> None:
+    record = Record(aws)
+    plan = RunPlan(run("mine"), {"workers": 1}, lock_software([]), NoRoom())  # type: ignore[arg-type]
     with pytest.raises(QuotaExceeded):
-        start.start_run(starter, plan, lambda text: None)
-    assert (starter.noted, starter.desired) == (None, {"scheduler": 0, "workers": 0})
+        starter_of(record).start_planned(plan, silent)
+    assert (record.noted, record.desired) == (None, {"scheduler": 0, "workers": 0})

@@ -24,10 +24,9 @@ from terradask._dask.group_cluster import GroupCluster
 from terradask._dask.host_workers import counting_hosts
 from terradask._dask.mirrored_cluster import WorkerGroupState
 from terradask._dask.workers import Workers
-from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import Descriptor, read_descriptor
 from terradask._deployments.pending_launches import PendingLaunches
-from terradask._deployments.worker_counts import numbers_at_start
+from terradask._deployments.worker_counts import check_workers, numbers_at_start
 from terradask._quotas import needs as quota_needs
 from terradask.errors import ArgumentCombination, InvalidInput, UnsupportedOption
 from terradask_modules.policies import PolicyScope, host_statements
@@ -186,10 +185,10 @@ def test_the_descriptor_tells_groups_of_workers_apart() -> None:
     assert (found.pools["gpu"].settings, found.pools["workers"].settings) == ("worker_groups.gpu.", "worker_")
 
 
-def deployment() -> Deployment:
-    found = Deployment(SimpleNamespace(), "b", "etl")  # type: ignore[arg-type]
-    found._descriptor = descriptor()
-    return found
+def deployment() -> Any:
+    found = descriptor()
+    facts = {"aws": SimpleNamespace(), "name": "etl", "descriptor": found}
+    return SimpleNamespace(**facts, check_workers=lambda n, group="workers": check_workers(found, n, group))
 
 
 def test_groups_start_with_what_is_asked_else_as_the_settings_say() -> None:

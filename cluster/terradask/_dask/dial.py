@@ -10,9 +10,10 @@ from typing import Any
 from distributed.comm import Comm, connect
 from distributed.security import Security
 
-from terradask._deployments.attach import Attachment, read_scheduler
+from terradask._deployments.attach import Attachment
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.endpoint import Endpoint, Route
+from terradask._deployments.record import read_scheduler
 from terradask.errors import SchedulerUnreachable, SessionFailed
 
 #: A scheduler that has said where it is, and doesn't answer for so long, is not reachable, or gone with its host.

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.autoscaling import Groups
 from terradask._aws.rate_limit import RateLimiter
-from terradask._deployments.documents import Descriptor, HostReport, Run, SchedulerAddress, read_address, read_host_reports
+from terradask._deployments.documents import Descriptor, HostReport, Run, SchedulerAddress, read_host_reports
 from terradask._deployments.ended import over
 from terradask._deployments.key_access import translated_key_errors
 from terradask._deployments.keys import KeySet
 from terradask._deployments.pending_launches import check_scheduler_launches
-from terradask._deployments.store import HOSTS, SCHEDULER, ClusterObjects, read_secret
+from terradask._deployments.record import read_reports, read_scheduler
+from terradask._deployments.store import HOSTS, ClusterObjects, read_secret
 from terradask.errors import HostFailed, InvalidInput, SchedulerMissing
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -84,17 +85,6 @@ def attach(
     hosts = _SchedulerHosts(objects, groups, limiter, descriptor, run)
     scheduler = _wait_for_scheduler(objects, hosts, timeout_seconds=timeout_seconds, on_wait=on_wait, cancelled=cancelled)
     return Attachment(descriptor, run, scheduler, keys or _read_keys(aws, descriptor, run))
-
-
-def read_scheduler(objects: ClusterObjects) -> SchedulerAddress | None:
-    """Read where the scheduler is; None before it is up."""
-    document = objects.read(SCHEDULER)
-    return None if document is None else read_address(document)
-
-
-def read_reports(objects: ClusterObjects) -> list[HostReport]:
-    """Read what each host says of itself."""
-    return read_host_reports(objects.hosts())
 
 
 class _SchedulerHosts:

@@ -1,33 +1,27 @@
 """A deployed cluster: start it, stop it, see how it is.
 
 Deployed means stopped: Terraform made the groups with no instance and an empty secret. Starting makes keys and numbers, and needs no
-Terraform. Starting is in `starting`, waiting for the scheduler in `attachment`.
+Terraform. `Deployment` is the public face of the package's parts.
 """
 
 from __future__ import annotations
 
-import time
-import uuid
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from terradask._aws.autoscaling import Groups
-from terradask._aws.rate_limit import RateLimiter
 from terradask._common.clock import utc_text
-from terradask._deployments.archive_hashes import lock_file_of
-from terradask._deployments.attach import Attachment, attach, read_reports, read_scheduler
-from terradask._deployments.documents import Descriptor, HostReport, LifetimePolicy, Run, closing_document, read_descriptor, read_run
-from terradask._deployments.ended import over
-from terradask._deployments.endpoint import route_of
-from terradask._deployments.lifetime import lifetime_policy
-from terradask._deployments.private_envs import warn_of_secrets
-from terradask._deployments.start import check_whole, plan_run, start_run
-from terradask._deployments.status import CLAIM_SECONDS, DeploymentStatus, age_seconds, derive_state, dial_address
-from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, ClusterObjects, write_secret
-from terradask._deployments.worker_counts import check_workers, numbers_at_start
-from terradask.errors import ClusterNotFound, ClusterStopped
+from terradask._deployments.attach import Attachment, attach
+from terradask._deployments.documents import Descriptor, HostReport, LifetimePolicy, Run, closing_document
+from terradask._deployments.events.gather import cluster_events, write_event_log
+from terradask._deployments.record import ClusterRecord
+from terradask._deployments.start import Starter
+from terradask._deployments.status import DeploymentStatus, read_status
+from terradask._deployments.stop import stop_cluster
+from terradask._deployments.store import CLOSING
+from terradask._deployments.worker_counts import check_workers
+from terradask.errors import ClusterStopped
 from terradask_modules.names import WORKER_GROUP
 
 if TYPE_CHECKING:
@@ -59,15 +53,14 @@ class Deployment:
     """
 
     def __init__(self, aws: Aws, bucket: str, name: str, *, root: Path | None = None) -> None:
-        self._aws = aws
-        self._root = root
-        self._descriptor: Descriptor | None = None
+        self._record = ClusterRecord(aws, bucket, name)
+        self._starter = Starter(self._record, stop=self.stop, root=root)
         self.bucket = bucket
         self.name = name
-        self.objects = ClusterObjects(aws, bucket, name)
+        self.objects = self._record.objects
         #: What all polling through this object shares.
-        self.limiter = RateLimiter()
-        #: Id of the run that this object started last, and nobody else.
+        self.limiter = self._record.limiter
+        #: Id of the run that this object started last, and no other caller.
         self.started_run_id: str | None = None
 
     def __repr__(self) -> str:
@@ -76,15 +69,12 @@ class Deployment:
     @property
     def aws(self) -> Aws:
         """Session for the account and region."""
-        return self._aws
+        return self._record.aws
 
     @property
     def exists(self) -> bool:
         """Whether Terraform has deployed the cluster, up to its last resource."""
-        try:
-            return self.descriptor is not None
-        except ClusterNotFound:
-            return False
+        return self._record.exists
 
     @property
     def descriptor(self) -> Descriptor:
@@ -95,36 +85,20 @@ class Deployment:
         ClusterNotFound
             When no such cluster is deployed in this workspace.
         """
-        if self._descriptor is None:
-            document = self.objects.read(DESCRIPTOR)
-            if document is None:
-                raise ClusterNotFound(
-                    f"There is no cluster {self.name!r} in this workspace.",
-                    given=self.name,
-                    allowed="a cluster that is deployed; `terradask list` shows them",
-                    advice=f"terradask apply {self.name}, or Cluster(name={self.name!r}) from Python",
-                )
-            self._descriptor = read_descriptor(document)
-        return self._descriptor
+        return self._record.descriptor
 
     @property
     def groups(self) -> Groups:
         """The cluster's Auto Scaling groups."""
-        return Groups(self._aws, self.descriptor.autoscaling_groups)
+        return self._record.groups
 
     def run(self) -> Run | None:
         """Return the run that was started last and not stopped, be it over by now; None when the cluster was stopped."""
-        document = self.objects.read(RUN)
-        return None if document is None else read_run(document)
+        return self._record.run()
 
     def current_run(self) -> Run | None:
         """Return the run that is going on; None when the cluster is stopped, or its run ended by itself: idle, or its hosts gone."""
-        run = self.run()
-        return run if run is not None and self.goes_on(run) else None
-
-    def _has_ended(self, run: Run) -> bool:
-        scheduler = read_scheduler(self.objects)
-        return scheduler is not None and scheduler.run_id == run.run_id and scheduler.ended is not None
+        return self._record.current_run()
 
     def start(
         self,
@@ -185,23 +159,20 @@ class Deployment:
         QuotaExceeded
             When AWS lets the account run fewer vCPUs than that takes, beside what runs.
         """
-        descriptor, settings = self.descriptor, self.descriptor.settings
-        environ = settings["environ"] if environ is None else environ
-        warn_of_secrets(self.name, environ)
-        with ThreadPoolExecutor(1) as pool:
-            whole = pool.submit(check_whole, self)
-            plan = plan_run(
-                self,
-                numbers=numbers_at_start(descriptor, n_workers, group_workers or {}),
+        try:
+            return self._starter.start(
+                n_workers=n_workers,
                 environ=environ,
-                software=settings["software"] if software is None else software,
-                software_lock=software_lock or lock_file_of(settings, self._root),
-                send_dask_config=settings["send_dask_config"] if send_dask_config is None else send_dask_config,
-                life=life or lifetime_policy(settings),
+                software=software,
+                software_lock=software_lock,
+                send_dask_config=send_dask_config,
+                group_workers=group_workers,
+                life=life,
                 check_quotas=check_quotas,
+                warn=tell,
             )
-            whole.result()
-        return start_run(self, plan, tell or (lambda _: None))
+        finally:
+            self.started_run_id = self._starter.started_run_id
 
     def stop(self, *, wait_seconds: float = 0) -> None:
         """Stop the cluster: no instance in any group, no keys, the deployment kept.
@@ -213,18 +184,7 @@ class Deployment:
         wait_seconds
             How long to wait for the groups to be empty, in seconds. By default not at all: AWS ends the instances by itself.
         """
-        groups = self.groups
-        groups.zero()
-        deadline = time.monotonic() + wait_seconds
-        while wait_seconds and time.monotonic() < deadline:
-            with self.limiter.slot():
-                described = groups.describe()
-            if not any(group.members for group in described.values()):
-                break
-        groups.disarm()
-        self._void_keys()
-        self.write_journal(self.run())
-        self.objects.delete_run()
+        stop_cluster(self._record, wait_seconds=wait_seconds)
 
     def mark_closing(self) -> None:
         """Bring the groups to zero and note that the deployment shall go: what fits into the last seconds of a process."""
@@ -242,7 +202,7 @@ class Deployment:
     @property
     def marked_closing(self) -> bool:
         """Whether this deployment shall go: somebody could not finish that, or it was made for a client and has ended by itself."""
-        return self.objects.read(CLOSING) is not None
+        return self._record.marked_closing
 
     def status(self) -> DeploymentStatus:
         """Tell how the cluster is.
@@ -256,34 +216,7 @@ class Deployment:
         ClusterNotFound
             When the cluster isn't deployed.
         """
-        descriptor = self.descriptor
-        with ThreadPoolExecutor(5) as pool:
-            groups_ = pool.submit(self.groups.describe)
-            run_ = pool.submit(self.run)
-            scheduler_ = pool.submit(read_scheduler, self.objects)
-            reports_ = pool.submit(self.reports)
-            closing_ = pool.submit(lambda: self.marked_closing)
-            groups, run, scheduler = groups_.result(), run_.result(), scheduler_.result()
-            members = {m.instance_id for g in groups.values() for m in g.members}
-            hosts = tuple(
-                h if h.instance_id in members else h.lost() for h in reports_.result() if run is not None and h.run_id == run.run_id
-            )
-            closing = closing_.result()
-        if scheduler is not None and (run is None or scheduler.run_id != run.run_id):
-            scheduler = None
-        public = route_of(descriptor.settings) == "public"
-        return DeploymentStatus(
-            name=self.name,
-            state=derive_state(groups, run, scheduler, hosts, closing=closing),
-            run_id=run.run_id if run else None,
-            owner=run.owner if run else None,
-            started_at=run.started_at if run else None,
-            scheduler_address=dial_address(scheduler, public=public),
-            groups={name: {"desired": g.desired, "instances": len(g.active_ids), "max_size": g.max_size} for name, g in groups.items()},
-            hosts=hosts,
-            max_workers=descriptor.max_workers,
-            ended=scheduler.ended if scheduler else None,
-        )
+        return read_status(self._record)
 
     def events(self) -> list[Event]:
         """Tell what happened to the cluster and its hosts, in the order of time: of the run that was started last, and of earlier ones.
@@ -302,14 +235,11 @@ class Deployment:
         -----
         Permissions needed, besides those of `status`: ``autoscaling:DescribeScalingActivities``.
         """
-        from terradask._deployments.events.gather import events_of_run, read_journals
-
-        run = self.run() if self.descriptor else None
-        return [*read_journals(self), *(events_of_run(self, run) if run is not None else ())]
+        return cluster_events(self._record)
 
     def reports(self) -> list[HostReport]:
         """Read what each host says of itself."""
-        return read_reports(self.objects)
+        return self._record.reports()
 
     def attach(
         self,
@@ -349,7 +279,7 @@ class Deployment:
         if run is None:
             raise self.why_stopped()
         return attach(
-            self._aws,
+            self.aws,
             self.objects,
             self.groups,
             self.descriptor,
@@ -368,7 +298,7 @@ class Deployment:
         run_id
             The run that the caller knows. By default the one that was started last.
         """
-        return over(self.name, run_id, self.run(), read_scheduler(self.objects))
+        return self._record.why_stopped(run_id)
 
     def check_workers(self, n: int, group: str = WORKER_GROUP) -> None:
         """Refuse a number of workers that a group of workers may not have, before any call.
@@ -389,16 +319,9 @@ class Deployment:
 
     def goes_on(self, run: Run) -> bool:
         """Tell whether a run was just begun, or has hosts, and has not ended by itself."""
-        if age_seconds(run.started_at) < CLAIM_SECONDS and not self._has_ended(run):
-            return True
-        return any(group.desired for group in self.groups.describe().values())
+        return self._record.goes_on(run)
 
     def write_journal(self, run: Run | None) -> None:
         """Keep the events of a run whose documents are about to go."""
-        from terradask._deployments.events.gather import write_journal
-
         if run is not None:
-            write_journal(self, run, by=self._aws.caller_arn)
-
-    def _void_keys(self) -> None:
-        write_secret(self._aws, self.descriptor.secret_id, {"format": 1}, version_id=str(uuid.uuid4()))
+            write_event_log(self._record, run)

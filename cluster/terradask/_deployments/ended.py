@@ -1,8 +1,9 @@
-"""Why a cluster doesn't run any more: somebody stopped it, or it has ended by itself. Without touching AWS."""
+"""Why a cluster doesn't run any more: it was stopped, or has ended by itself. Pure."""
 
 from __future__ import annotations
 
 from terradask._deployments.documents import Run, SchedulerAddress
+from terradask._deployments.state import ended_by_itself
 from terradask.errors import ClusterEnded, ClusterStopped
 
 #: Its hosts can't have said why.
@@ -14,7 +15,7 @@ def over(cluster: str, run_id: str | None, run: Run | None, scheduler: Scheduler
     advice = f"terradask start {cluster}, or Cluster(name={cluster!r}) from Python"
     if run is None or (run_id is not None and run.run_id != run_id):
         return ClusterStopped(f"Cluster {cluster!r} is stopped.", cluster=cluster, advice=advice)
-    ended = scheduler.ended if scheduler is not None and scheduler.run_id == run.run_id else None
+    ended = ended_by_itself(run, scheduler)
     return ClusterEnded(
         f"Cluster {cluster!r} has ended by itself{f' at {ended.at}' if ended else ''}.",
         cluster=cluster,

@@ -14,6 +14,7 @@ from terradask._aws.tags import tags_of
 from terradask._common.clock import utc_text
 from terradask._deployments.documents import HostReport
 from terradask._deployments.instances import Instance, find_instances
+from terradask._deployments.state import state_by_numbers
 from terradask._deployments.status import DeploymentStatus
 from terradask._pricing.running import Parts, hourly_usd, parts_of_host, price_keys
 from terradask.errors import AccessDenied
@@ -133,15 +134,16 @@ def overview(
     """Tell one cluster from its status and its groups' tags, without a price. Pure."""
     mine = [group for group in groups if (group.workspace, group.cluster) == whose]
     workers = [group for group in mine if group.is_workers]
+    numbers = sum(group.desired for group in mine), sum(group.instances for group in mine)
     dates = [group.made_at for group in mine if group.made_at is not None]
     told = ClusterOverview(
         *whose,
-        state=state or ("unowned" if own else _state_of(mine)),
+        state=state or ("unowned" if own or not mine else state_by_numbers(*numbers)),
         deployed_at=utc_text(min(dates)) if dates else None,
         started_at=next((group.started_at for group in mine if group.started_at and group.desired), None),
         owner=next((group.owner for group in mine if group.owner and group.desired), None),
         workers=(sum(group.instances for group in workers), sum(group.desired for group in workers)),
-        hosts={"launched": n} if (n := sum(group.instances for group in mine)) else {},
+        hosts={"launched": numbers[1]} if numbers[1] else {},
     )
     if status is None:
         return told
@@ -164,15 +166,6 @@ def hosts_by_state(groups: Mapping[str, Mapping[str, int]], hosts: Iterable[Host
     instances, desired = (sum(group[what] for group in groups.values()) for what in ("instances", "desired"))
     silent = {"launched": instances - said.total(), "requested": desired - instances}
     return {**{state: n for state, n in silent.items() if n > 0}, **said}
-
-
-def _state_of(groups: list[TaggedGroup]) -> str:
-    """Tell a state by numbers alone: what a scheduler's host says isn't for everybody to read."""
-    if not groups:
-        return "unowned"
-    raised = any(group.desired for group in groups)
-    launched = any(group.instances for group in groups)
-    return ("running" if launched else "starting") if raised else ("stopping" if launched else "stopped")
 
 
 def _whose(*found: Any) -> list[tuple[str, str]]:

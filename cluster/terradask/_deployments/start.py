@@ -9,21 +9,36 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from terradask._aws.autoscaling import DEAD_MAN_MINUTES
 from terradask._common.clock import utc_text
+from terradask._deployments.archive_hashes import lock_file_of
 from terradask._deployments.dask_config import portable_config
 from terradask._deployments.documents import LifetimePolicy, Run, read_run
+from terradask._deployments.events.gather import write_event_log
 from terradask._deployments.launch import deployed_launch
+from terradask._deployments.lifetime import lifetime_policy
+from terradask._deployments.private_envs import warn_of_secrets
+from terradask._deployments.record import ClusterRecord
 from terradask._deployments.software import SoftwareLock, lock_software
 from terradask._deployments.store import CLOSING, HOSTS, RUN, SCHEDULER, SOFTWARE, write_secret
+from terradask._deployments.worker_counts import numbers_at_start
 from terradask._quotas.check import LaunchCheck
 from terradask.errors import ClusterError, ClusterStopped, QuotaExceeded
 from terradask_modules.names import SCHEDULER_GROUP
 
-if TYPE_CHECKING:
-    from terradask._deployments.deployment import Deployment
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What a run is asked to be: workers of each group, and what its hosts get."""
+
+    numbers: Mapping[str, int]
+    environ: Mapping[str, str]
+    software: Sequence[str]
+    software_lock: Path | None
+    send_dask_config: bool
+    life: LifetimePolicy
+    check_quotas: bool = True
 
 
 @dataclass(frozen=True)
@@ -48,85 +63,134 @@ class RunPlan:
     check: LaunchCheck | None = None
 
 
-def plan_run(
-    deployment: Deployment,
-    *,
-    numbers: Mapping[str, int],
-    environ: Mapping[str, str],
-    software: Sequence[str],
-    software_lock: Path | None,
-    send_dask_config: bool,
-    life: LifetimePolicy,
-    check_quotas: bool,
-) -> RunPlan:
+class Starter:
+    """Starts runs of one cluster.
+
+    `stop` takes one back, settings' paths are relative to `root`, `prepare` does all that must be there before a host boots.
+    """
+
+    def __init__(
+        self,
+        record: ClusterRecord,
+        *,
+        stop: Callable[[], object],
+        root: Path | None = None,
+        prepare: Callable[[ClusterRecord, RunPlan], None] | None = None,
+    ) -> None:
+        self._record = record
+        self._stop = stop
+        self._root = root
+        self._prepare = prepare or prepare_run
+        #: Id of the run that was started here last; None where another start took over.
+        self.started_run_id: str | None = None
+
+    def start(
+        self,
+        *,
+        n_workers: int | None = None,
+        environ: Mapping[str, str] | None = None,
+        software: Sequence[str] | None = None,
+        software_lock: Path | None = None,
+        send_dask_config: bool | None = None,
+        group_workers: Mapping[str, int] | None = None,
+        life: LifetimePolicy | None = None,
+        check_quotas: bool = True,
+        warn: Callable[[str], None] | None = None,
+    ) -> Run:
+        """Start a run, unless one goes on; return the one that does then. What is left out is as the cluster's settings have it."""
+        descriptor, settings = self._record.descriptor, self._record.descriptor.settings
+        environ = settings["environ"] if environ is None else environ
+        warn_of_secrets(self._record.name, environ)
+        request = RunRequest(
+            numbers=numbers_at_start(descriptor, n_workers, group_workers or {}),
+            environ=environ,
+            software=settings["software"] if software is None else software,
+            software_lock=software_lock or lock_file_of(settings, self._root),
+            send_dask_config=settings["send_dask_config"] if send_dask_config is None else send_dask_config,
+            life=life or lifetime_policy(settings),
+            check_quotas=check_quotas,
+        )
+        with ThreadPoolExecutor(1) as pool:
+            whole = pool.submit(check_whole, self._record)
+            plan = plan_run(self._record, request)
+            whole.result()
+        return self.start_planned(plan, warn or (lambda _: None))
+
+    def start_planned(self, plan: RunPlan, warn: Callable[[str], None]) -> Run:
+        """Start a run, unless one goes on; return the one that does then.
+
+        Raises
+        ------
+        ClusterStopped, QuotaExceeded
+            As `Deployment.start` tells.
+        """
+        record, run = self._record, plan.run
+        while not claim(record, run):
+            current = record.current_run()
+            if current is not None:
+                return current
+        self.started_run_id = run.run_id
+        self._prepare(record, plan)
+        if plan.check is not None:
+            try:
+                plan.check.before_launch(warn)
+            except QuotaExceeded:
+                # Nothing was launched: AWS was asked while all was prepared. A start that took over meanwhile keeps its run.
+                current = record.run()
+                if current is not None and current.run_id == run.run_id:
+                    self._stop()
+                raise
+        current = record.run()
+        if current is None:
+            name = record.name
+            raise ClusterStopped(
+                f"Cluster {name!r} was stopped while it was being started.", cluster=name, advice=f"terradask start {name}"
+            )
+        if current.run_id != run.run_id:
+            # Preparing took so long (a machine that slept) that another start took over.
+            self.started_run_id = None
+            return current
+        self._raise_groups(plan.numbers)
+        return run
+
+    def _raise_groups(self, numbers: Mapping[str, int]) -> None:
+        record = self._record
+        record.groups.set_desired(SCHEDULER_GROUP, 1)
+        # Where AWS can't deliver there, a client that is attached moves the rest on.
+        for name, n in numbers.items():
+            record.groups.set_desired(record.descriptor.worker_groups[name][0], n)
+
+
+def plan_run(record: ClusterRecord, request: RunRequest) -> RunPlan:
     """Describe a run; nothing is written yet. AWS's quotas are looked at meanwhile.
 
     Raises
     ------
     InvalidInput
-        When a package isn't installed here, or `software_lock` hasn't got it as it is installed.
+        When a package isn't installed here, or the lock file hasn't got it as it is installed.
     """
-    descriptor = deployment.descriptor
-    launch = deployed_launch(descriptor, numbers) if check_quotas else None
-    check = None if launch is None else LaunchCheck(deployment.aws, launch, workspace=descriptor.workspace)
-    lock = lock_software(list(software), architecture=descriptor.architecture, lock_file=software_lock)
+    descriptor, numbers = record.descriptor, request.numbers
+    launch = deployed_launch(descriptor, numbers) if request.check_quotas else None
+    check = None if launch is None else LaunchCheck(record.aws, launch, workspace=descriptor.workspace)
+    lock = lock_software(list(request.software), architecture=descriptor.architecture, lock_file=request.software_lock)
     now = datetime.datetime.now(datetime.UTC)
     run = Run(
         run_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}",
         started_at=utc_text(now),
-        owner=deployment.aws.caller_arn,
+        owner=record.aws.caller_arn,
         secret_version_id=str(uuid.uuid4()),
         python=lock.python,
         packages=dict(lock.packages),
         n_workers=sum(numbers.values()),
-        environ=dict(environ),
-        dask_config=portable_config() if send_dask_config else {},
-        life=life,
+        environ=dict(request.environ),
+        dask_config=portable_config() if request.send_dask_config else {},
+        life=request.life,
         hashed=bool(lock.hashes),
     )
     return RunPlan(run, numbers, lock, check)
 
 
-def start_run(deployment: Deployment, plan: RunPlan, tell: Callable[[str], None]) -> Run:
-    """Start a run, unless one goes on; return the one that does then.
-
-    Raises
-    ------
-    ClusterStopped, QuotaExceeded
-        As `Deployment.start` tells.
-    """
-    run = plan.run
-    while not claim(deployment, run):
-        current = deployment.current_run()
-        if current is not None:
-            return current
-    deployment.started_run_id = run.run_id
-    prepare(deployment, plan)
-    if plan.check is not None:
-        try:
-            plan.check.before_launch(tell)
-        except QuotaExceeded:
-            # Nothing was launched: AWS was asked while all was prepared. Who took over meanwhile keeps his run.
-            current = deployment.run()
-            if current is not None and current.run_id == run.run_id:
-                deployment.stop()
-            raise
-    current = deployment.run()
-    if current is None:
-        name = deployment.name
-        raise ClusterStopped(f"Cluster {name!r} was stopped while it was being started.", cluster=name, advice=f"terradask start {name}")
-    if current.run_id != run.run_id:
-        # Preparing took so long (a machine that slept) that somebody else took over.
-        deployment.started_run_id = None
-        return current
-    deployment.groups.set_desired(SCHEDULER_GROUP, 1)
-    # Where AWS can't deliver there, whoever is attached moves the rest on.
-    for name, n in plan.numbers.items():
-        deployment.groups.set_desired(deployment.descriptor.worker_groups[name][0], n)
-    return run
-
-
-def check_whole(deployment: Deployment) -> None:
+def check_whole(record: ClusterRecord) -> None:
     """Refuse to start what shall go and was destroyed in part.
 
     Raises
@@ -134,41 +198,41 @@ def check_whole(deployment: Deployment) -> None:
     ClusterError
         Naming the groups that are gone.
     """
-    if not deployment.marked_closing:
+    if not record.marked_closing:
         return
-    gone = set(deployment.descriptor.groups) - set(deployment.groups.describe())
+    gone = set(record.descriptor.groups) - set(record.groups.describe())
     if gone:
         raise ClusterError(
-            f"Cluster {deployment.name!r} is destroyed in part: its destruction was begun and not finished.",
-            cluster=deployment.name,
+            f"Cluster {record.name!r} is destroyed in part: its destruction was begun and not finished.",
+            cluster=record.name,
             given=f"without {', '.join(sorted(gone))}",
-            advice=f"terradask destroy {deployment.name} finishes; terradask apply {deployment.name} makes it whole again",
+            advice=f"terradask destroy {record.name} finishes; terradask apply {record.name} makes it whole again",
         )
 
 
-def claim(deployment: Deployment, run: Run) -> bool:
-    """Describe a run where none is going on, and tell whether that was possible; S3 decides between several starters."""
-    objects = deployment.objects
+def claim(record: ClusterRecord, run: Run) -> bool:
+    """Describe a run where none is going on, and return whether that was possible; S3 decides between several starters."""
+    objects = record.objects
     if objects.claim(RUN, run.to_document()):
         objects.delete([CLOSING])
         return True
     found = objects.read_version(RUN)
-    if found is None or deployment.goes_on(read_run(found[0])):
+    if found is None or record.goes_on(read_run(found[0])):
         return False
-    # Over, or claimed by a start that was interrupted: whoever takes exactly its place clears what is left of it.
+    # Over, or claimed by a start that was interrupted: the one that takes exactly its place clears what is left of it.
     if not objects.replace(RUN, run.to_document(), found[1]):
         return False
-    deployment.write_journal(read_run(found[0]))
+    write_event_log(record, read_run(found[0]))
     objects.delete([CLOSING, SCHEDULER, *objects.names(HOSTS)])
-    deployment.groups.zero()
+    record.groups.zero()
     return True
 
 
-def prepare(deployment: Deployment, plan: RunPlan) -> None:
+def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
     """Do all that must be there before a host boots."""
     from terradask._deployments.certificates import make_keys
 
-    run, groups = plan.run, deployment.groups
+    run, groups = plan.run, record.groups
     lifetime_seconds = (run.life or LifetimePolicy()).max_lifetime_seconds
     tags = {
         "terradask:run:id": run.run_id,
@@ -177,13 +241,13 @@ def prepare(deployment: Deployment, plan: RunPlan) -> None:
     }
     with ThreadPoolExecutor(4) as pool:
         waits = [
-            pool.submit(deployment.objects.write_text, SOFTWARE, plan.software.to_requirements()),
+            pool.submit(record.objects.write_text, SOFTWARE, plan.software.to_requirements()),
             pool.submit(groups.tag, tags),
             pool.submit(groups.arm, min(DEAD_MAN_MINUTES, lifetime_seconds / 60)),
         ]
         # Keys are made while AWS answers.
-        keys = make_keys(deployment.name, run.run_id, lifetime_days=lifetime_seconds / 86_400).to_document()
-        secret_id = deployment.descriptor.secret_id
-        waits.append(pool.submit(write_secret, deployment.aws, secret_id, keys, version_id=run.secret_version_id))
+        keys = make_keys(record.name, run.run_id, lifetime_days=lifetime_seconds / 86_400).to_document()
+        secret_id = record.descriptor.secret_id
+        waits.append(pool.submit(write_secret, record.aws, secret_id, keys, version_id=run.secret_version_id))
         for wait in waits:
             wait.result()

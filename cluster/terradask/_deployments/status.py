@@ -1,21 +1,18 @@
-"""How a cluster is: told from its groups, its run, its scheduler's address and its hosts' reports, without touching AWS."""
+"""How a cluster is, to callers: its state with what it was told from."""
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
-from terradask._aws.groups import Group
-from terradask._deployments.documents import Ended, HostReport, Run, SchedulerAddress
+from terradask._deployments.documents import Ended, HostReport, SchedulerAddress
 from terradask._deployments.ended import SILENT
+from terradask._deployments.endpoint import route_of
+from terradask._deployments.record import ClusterRecord
+from terradask._deployments.state import State, derive_state, ended_by_itself, of_run
 from terradask_modules.names import SCHEDULER_GROUP
-
-State = Literal["stopped", "starting", "running", "stopping", "closing", "failed", "ended"]
-
-#: A start that has claimed the cluster but raised nothing after this time was interrupted, and another may take over.
-CLAIM_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -77,30 +74,28 @@ def dial_address(scheduler: SchedulerAddress | None, *, public: bool) -> str | N
     return (scheduler.public_address if public else None) or scheduler.private_address
 
 
-def derive_state(
-    groups: Mapping[str, Group],
-    run: Run | None,
-    scheduler: SchedulerAddress | None,
-    hosts: tuple[HostReport, ...],
-    *,
-    closing: bool,
-) -> State:
-    """Tell the state of a cluster."""
-    raised = any(g.desired for g in groups.values())
-    has_ended = scheduler is not None and scheduler.ended is not None
-    if closing and not has_ended:
-        return "closing"
-    if any(h.role == "scheduler" and h.state == "failed" for h in hosts):
-        return "failed"
-    if raised and scheduler is not None and not has_ended:
-        return "running"
-    if scheduler is None and (raised or (run is not None and age_seconds(run.started_at) < CLAIM_SECONDS)):
-        return "starting"
-    if raised or any(g.members for g in groups.values()):
-        return "stopping"
-    return "stopped" if run is None else "ended"
-
-
-def age_seconds(at: str) -> float:
-    """Return how long ago a time as documents carry it was, in seconds."""
-    return (datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(at)).total_seconds()
+def read_status(record: ClusterRecord) -> DeploymentStatus:
+    """Return how a cluster is: five reads side by side."""
+    descriptor = record.descriptor
+    with ThreadPoolExecutor(5) as pool:
+        groups_ = pool.submit(record.groups.describe)
+        run_ = pool.submit(record.run)
+        scheduler_ = pool.submit(record.scheduler)
+        reports_ = pool.submit(record.reports)
+        closing_ = pool.submit(lambda: record.marked_closing)
+        groups, run, scheduler = groups_.result(), run_.result(), of_run(scheduler_.result(), run_.result())
+        members = {m.instance_id for g in groups.values() for m in g.members}
+        hosts = tuple(h if h.instance_id in members else h.lost() for h in reports_.result() if run is not None and h.run_id == run.run_id)
+        closing = closing_.result()
+    return DeploymentStatus(
+        name=record.name,
+        state=derive_state(groups, run, scheduler, hosts, closing=closing),
+        run_id=run.run_id if run else None,
+        owner=run.owner if run else None,
+        started_at=run.started_at if run else None,
+        scheduler_address=dial_address(scheduler, public=route_of(descriptor.settings) == "public"),
+        groups={name: {"desired": g.desired, "instances": len(g.active_ids), "max_size": g.max_size} for name, g in groups.items()},
+        hosts=hosts,
+        max_workers=descriptor.max_workers,
+        ended=ended_by_itself(run, scheduler),
+    )

@@ -19,7 +19,7 @@ _TERMINATING = re.compile(r"Terminating EC2 instance: (i-[0-9a-f]+)")
 _SENTENCE = re.compile(r"(?:^|\s)At \d{4}-\d\d-\d\dT[\d:]+Z ")
 
 
-def sights_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[Observation]:
+def observations_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[Observation]:
     """Yield what activities of a group tell of its hosts."""
     for activity in activities:
         done = activity.get("EndTime") if activity["StatusCode"] == "Successful" else None

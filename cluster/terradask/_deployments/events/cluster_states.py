@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from terradask._deployments.status import State
+from terradask._deployments.state import State
 
 #: From a state to the states that may follow it, each with the reason why it would. The first one is ``stopped``: deployed means stopped.
 EDGES: Mapping[State, Mapping[State, str]] = {

@@ -1,4 +1,4 @@
-"""The events of a cluster, from all who know some: AWS, the hosts, the run, and the journals of runs that are over."""
+"""The events of a cluster, from all who know some: AWS, the hosts, the run, and the event logs of runs that are over."""
 
 from __future__ import annotations
 
@@ -8,62 +8,70 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from terradask._deployments.attach import read_reports, read_scheduler
 from terradask._deployments.events import activities, reports
-from terradask._deployments.events.timeline import Event, tell
+from terradask._deployments.events.timeline import Event, merge
 from terradask._deployments.store import EVENTS
 
 if TYPE_CHECKING:
-    from terradask._deployments.deployment import Deployment
     from terradask._deployments.documents import Run
+    from terradask._deployments.record import ClusterRecord
 
 logger = logging.getLogger("terradask")
 
-#: Journals of so many runs are kept.
+#: Event logs of so many runs are kept.
 KEPT_RUNS = 10
 
 _FORMAT = 1
 
 
-def events_of_run(deployment: Deployment, run: Run) -> list[Event]:
+def cluster_events(record: ClusterRecord) -> list[Event]:
+    """Return what happened to a cluster and its hosts, in the order of time: in the run that was started last, and in earlier ones."""
+    run = record.run() if record.descriptor else None
+    return [*read_event_logs(record), *(events_of_run(record, run) if run is not None else ())]
+
+
+def events_of_run(record: ClusterRecord, run: Run) -> list[Event]:
     """Return what happened in a run that is going on, or whose documents are still there.
 
     Takes a call for each hundred activities of each group, and one for each host's report.
     """
     since = reports.moment(run.started_at)
-    groups, objects = deployment.groups, deployment.objects
+    groups = record.groups
     with ThreadPoolExecutor(8) as pool:
         shown_ = {name: pool.submit(groups.activities, name, since) for name in groups.names}
-        reported_, scheduler_ = pool.submit(read_reports, objects), pool.submit(read_scheduler, objects)
+        reported_, scheduler_ = pool.submit(record.reports), pool.submit(record.scheduler)
         shown = {name: each.result() for name, each in shown_.items()}
         reported = [report for report in reported_.result() if report.run_id == run.run_id]
         scheduler = scheduler_.result()
-    sights = [*reports.sights_of(reported), *(sight for name, each in shown.items() for sight in activities.sights_of(name, each))]
+    observed = [
+        *reports.observations_of(reported),
+        *(one for name, each in shown.items() for one in activities.observations_of(name, each)),
+    ]
     failures = [event for name, each in shown.items() for event in activities.failures_of(name, each)]
-    return tell(sights, [*reports.events_of_run(run, scheduler), *reports.notes_of(reported), *failures])
+    return merge(observed, [*reports.events_of_run(run, scheduler), *reports.notes_of(reported), *failures])
 
 
-def write_journal(deployment: Deployment, run: Run, *, by: str) -> None:
+def write_event_log(record: ClusterRecord, run: Run) -> None:
     """Keep the events of a run that is being stopped, and those of the newest others; what goes wrong is only logged."""
-    objects = deployment.objects
+    objects, by = record.objects, record.aws.caller_arn
     try:
         stopped = Event(datetime.datetime.now(datetime.UTC), "cluster", None, "stopped", reason=f"stopped by {by}")
-        told = [*events_of_run(deployment, run), stopped]
+        told = [*events_of_run(record, run), stopped]
         objects.write(f"{EVENTS}{run.run_id}.json", {"format": _FORMAT, "run_id": run.run_id, "events": [e.as_dict() for e in told]})
         objects.delete(sorted(objects.names(EVENTS))[:-KEPT_RUNS])
     except Exception:
         # Stopping matters more.
-        logger.warning("cluster %s: the events of run %s are not kept", deployment.name, run.run_id, exc_info=True)
+        logger.warning("cluster %s: the events of run %s are not kept", record.name, run.run_id, exc_info=True)
 
 
-def read_journals(deployment: Deployment) -> list[Event]:
+def read_event_logs(record: ClusterRecord) -> list[Event]:
     """Return the events of the runs that were stopped, as far as they are kept."""
-    documents = deployment.objects.read_all(sorted(deployment.objects.names(EVENTS)))
+    documents = record.objects.read_all(sorted(record.objects.names(EVENTS)))
     return [event for document in documents if document for event in events_in(document)]
 
 
 def events_in(document: Any) -> list[Event]:
-    """Return the events of a journal; none of one that isn't as its format says."""
+    """Return the events of a log; none of one that isn't as its format says."""
     try:
         return [_read(event) for event in document["events"]] if document["format"] == _FORMAT else []
     except (AttributeError, LookupError, TypeError, ValueError):

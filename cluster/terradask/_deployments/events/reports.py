@@ -10,7 +10,7 @@ from terradask._deployments.events.host_states import STATE_OF_STEP
 from terradask._deployments.events.timeline import Event, Observation
 
 
-def sights_of(reports: Iterable[HostReport]) -> Iterator[Observation]:
+def observations_of(reports: Iterable[HostReport]) -> Iterator[Observation]:
     """Yield each step that hosts say they have come to. States that this version doesn't know are left out."""
     for report in reports:
         last = len(report.history) - 1

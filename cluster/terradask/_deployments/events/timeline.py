@@ -1,4 +1,4 @@
-"""From what was seen of hosts, by AWS and by themselves, to one story in the order of time. Pure."""
+"""From what was seen of hosts, by AWS and by themselves, to one timeline. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Event:
     step
         How far within that state, in the host program's own words; None where it says no more.
     reason
-        Why, where anybody said so.
+        Why, where AWS or a host said so.
     """
 
     at: datetime.datetime
@@ -52,7 +52,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Observation:
-    """A host in a state, as somebody saw it: AWS, or the host itself."""
+    """A host in a state, as AWS saw it, or the host itself."""
 
     at: datetime.datetime
     instance_id: str
@@ -62,20 +62,20 @@ class Observation:
     reason: str | None = None
 
 
-def tell(sights: Iterable[Observation], others: Iterable[Event] = ()) -> list[Event]:
+def merge(observations: Iterable[Observation], others: Iterable[Event] = ()) -> list[Event]:
     """Return the events, in the order of time.
 
-    Hosts tell whole seconds: within one, states come in their order. Even so, two who look at one host don't agree: a state that can't
+    Hosts tell whole seconds: within one, states come in their order. Even so, two observers of one host don't agree: a state that can't
     follow the host's present one was seen late and is left out.
     """
     present: dict[str, tuple[HostState, str | None]] = {}
     events = list(others)
-    for sight in sorted(sights, key=lambda each: (_second(each.at), _ORDER[each.state])):
-        state, step = present.get(sight.instance_id, (None, None))
-        goes_on = sight.state == state and sight.step not in (None, step)
-        if goes_on or may_follow(state, sight.state):
-            present[sight.instance_id] = sight.state, sight.step
-            events.append(Event(_second(sight.at), sight.instance_id, sight.group, sight.state, sight.step, sight.reason))
+    for seen in sorted(observations, key=lambda each: (_second(each.at), _ORDER[each.state])):
+        state, step = present.get(seen.instance_id, (None, None))
+        goes_on = seen.state == state and seen.step not in (None, step)
+        if goes_on or may_follow(state, seen.state):
+            present[seen.instance_id] = seen.state, seen.step
+            events.append(Event(_second(seen.at), seen.instance_id, seen.group, seen.state, seen.step, seen.reason))
     return sorted(events, key=lambda event: _second(event.at))
 
 

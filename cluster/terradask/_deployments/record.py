@@ -1,0 +1,109 @@
+"""What the bucket and AWS say of one deployed cluster. Reads only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from terradask._aws.autoscaling import Groups
+from terradask._aws.rate_limit import RateLimiter
+from terradask._deployments.documents import (
+    Descriptor,
+    HostReport,
+    Run,
+    SchedulerAddress,
+    read_address,
+    read_descriptor,
+    read_host_reports,
+    read_run,
+)
+from terradask._deployments.ended import over
+from terradask._deployments.state import ended_by_itself, is_raised, is_young
+from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, SCHEDULER, ClusterObjects
+from terradask.errors import ClusterNotFound, ClusterStopped
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+
+
+class ClusterRecord:
+    """A cluster by its objects in the bucket and its Auto Scaling groups."""
+
+    def __init__(self, aws: Aws, bucket: str, name: str) -> None:
+        self.aws = aws
+        self.name = name
+        self.objects = ClusterObjects(aws, bucket, name)
+        #: What all polling of this cluster shares.
+        self.limiter = RateLimiter()
+        self._descriptor: Descriptor | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether Terraform has deployed the cluster, up to its last resource."""
+        try:
+            return self.descriptor is not None
+        except ClusterNotFound:
+            return False
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """The cluster's structure, read once; raises `ClusterNotFound` where no such cluster is deployed."""
+        if self._descriptor is None:
+            document = self.objects.read(DESCRIPTOR)
+            if document is None:
+                raise ClusterNotFound(
+                    f"There is no cluster {self.name!r} in this workspace.",
+                    given=self.name,
+                    allowed="a cluster that is deployed; `terradask list` shows them",
+                    advice=f"terradask apply {self.name}, or Cluster(name={self.name!r}) from Python",
+                )
+            self._descriptor = read_descriptor(document)
+        return self._descriptor
+
+    @property
+    def groups(self) -> Groups:
+        """The cluster's Auto Scaling groups."""
+        return Groups(self.aws, self.descriptor.autoscaling_groups)
+
+    @property
+    def marked_closing(self) -> bool:
+        """Whether the deployment shall go."""
+        return self.objects.read(CLOSING) is not None
+
+    def run(self) -> Run | None:
+        """Return the run that was started last and not stopped, be it over by now; None when the cluster was stopped."""
+        document = self.objects.read(RUN)
+        return None if document is None else read_run(document)
+
+    def current_run(self) -> Run | None:
+        """Return the run that is going on; None when the cluster is stopped, or its run ended by itself: idle, or its hosts gone."""
+        run = self.run()
+        return run if run is not None and self.goes_on(run) else None
+
+    def goes_on(self, run: Run) -> bool:
+        """Return whether a run was just begun, or has hosts, and has not ended by itself."""
+        if is_young(run) and ended_by_itself(run, self.scheduler()) is None:
+            return True
+        return is_raised(self.groups.describe())
+
+    def scheduler(self) -> SchedulerAddress | None:
+        """Return where the scheduler is; None before it is up."""
+        return read_scheduler(self.objects)
+
+    def reports(self) -> list[HostReport]:
+        """Return what each host says of itself."""
+        return read_reports(self.objects)
+
+    def why_stopped(self, run_id: str | None = None) -> ClusterStopped:
+        """Return the error that says why the cluster, or the run that the caller knows, doesn't run."""
+        return over(self.name, run_id, self.run(), self.scheduler())
+
+
+def read_scheduler(objects: ClusterObjects) -> SchedulerAddress | None:
+    """Return where the scheduler is; None before it is up."""
+    document = objects.read(SCHEDULER)
+    return None if document is None else read_address(document)
+
+
+def read_reports(objects: ClusterObjects) -> list[HostReport]:
+    """Return what each host says of itself."""
+    return read_host_reports(objects.hosts())

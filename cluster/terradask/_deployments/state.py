@@ -1,0 +1,68 @@
+"""What state a cluster is in: the one rule, told from its groups, its run, its scheduler's address and its hosts' reports. Pure."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from terradask._aws.groups import Group
+from terradask._deployments.documents import Ended, HostReport, Run, SchedulerAddress
+
+State = Literal["stopped", "starting", "running", "stopping", "closing", "failed", "ended"]
+
+#: A start that has claimed the cluster but raised nothing after this time was interrupted, and another may take over.
+CLAIM_SECONDS = 60
+
+
+def derive_state(
+    groups: Mapping[str, Group],
+    run: Run | None,
+    scheduler: SchedulerAddress | None,
+    hosts: Iterable[HostReport],
+    *,
+    closing: bool,
+) -> State:
+    """Return the state of a deployed cluster."""
+    scheduler = of_run(scheduler, run)
+    raised, ended = is_raised(groups), ended_by_itself(run, scheduler) is not None
+    if closing and not ended:
+        return "closing"
+    if any(host.role == "scheduler" and host.state == "failed" for host in hosts):
+        return "failed"
+    if raised and scheduler is not None and not ended:
+        return "running"
+    if scheduler is None and (raised or (run is not None and is_young(run))):
+        return "starting"
+    if raised or any(group.members for group in groups.values()):
+        return "stopping"
+    return "stopped" if run is None else "ended"
+
+
+def state_by_numbers(desired: int, instances: int) -> State:
+    """Return a state by the numbers of all groups alone: what a scheduler's host says isn't for every caller to read."""
+    if desired:
+        return "running" if instances else "starting"
+    return "stopping" if instances else "stopped"
+
+
+def of_run(scheduler: SchedulerAddress | None, run: Run | None) -> SchedulerAddress | None:
+    """Return the scheduler's address, if it is of this run."""
+    return scheduler if scheduler is not None and run is not None and scheduler.run_id == run.run_id else None
+
+
+def ended_by_itself(run: Run | None, scheduler: SchedulerAddress | None) -> Ended | None:
+    """Return when and why a run has ended by itself; None where its scheduler's host has said nothing of that."""
+    own = of_run(scheduler, run)
+    return None if own is None else own.ended
+
+
+def is_young(run: Run) -> bool:
+    """Return whether a run was begun so lately that its groups need not be raised yet."""
+    age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(run.started_at)
+    return age.total_seconds() < CLAIM_SECONDS
+
+
+def is_raised(groups: Mapping[str, Group]) -> bool:
+    """Return whether any group is to have an instance."""
+    return any(group.desired for group in groups.values())
