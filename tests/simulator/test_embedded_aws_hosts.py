@@ -193,11 +193,12 @@ def test_how_the_program_ends_decides_about_the_instance(network, wait_for, prog
     (first,) = network.reaches(group, 1)
     log = network.sim.state_dir / "hosts" / first / "host.log"
     wait_for(lambda: log.exists() and "power off: " in log.read_text())
+    # Logged first, then done; and before the group is told to end it.
+    wait_for(lambda: network.instances([first])[0]["State"]["Name"] == "terminated")
     network.want(group, 0)
     text = log.read_text()
     assert f"power off: the host program {reason}" in text or f"power off: {reason}" in text
     assert text.count("started process") == starts
-    assert network.instances([first])[0]["State"]["Name"] == "terminated"
     network.delete_group(group)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from terradask_simulator.aws.iam.mapping.s3 import BUCKET_PARTS, OBJECT_PARTS
+
 from .iam_requests import ACCOUNT, REGION, SmallWorld, asked, call, context, rest
 
 SECRET = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:"
@@ -43,14 +45,12 @@ def test_s3(method, path, string, expected):
 
 
 def test_every_sub_resource_of_s3_is_an_action_that_aws_knows():
-    from terradask_simulator.aws.iam.mapping.s3 import _BUCKET, _OBJECT
-
-    for part in _BUCKET:
+    for part in BUCKET_PARTS:
         asked(rest("GET", "/b", part))
         if part not in ("location", "policyStatus"):
             asked(rest("PUT", "/b", part))
             asked(rest("DELETE", "/b", part))
-    for part in _OBJECT:
+    for part in OBJECT_PARTS:
         asked(rest("GET", "/b/k", part))
 
 

@@ -14,10 +14,10 @@ from terradask_simulator.aws.iam.mapping.need import Facts, Need
 from terradask_simulator.aws.iam.operation import Operation
 from terradask_simulator.aws.iam.world import World
 
-__all__ = ["s3_needs"]
+__all__ = ["BUCKET_PARTS", "OBJECT_PARTS", "s3_needs"]
 
 #: Sub-resources of buckets: the action without its verb.
-_BUCKET = {
+BUCKET_PARTS = {
     "accelerate": "AccelerateConfiguration",
     "acl": "BucketAcl",
     "analytics": "AnalyticsConfiguration",
@@ -44,7 +44,7 @@ _BUCKET = {
 #: Taking these away has an action of its own; taking away any other is changing it.
 _DELETABLE = {"policy", "website"}
 #: Sub-resources of objects: the action without its verb.
-_OBJECT = {"acl": "Acl", "legal-hold": "LegalHold", "retention": "Retention", "tagging": "Tagging", "torrent": "Torrent"}
+OBJECT_PARTS = {"acl": "Acl", "legal-hold": "LegalHold", "retention": "Retention", "tagging": "Tagging", "torrent": "Torrent"}
 _HEADERS = {
     "x-amz-acl": "s3:x-amz-acl",
     "x-amz-server-side-encryption": "s3:x-amz-server-side-encryption",
@@ -73,10 +73,10 @@ def _on_bucket(operation: Operation, world: World, bucket: str) -> Iterator[Need
         for key, version in _listed_keys(operation.body):
             yield _object(world, bucket, key, "DeleteObjectVersion" if version else "DeleteObject")
         return
-    part = next((name for name in query if name in _BUCKET), "")
+    part = next((name for name in query if name in BUCKET_PARTS), "")
     if part:
         verb = "Get" if method in ("GET", "HEAD") else "Delete" if method == "DELETE" and part in _DELETABLE else "Put"
-        yield _bucket(world, bucket, f"{verb}{_BUCKET[part]}", operation)
+        yield _bucket(world, bucket, f"{verb}{BUCKET_PARTS[part]}", operation)
     elif "versions" in query:
         yield _bucket(world, bucket, "ListBucketVersions", operation)
     elif "uploads" in query:
@@ -90,12 +90,12 @@ def _on_object(operation: Operation, world: World, bucket: str, key: str) -> Ite
     query, method = operation.parameters, operation.method
     version = "Version" if query.get("versionId") else ""
     context: Facts = {name: (operation.headers[header],) for header, name in _HEADERS.items() if header in operation.headers}
-    part = next((name for name in query if name in _OBJECT), "")
+    part = next((name for name in query if name in OBJECT_PARTS), "")
     if "uploadId" in query and method in ("GET", "DELETE"):
         yield _object(world, bucket, key, "ListMultipartUploadParts" if method == "GET" else "AbortMultipartUpload")
     elif part:
         verb = {"GET": "Get", "HEAD": "Get", "DELETE": "Delete"}.get(method, "Put")
-        yield _object(world, bucket, key, f"{verb}Object{version}{_OBJECT[part]}")
+        yield _object(world, bucket, key, f"{verb}Object{version}{OBJECT_PARTS[part]}")
     elif method in ("GET", "HEAD"):
         yield _object(world, bucket, key, f"GetObject{version}")
         if "attributes" in query:
