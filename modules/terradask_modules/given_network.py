@@ -1,4 +1,4 @@
-"""A VPC and subnets that somebody else made: looked at when planning, and otherwise left alone."""
+"""A VPC and subnets that exist already: looked at when planning, and otherwise left alone."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class BucketScan:
         return has_resources(ClusterObjects(self._aws, self._bucket, name))
 
     def held(self, stack: str, place: S3Place | None) -> str | None:
-        """Return who works on a stack, whose state lies at a place; the lock of somebody who is provably gone is noted."""
+        """Return who works on a stack, whose state lies at a place; a lock whose owner is provably gone is noted."""
         folder, killed = self._stacks / stack, None
         if folder.with_name(f".{folder.name}.lock").exists():
             try:

@@ -68,7 +68,7 @@ def delete_resources(aws: Aws, resources: Iterable[Resource], *, progress: Progr
     Raises
     ------
     BaselineError, ClusterError
-        If something of somebody else's stands in the way for too long, naming what can't be removed.
+        If something that isn't terradask's stands in the way for too long, naming what can't be removed.
 
     Notes
     -----

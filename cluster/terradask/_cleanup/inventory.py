@@ -86,11 +86,11 @@ class Deployed:
     has_resources
         Whether its state knows of any.
     closing_at
-        When somebody wanted it gone and couldn't finish; None where nobody did.
+        Since when it is to be destroyed, which wasn't finished; None where it isn't.
     started_at
         When its run was started; None where it has none.
     held
-        Who works on it, in words: holds its state's lock, or its folder on this machine. None: nobody, or somebody who is provably gone.
+        Who works on it, in words: holds its state's lock, or its folder on this machine. None: nobody, or a process that is provably gone.
     """
 
     name: str
@@ -131,7 +131,7 @@ class DeadLock:
 
 @dataclass(frozen=True)
 class OldPlan:
-    """A plan on this machine that nobody can apply any more."""
+    """A plan on this machine that can't be applied any more."""
 
     path: str
     planned_at: datetime.datetime

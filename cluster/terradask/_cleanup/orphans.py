@@ -1,6 +1,6 @@
 """Which items of an inventory are orphans, and from when on each may go. Pure.
 
-What carries another workspace's tag, or none, is never a stray; nor is anything of a deployment that lives, or that somebody works on.
+What carries another workspace's tag, or none, is never an orphan; nor is anything of a deployment that lives, or that a command works on.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Stray:
         return self.kind, self.id
 
     def may_go(self, now: datetime.datetime) -> bool:
-        """Tell whether it may be removed."""
+        """Return whether it may be removed."""
         return self.held is None and self.ripe_at <= now
 
 

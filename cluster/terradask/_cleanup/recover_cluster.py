@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from terradask._deployments.deployment import Deployment
     from terradask._network.deployed import DeployedNetwork
 
-#: What a state knows: address -> id. A call, since it takes a process, and mostly nobody has to know.
+#: What a state knows: address -> id. A call, since it takes a process, and mostly isn't needed.
 _Ids = Callable[[], Mapping[str, str]]
 
 
@@ -57,7 +57,7 @@ class ClusterRecovery:
         """Remove what an interrupted apply made without the state's knowing, where a plan is to create it."""
         left = leftovers.among(leftovers.existing(self._aws, workspace=self._workspace, cluster=self._name), creates)
         if left:
-            # Not those that somebody's apply has made since the plan: Terraform refuses it then.
+            # Not those that another apply has made since the plan: Terraform refuses it then.
             known = ids()
             left = [leftover for leftover in left if leftover.address not in known]
         if left:
@@ -100,7 +100,7 @@ class ClusterRecovery:
         """Remove the state without resources that Terraform writes when a first plan is interrupted: it would look like a cluster."""
         objects = self._deployment.objects
         with suppress(Exception):
-            # With anything beside it, its lock among that, it is somebody's.
+            # With anything beside it, its lock among that, it is in use.
             if holds_nothing(objects):
                 objects.delete([STATE, *objects.names(EVENTS)])
 

@@ -38,7 +38,7 @@ class ClusterActions:
     unlock
         Breaks the lock of a stack whose owner is provably gone, and writes that down.
     hold
-        Keeps everybody, here and elsewhere, from working on a cluster, as long as the block runs.
+        Keeps every other process, here and elsewhere, from working on a cluster, as long as the block runs.
     objects
         Returns a cluster's objects.
     """
@@ -86,7 +86,7 @@ class OrphanRemoval:
     def _remove_held(self, cluster: str, strays: list[Stray]) -> None:
         with phase(self._progress, "sweep", cluster), self._actions.hold(cluster):
             if self._is_deployed(cluster):
-                self._kept.update(dict.fromkeys(strays, "somebody has deployed a cluster of this name by now"))
+                self._kept.update(dict.fromkeys(strays, "a cluster of this name is deployed by now"))
             else:
                 self._remove(cluster, strays)
 
@@ -126,7 +126,7 @@ class OrphanRemoval:
             act()
             return True
         except TerraformCancelled:
-            # Somebody has pressed Ctrl-C: the next sweep goes on.
+            # Ctrl-C: the next sweep goes on.
             raise
         except (StateLocked, FolderBusy) as busy:
             noted, why = self._kept, busy.problem

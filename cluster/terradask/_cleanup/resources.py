@@ -75,7 +75,7 @@ class Owner:
         return [{"Name": f"tag:{tag}", "Values": [value]} for tag, value in self.tags.items()]
 
     def owns(self, resource: Resource) -> bool:
-        """Tell whether a resource is its: never what carries other tags, or none."""
+        """Return whether a resource is its: never what carries other tags, or none."""
         tags = resource.tags
         return tags.get(TAG_WORKSPACE) == self.workspace and tags.get(TAG_CLUSTER) == self.cluster
 

@@ -244,7 +244,7 @@ def _lives(deployed: Deployed | None) -> bool:
 
 
 def _owner(workspace: str | None, cluster: str | None) -> tuple[str | None, str | None]:
-    """Return whose a item is; with a name that no cluster of ours can have, nobody's: somebody else's tags."""
+    """Return workspace and cluster of an item; neither with a name that no cluster of ours can have: those tags aren't ours."""
     return (workspace, cluster) if cluster is None or is_cluster_name(cluster) else (None, None)
 
 

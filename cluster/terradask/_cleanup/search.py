@@ -57,6 +57,13 @@ _IN_EC2 = {
     VOLUME: ("describe_volumes", "Volumes", "VolumeId"),
 }
 
+#: Terraform's type -> boto3's method, what it calls the identity, and the answer.
+_IN_IAM = {
+    "aws_iam_role": ("get_role", "RoleName", "Role"),
+    "aws_iam_instance_profile": ("get_instance_profile", "InstanceProfileName", "InstanceProfile"),
+    "aws_iam_policy": ("get_policy", "PolicyArn", "Policy"),
+}
+
 #: Looked for only where they are configured: who plans a network without them may not be allowed to.
 _OPTIONAL = frozenset({"aws_egress_only_internet_gateway", "aws_flow_log", "aws_placement_group", NETWORK_INTERFACE, VOLUME})
 
@@ -83,15 +90,12 @@ def find_network(aws: Aws, *, workspace: str, bucket: str, configuration: Mappin
     ec2, iam, logs, s3 = (aws.client(service) for service in ("ec2", "iam", "logs", "s3"))
     owner, configured = Owner(workspace), configuration.get("resource", {})
     searches: list[_Search] = [partial(find_in_ec2, ec2, kind, owner) for kind in _IN_EC2 if kind not in _OPTIONAL or kind in configured]
-    for kind, client, find in (
-        ("aws_iam_role", iam, _role),
-        ("aws_iam_instance_profile", iam, _instance_profile),
-        ("aws_cloudwatch_log_group", logs, _log_group),
-    ):
-        searches += [partial(find, client, block["name"]) for block in configured.get(kind, {}).values()]
+    for kind in ("aws_iam_role", "aws_iam_instance_profile"):
+        searches += [partial(_in_iam, iam, kind, block["name"]) for block in configured.get(kind, {}).values()]
+    searches += [partial(_log_group, logs, block["name"]) for block in configured.get("aws_cloudwatch_log_group", {}).values()]
     for block in configured.get("aws_iam_policy", {}).values():
         arn = f"arn:{aws.partition}:iam::{aws.account_id}:policy{block.get('path', '/')}{block['name']}"
-        searches.append(partial(_policy, iam, arn))
+        searches.append(partial(_in_iam, iam, "aws_iam_policy", arn))
     searches.append(partial(_bucket, s3, bucket, aws.account_id))
     # Buckets are tagged after they are made. The name has the account's number, and S3 is asked who owns it.
     return [r for r in _answers(searches) if owner.owns(r) or (r.type == "aws_s3_bucket" and not r.tags)]
@@ -115,9 +119,9 @@ def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated |
     iam = aws.client("iam")
     names = [role_name(workspace, role, isolated.role_name_prefix, cluster) for role in ROLES]
     searches += [partial(find_in_ec2, ec2, kind, owner) for kind in _OF_CLUSTERS]
-    searches += [partial(find, iam, name) for find in (_role, _instance_profile) for name in names]
+    searches += [partial(_in_iam, iam, kind, name) for kind in ("aws_iam_role", "aws_iam_instance_profile") for name in names]
     found = [resource for resource in _answers(searches) if owner.owns(resource)]
-    # Rules of somebody else's making go with their group alone.
+    # Rules without the tags go with their group alone.
     rules = [rule for rule in find_rules(aws, found) if owner.owns(rule)]
     policies = _answers([partial(_role_policies, iam, role.id) for role in of_type(found, "aws_iam_role")])
     return [*found, *rules, *policies]
@@ -165,7 +169,7 @@ def clusters_with_roles(aws: Aws, *, workspace: str, isolated: Isolated, known: 
     pages = iam.get_paginator("list_roles").paginate(PathPrefix=isolated.role_path)
     names = {role["RoleName"] for page in pages for role in page["Roles"]} - expected
     # The list is without tags.
-    return clusters_of(_answers([partial(_role, iam, name) for name in sorted(names)]), workspace)
+    return clusters_of(_answers([partial(_in_iam, iam, "aws_iam_role", name) for name in sorted(names)]), workspace)
 
 
 def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:
@@ -181,7 +185,7 @@ def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:
 
 
 def find_rules(aws: Aws, resources: Iterable[Resource]) -> list[Resource]:
-    """Return the rules of the security groups among resources, whoever made them.
+    """Return the rules of the security groups among resources, with and without our tags.
 
     Notes
     -----
@@ -256,12 +260,13 @@ def _placement_groups(client: Any, owner: Owner) -> list[Resource]:
         return []
 
 
-def _role(client: Any, name: str) -> list[Resource]:
+def _in_iam(client: Any, kind: str, identity: str) -> list[Resource]:
+    method, argument, key = _IN_IAM[kind]
     try:
-        role = client.get_role(RoleName=name)["Role"]
+        found = getattr(client, method)(**{argument: identity})[key]
     except client.exceptions.NoSuchEntityException:
         return []
-    return [Resource("aws_iam_role", name, tags_of(role.get("Tags")), role)]
+    return [Resource(kind, identity, tags_of(found.get("Tags")), found)]
 
 
 def _role_policies(client: Any, role: str) -> list[Resource]:
@@ -270,22 +275,6 @@ def _role_policies(client: Any, role: str) -> list[Resource]:
     except client.exceptions.NoSuchEntityException:
         return []
     return [Resource("aws_iam_role_policy", f"{role}:{name}", description={"RoleName": role, "PolicyName": name}) for name in names]
-
-
-def _instance_profile(client: Any, name: str) -> list[Resource]:
-    try:
-        profile = client.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]
-    except client.exceptions.NoSuchEntityException:
-        return []
-    return [Resource("aws_iam_instance_profile", name, tags_of(profile.get("Tags")), profile)]
-
-
-def _policy(client: Any, arn: str) -> list[Resource]:
-    try:
-        policy = client.get_policy(PolicyArn=arn)["Policy"]
-    except client.exceptions.NoSuchEntityException:
-        return []
-    return [Resource("aws_iam_policy", arn, tags_of(policy.get("Tags")), policy)]
 
 
 def _log_group(client: Any, name: str) -> list[Resource]:

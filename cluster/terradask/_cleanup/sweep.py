@@ -31,16 +31,16 @@ class Sweeper:
         self._progress = progress
 
     def find(self, grace_seconds: float) -> Sweep:
-        """Return what nobody owns, with its prices; nothing changes."""
+        """Return the orphans, with their prices; nothing changes."""
         found, _ = self._scan(grace_seconds, {})
         keys = price_keys(parts for stray in found.strays for parts in stray.parts)
         return replace(found, quotes=AwsPriceList(self._scope.aws).look_up(keys)) if keys else found
 
     def remove(self, found: Sweep) -> Swept:
-        """Remove what was found, as far as nobody owns it still; interrupted at any point, the next sweep goes on."""
+        """Remove what was found and is still an orphan; interrupted at any point, the next sweep goes on."""
         if not found.strays:
             return Swept((), {}, {})
-        self._wait_for_the_young(found)
+        self._wait_until_old_enough(found)
         again, inventory = self._scan(found.grace_seconds, found.first_seen)
         now = {stray.key: stray for stray in again.strays}
         kept: dict[Stray, str] = {}
@@ -74,7 +74,7 @@ class Sweeper:
         )
         return found, inventory
 
-    def _wait_for_the_young(self, found: Sweep) -> None:
+    def _wait_until_old_enough(self, found: Sweep) -> None:
         waits = [(stray.ripe_at - found.looked_at).total_seconds() for stray in found.strays if stray.held is None]
         seconds = max((wait for wait in waits if 0 < wait <= MOST_WAIT_SECONDS), default=0.0)
         if seconds:

@@ -148,7 +148,7 @@ def block(value: Any) -> Mapping[str, Any]:
 
 
 def is_true(value: Any) -> bool:
-    """Tell whether a flag is set, be it a boolean or the text that the provider takes."""
+    """Return whether a flag is set, be it a boolean or the text that the provider takes."""
     return value is True or value == "true"
 
 

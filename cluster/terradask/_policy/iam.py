@@ -104,7 +104,7 @@ def _scoped(statement: Statement, action: str) -> bool:
 
 
 def _named(arn: str) -> bool:
-    """Tell whether an ARN names one resource, or resources of a workspace by their prefix."""
+    """Return whether an ARN names one resource, or resources of a workspace by their prefix."""
     parts = arn.split(":", 5)
     if len(parts) < 6:
         # ${aws_iam_role.worker.arn}, an exact one.

@@ -1,4 +1,4 @@
-"""P7: an image is looked up among known owners' images: anybody may publish one under any name."""
+"""P7: an image is looked up among known owners' images: any account may publish one under any name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ADVICE = 'name the owners, such as owners = ["amazon"], or the image\'s id'
 
 
 def image_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield lookups of images that anybody could answer."""
+    """Yield lookups of images that any account could answer."""
     for source in document.data:
         if source.type in _LOOKUPS and not _owned(source):
             yield PolicyFinding("P7", "error", source.address, "looks for an image of any owner", _ADVICE)

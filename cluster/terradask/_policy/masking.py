@@ -43,20 +43,20 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}")
 
 
 def secret_name(name: object) -> bool:
-    """Tell whether a name is one of a secret: ``db_password``, ``DB_PASSWORD``, ``dbPassword``."""
+    """Return whether a name is one of a secret: ``db_password``, ``DB_PASSWORD``, ``dbPassword``."""
     if not isinstance(name, str):
         return False
     return _NAME.match(_CAMEL.sub("_", name).replace("-", "_").lower()) is not None
 
 
 def in_environment(path: Iterable[object], value: Any) -> bool:
-    """Tell whether a value stands in a map of environment variables and is more than a number or a flag."""
+    """Return whether a value stands in a map of environment variables and is more than a number or a flag."""
     inside = any(isinstance(part, str) and part.lower() in _ENVIRONMENTS for part in list(path)[:-1])
     return inside and isinstance(value, str) and _PLAIN.fullmatch(value) is None
 
 
 def looks_secret(value: Any) -> bool:
-    """Tell whether there is a secret in a value, at whatever depth, also behind base64."""
+    """Return whether there is a secret in a value, at whatever depth, also behind base64."""
     if isinstance(value, str):
         return masked_text(value) != value or _secret_in_base64(value)
     if isinstance(value, Mapping):

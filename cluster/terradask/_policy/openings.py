@@ -89,7 +89,7 @@ def network_of(value: Any) -> Network | None:
 
 
 def openings(document: PlanDocument) -> list[Opening]:
-    """Return every rule that lets somebody in."""
+    """Return every rule that opens a group."""
     found = [opening for kind in _RULES for rule in document.of(kind) for opening in openings_of(rule)]
     inline = [opening for group in document.of("aws_security_group", "aws_default_security_group") for opening in openings_of(group)]
     # A rule that the plan removes or changes still stands in its group.

@@ -49,12 +49,12 @@ def forbidden_in_user_data(text: str) -> list[str]:
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a value of this name is a secret."""
+    """Return whether a value of this name is a secret."""
     return name not in _HARMLESS_NAMES and secret_name(name)
 
 
 def points_to_secret(value: str) -> bool:
-    """Tell whether a value says where a secret lies, and isn't one."""
+    """Return whether a value says where a secret lies, and isn't one."""
     return value.startswith(_POINTERS)
 
 

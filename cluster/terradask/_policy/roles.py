@@ -56,7 +56,7 @@ class Groups:
         return self._roles.get(self.key(group_id), set())
 
     def ours(self, group_ids: Iterable[Any]) -> bool:
-        """Tell whether all these groups are carried by schedulers or workers alone."""
+        """Return whether all these groups are carried by schedulers or workers alone."""
         return all(self.roles(group_id) for group_id in group_ids)
 
     def _add(self, key: str, role: Role | None) -> None:

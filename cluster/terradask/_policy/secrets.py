@@ -78,7 +78,7 @@ def _by_type(resource: Resource) -> Iterator[tuple[str, str]]:
 
 
 def _plain_parameter(source: Resource) -> bool:
-    """Tell whether a parameter is AWS's own and public, or isn't decrypted."""
+    """Return whether a parameter is AWS's own and public, or isn't decrypted."""
     name = source.values.get("name")
     return (isinstance(name, str) and name.startswith("/aws/service/")) or source.values.get("with_decryption") in (False, "false")
 

@@ -1,4 +1,4 @@
-"""P1: user data, which anybody on the host and many in the account can read, holds no keys, and fits."""
+"""P1: user data, which every process on the host and many in the account can read, holds no keys, and fits."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def _keys(value: Any) -> list[str]:
 
 
 def _nested(lists: list[Any]) -> bool:
-    """Tell whether lists hold structures: those of plain values are shown whole."""
+    """Return whether lists hold structures: those of plain values are shown whole."""
     return any(isinstance(item, Mapping | list) for side in lists if isinstance(side, list) for item in side)
 
 

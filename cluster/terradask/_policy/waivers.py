@@ -53,6 +53,6 @@ def _about(covering: _Covering) -> PolicyFinding:
 
 
 def _fits(pattern: str, text: str) -> bool:
-    """Tell whether a text fits a pattern in which ``*`` and ``?`` stand for anything; brackets are an address's own."""
+    """Return whether a text fits a pattern in which ``*`` and ``?`` stand for anything; brackets are an address's own."""
     parts = (".*" if part == "*" else "." if part == "?" else re.escape(part) for part in re.split(r"([*?])", pattern))
     return re.fullmatch("".join(parts), text, re.DOTALL) is not None

@@ -1,4 +1,4 @@
-"""Tables of section ``[network]`` for what somebody else made and terradask only uses."""
+"""Tables of section ``[network]`` for what exists already and terradask only uses."""
 
 from __future__ import annotations
 

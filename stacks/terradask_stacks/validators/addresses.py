@@ -77,5 +77,5 @@ def check_sources(value: Any) -> list[str] | None:
 
 
 def is_anywhere(cidr: str) -> bool:
-    """Tell whether a block is the whole internet."""
+    """Return whether a block is the whole internet."""
     return ip_network(cidr).prefixlen == 0
