@@ -61,7 +61,7 @@ def _plan(tmp_path: Path, stack: str = "network", **changed: Any) -> Plan:
 
 
 def _open(tmp_path: Path, saved: Path) -> Plan:
-    return open_plan(saved, folder_of=lambda stack: tmp_path / "stacks" / stack, show_in=lambda folder, file: {})
+    return open_plan(saved, stacks=tmp_path / "stacks", show_in=lambda folder, file: {})
 
 
 def _refused(what: str, check: Any, *arguments: Any, **options: Any) -> PlanChanged:

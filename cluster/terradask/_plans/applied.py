@@ -39,7 +39,7 @@ class Applied:
     inputs_sha256
         Checksum of what the configuration reads when it is planned: for a cluster, what the network tells it; else empty.
     serial, lineage
-        The state afterwards: whoever else applies or destroys changes it.
+        The state afterwards: another apply or destroy changes it.
     """
 
     configuration_sha256: str
@@ -66,7 +66,7 @@ class AppliedNotes:
         self._store.write(_key(stack), as_json({"format": APPLIED_FORMAT, **asdict(self._now(folder, self._inputs(stack)))}))
 
     def version(self, stack: str) -> StateVersion | None:
-        """Return the version of the state that the last apply left; None where nobody noted one, or the caller may not read it."""
+        """Return the version of the state that the last apply left; None where none is noted, or the caller may not read it."""
         try:
             noted = json.loads(self._read(_key(stack)) or b"")
             return StateVersion(int(noted["serial"]), str(noted["lineage"]))

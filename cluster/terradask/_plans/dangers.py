@@ -119,7 +119,7 @@ def _ingress(resource: Mapping[str, Any], open_before: Collection[AdmittedBlock]
 
 
 def _openings(resource: Mapping[str, Any], side: str) -> set[AdmittedBlock]:
-    """Return whom one resource lets in; sources that are security groups let nobody in from outside."""
+    """Return the blocks that one resource lets in; sources that are security groups let none in from outside."""
     address, kind, values = resource["address"], resource["type"], resource["change"].get(side)
     if not values or kind not in _INGRESS_RULES:
         return set()

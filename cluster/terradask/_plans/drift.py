@@ -16,7 +16,7 @@ from terradask_modules.ingress import ports_text
 #: What the runtime owns.
 _RUNTIME = {"aws_autoscaling_group": ("desired_capacity", "predicted_capacity")}
 
-#: Lists on one resource that show what resources of another type declare, each an entry: what came and nobody declared is drift.
+#: Lists on one resource that show what resources of another type declare, each an entry: what came without being declared is drift.
 #: What went is none: an apply changed its resource after this one was read, or that resource's own drift tells it.
 _REPEATED = {
     "aws_security_group": ("ingress", "egress"),

@@ -142,7 +142,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _is_ignore(path: Path) -> bool:
-    # One with other rules is somebody else's.
+    # One with other rules isn't terradask's.
     return path.name == _IGNORE and path.is_file() and path.read_bytes() in (_IGNORE_ALL.encode(), b"")
 
 

@@ -48,7 +48,7 @@ class RunningCluster:
 
 
 def may_hit(summary: PlanSummary) -> bool:
-    """Tell whether a plan can do anything to a running cluster; where it can't, nobody has to be asked what runs."""
+    """Tell whether a plan can do anything to a running cluster; where it can't, AWS needn't be asked what runs."""
     return any(change.action in _LOST or (change.action == "update" and change.type == _GROUP) for change in summary.changes)
 
 

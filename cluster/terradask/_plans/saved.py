@@ -35,7 +35,7 @@ class _Sidecar:
 
     @property
     def checksum(self) -> str:
-        """A checksum over all of it: nobody edits it by hand without saying so."""
+        """A checksum over all of it, which an edit by hand breaks."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
@@ -194,8 +194,8 @@ class Plan:
         _sidecar_of(self.file).unlink(missing_ok=True)
 
 
-def open_plan(saved: Path, *, folder_of: Callable[[str], Path], show_in: Callable[[Path, PlanFile], Mapping[str, Any]]) -> Plan:
-    """Open a plan that `Plan.save` saved.
+def open_plan(saved: Path, *, stacks: Path, show_in: Callable[[Path, PlanFile], Mapping[str, Any]]) -> Plan:
+    """Open a plan that `Plan.save` saved; `stacks` has a folder for each stack, in which Terraform shows it.
 
     Raises
     ------
@@ -207,7 +207,7 @@ def open_plan(saved: Path, *, folder_of: Callable[[str], Path], show_in: Callabl
     path = _file_of(saved)
     entry = _read_sidecar(saved, path)
     basis = PlanBasis(**entry.basis)
-    folder = folder_of(basis.stack)
+    folder = stacks / basis.stack
     changes = tuple(PlannedChange(address, "create") for address in entry.creates)
     plan_file = PlanFile(path, entry.sha256, changes, entry.add, entry.change, entry.remove, entry.imports)
     plan = Plan(folder=folder, plan_file=plan_file, basis=basis, show=lambda file: show_in(folder, file))

@@ -84,7 +84,7 @@ def network_lock(loaded: LoadedSettings, aws: Aws, *, refresh: bool) -> NetworkL
 
 
 def on_deployed_network(loaded: LoadedSettings, baseline: Baseline) -> LoadedSettings:
-    """Return settings that isolate clusters as the deployed network does, where nobody says how.
+    """Return settings that isolate clusters as the deployed network does, where the settings leave it open.
 
     Raises
     ------

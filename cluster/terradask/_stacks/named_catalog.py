@@ -1,4 +1,4 @@
-"""A catalog of the types that somebody names: two calls, where the region's whole catalog takes some twenty."""
+"""A catalog of the types that settings name: two calls, where the region's whole catalog takes some twenty."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a cluster's stack has to be told: a zone, and the types of its groups. The answers are locked together with what was asked.
 
-Prices that change tomorrow then change nothing, until somebody asks for something else, or anew.
+Prices that change tomorrow then change nothing, until the settings ask for something else, or a plan refreshes.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def resolve_cluster(
 
 
 def _creator(cluster: ClusterSettings, existing_lock: ClusterLock | None, aws: Aws) -> str | None:
-    """Return whom a private cluster is private to: whoever asked first, however often its other answers are chosen again."""
+    """Return the caller that a private cluster is private to: the first one, however often its other answers are chosen again."""
     if not cluster.private_to_creator:
         return None
     return (existing_lock.creator if existing_lock is not None else None) or principal_of(aws.caller_arn)

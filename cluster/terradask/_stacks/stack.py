@@ -156,7 +156,7 @@ class Stack:
             file.unlink(missing_ok=True)
 
     def _forget_old_plans(self) -> None:
-        """Plans hold secrets; those that nobody applied don't stay."""
+        """Remove plans that were not applied in time: they hold secrets."""
         oldest = time.time() - PLAN_LIFETIME.total_seconds()
         for path in self._plans.glob(f"{self.name}--*"):
             with contextlib.suppress(FileNotFoundError):

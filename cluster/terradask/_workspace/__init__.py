@@ -1,1 +1,1 @@
-"""Workspace: plans, applies, lists and removes the network and clusters."""
+"""Workspace: plans, applies, lists and removes the network and clusters; the parts that it is composed of."""

@@ -121,7 +121,7 @@ class Planner:
 
     def open(self, path: Path) -> Plan:
         """Open a saved plan, unless anything isn't as it was when it was made."""
-        plan = open_plan(path, folder_of=self._context.folder, show_in=lambda folder, file: self._stacks.stack(folder.name).show(file))
+        plan = open_plan(path, stacks=self._context.stacks, show_in=lambda folder, file: self._stacks.stack(folder.name).show(file))
         version = self._stacks.stack(plan.stack).terraform.binary.version_text
         plan.basis.check_origin(self._place, terraform_version=version)
         plan.basis.check_expiry()

@@ -87,7 +87,7 @@ def _meant(what: Sequence[str], saved: Path | None) -> tuple[Path | None, tuple[
 
 
 def _refuse_unheard_of(workspace: Workspace, stacks: Sequence[str]) -> None:
-    """Refuse a mistyped name, or that of a missing folder, in a workspace that declares clusters: nobody would be asked about it."""
+    """Refuse a mistyped name, or that of a missing folder, in a workspace that declares clusters: no question would be asked about it."""
     from terradask.errors import ClusterNotFound
 
     declared = sorted(workspace.settings.clusters)

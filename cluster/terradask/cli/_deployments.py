@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NAME = click.argument("name", shell_complete=complete_cluster)
 
-#: AWS ends an instance in a minute or two; whoever waits wants to see the end of it.
+#: AWS ends an instance in a minute or two; a command that waits shows the end of it.
 _STOP_SECONDS = 300
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def check_answerable(yes: bool, verb: str) -> None:
-    """Refuse before the work, where nobody could answer the question after it."""
+    """Refuse before the work, where no terminal could answer the question after it."""
     from terradask_modules.errors import InvalidInput
 
     if not yes and not sys.stdin.isatty():
@@ -22,7 +22,7 @@ def check_answerable(yes: bool, verb: str) -> None:
 
 
 def declined() -> TerradaskError:
-    """Return the error of whoever says no."""
+    """Return the error after the answer no."""
     from terradask_modules.errors import TerradaskError
 
     return TerradaskError("declined: nothing was changed")

@@ -30,7 +30,7 @@ def _signals(invocation: Invocation) -> Iterator[None]:
         raise KeyboardInterrupt
 
     numbers = [signal.SIGTERM, signal.SIGHUP]
-    # Whoever starts us with SIGHUP ignored (nohup) means it.
+    # A start with SIGHUP ignored (nohup) is meant.
     numbers = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
     before = {number: signal.signal(number, terminate) for number in numbers}
     try:
@@ -85,7 +85,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         with _signals(invocation):
             code = command.main(arguments, prog_name="terradask", standalone_mode=False, obj=invocation)
-    # click's name for Ctrl-C, and for a question that nobody answers.
+    # click's name for Ctrl-C, and for a question without an answer.
     except (click.exceptions.Abort, KeyboardInterrupt):
         return _interrupted(invocation)
     except click.ClickException as error:
