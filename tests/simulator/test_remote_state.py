@@ -20,11 +20,11 @@ import pytest
 
 from terradask import app
 from terradask._aws.session import Aws
+from terradask._common.processes import this_user
 from terradask._terraform.state.backend import StateBackend, Waiting
 from terradask._terraform.state.bucket import TAG, make_state_bucket
 from terradask._terraform.state.local import LocalPlace
-from terradask._terraform.state.lock import LockInfo
-from terradask._terraform.state.lock_owner import here
+from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.terraform import CONFIGURATION, Terraform
 from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.stack_runner import StackRunner
@@ -162,7 +162,7 @@ def test_a_state_moves_there_and_back_and_a_dead_owners_lock_is_broken(
     remote = _network_state(tmp_path)
     with remote.held(Waiting(network.folder, None, 0, told.append)), pytest.raises(StateLocked) as caught:
         Terraform(network.folder, state_lock_seconds=0).plan(tmp_path / "q.tfplan")
-    assert (caught.value.holder, caught.value.given) == (f"{here()['user']}@{here()['host']}", f"{BUCKET}/{network.key}")
+    assert (caught.value.holder, caught.value.given) == (this_user(), f"{BUCKET}/{network.key}")
 
     # Somebody works there: whoever waits is told who; killed, the owner is provably gone.
     process = _destroying(network, tmp_path)

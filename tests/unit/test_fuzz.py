@@ -36,7 +36,7 @@ from terradask._pricing.price_cache import read_sheet
 from terradask._pricing.products import query_for_instances, read_instance_prices, read_price
 from terradask._pricing.spot_prices import read_spot_price
 from terradask._terraform.events import parse_event
-from terradask._terraform.state.lock import LockInfo
+from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.model import StateInfo, state_of
 from terradask.errors import TerradaskError
 from terradask.policy import evaluate

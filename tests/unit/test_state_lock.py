@@ -15,16 +15,18 @@ from typing import Any
 
 import pytest
 
+from terradask._common.processes import process_started, this_machine, this_user
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state import lock_owner
-from terradask._terraform.state.lock import LockInfo, locked_error, past_lock
-from terradask._terraform.state.lock_owner import here, may_hold, proof_of_end, proof_of_loss
+from terradask._terraform.state.lock import locked_error, past_lock
+from terradask._terraform.state.lock_info import LockInfo
+from terradask._terraform.state.lock_owner import may_hold, proof_of_end, proof_of_loss
 from terradask.errors import StateLocked
 
 DEAD = 4_000_000
 NOW = 1_800_000_000.0
 SINCE = "2027-01-15T08:00:02.5Z"
-MINE = f"{here()['user']}@{here()['host']}"
+MINE = this_user()
 
 
 def _lock(**fields: str | None) -> LockInfo:
@@ -32,7 +34,7 @@ def _lock(**fields: str | None) -> LockInfo:
 
 
 def _note(**fields: Any) -> dict[str, Any]:
-    return {**here(), "child": DEAD, "child_started": "7", "command": "terraform apply", "started_at": NOW, **fields}
+    return {**this_machine(), "child": DEAD, "child_started": "7", "command": "terraform apply", "started_at": NOW, **fields}
 
 
 def test_a_lock_is_read_from_its_object_and_from_what_terraform_prints():
@@ -67,9 +69,11 @@ def test_what_another_program_wrote_is_a_lock_too_with_an_id_of_its_own():
         (_lock(), _note(started_at=NOW + 60), False),
         # Somebody else's process has the number by now.
         (_lock(), _note(child=os.getpid()), True),
-        (_lock(), _note(child=os.getpid(), child_started=lock_owner.process_started(os.getpid())), False),
+        (_lock(), _note(child=os.getpid(), child_started=process_started(os.getpid())), False),
+        # When that was started couldn't be told.
+        (_lock(), _note(child=os.getpid(), child_started=None), False),
         # The number means nothing once the machine was started anew.
-        (_lock(), _note(child=os.getpid(), child_started=lock_owner.process_started(os.getpid()), boot_id="earlier"), True),
+        (_lock(), _note(child=os.getpid(), child_started=process_started(os.getpid()), boot_id="earlier"), True),
     ],
 )
 def test_a_lock_is_void_only_when_its_process_is_known_to_have_ended(lock: LockInfo, note: dict[str, Any] | None, proven: bool):
@@ -175,7 +179,6 @@ def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system doesn't say what a process works on")
 def test_a_lock_that_a_terraform_of_another_checkout_may_hold_is_not_void(other: subprocess.Popen[str]):
     now = time.time()
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
@@ -192,5 +195,5 @@ def test_a_folder_remembers_whose_command_was_killed_in_it(tmp_path: Path):
         lock.note("terraform apply", os.getpid())
     with FolderLock(tmp_path / "etl", limit_seconds=0) as lock:
         assert lock.killed is not None
-        assert {name: lock.killed[name] for name in here()} == dict(here())
-        assert lock.killed["child_started"] == lock_owner.process_started(os.getpid())
+        assert {name: lock.killed[name] for name in this_machine()} == dict(this_machine())
+        assert lock.killed["child_started"] == process_started(os.getpid())

@@ -14,10 +14,10 @@ from botocore.exceptions import ClientError
 
 from terradask._aws.session import Aws
 from terradask._aws.translation import typed_error
+from terradask._common.processes import this_user
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state.bucket import make_state_bucket
 from terradask._terraform.state.local import LocalPlace
-from terradask._terraform.state.lock_owner import here
 from terradask._terraform.state.migrate import NetworkState, owners_of
 from terradask._terraform.state.s3 import S3Place
 from terradask._terraform.state.unlock import unlock
@@ -483,7 +483,7 @@ def test_unlock_breaks_the_lock_of_a_command_that_was_killed_here(folder: Folder
         lock.note("terraform apply", 4_000_000)
     beside = folder.stack.with_name(".network.lock")
     beside.write_text(json.dumps({**json.loads(beside.read_text()), "started_at": 1_795_150_800.0}))
-    _lock(folder, f"{here()['user']}@{here()['host']}", "2026-11-20T05:00:02Z")
+    _lock(folder, this_user(), "2026-11-20T05:00:02Z")
     broken = _unlock(folder)
     assert broken is not None
     assert not broken.forced
@@ -500,7 +500,7 @@ def test_a_lock_that_the_next_command_breaks_is_written_down_too(folder: Folder,
         lock.note("terraform apply", 4_000_000)
     beside = folder.stack.with_name(".network.lock")
     beside.write_text(json.dumps({**json.loads(beside.read_text()), "started_at": 1_795_150_800.0}))
-    _lock(folder, f"{here()['user']}@{here()['host']}", "2026-11-20T05:00:02Z")
+    _lock(folder, this_user(), "2026-11-20T05:00:02Z")
     put = folder.s3.put_object
 
     def checked(**request: Any) -> None:

@@ -22,7 +22,7 @@ from terradask_stacks.settings import validate_cluster_name
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
-    from terradask._terraform.state.lock import LockInfo
+    from terradask._terraform.state.lock_info import LockInfo
 
 
 class BucketScan:

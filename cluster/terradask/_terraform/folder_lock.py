@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from terradask._terraform.state.lock_owner import end_group_of_dead, here, is_alive, process_started
+from terradask._common.processes import is_alive, process_started, this_machine
 from terradask.errors import FolderBusy
 
 _POLL_SECONDS = 0.1
@@ -55,7 +56,9 @@ class FolderLock:
     def note(self, command: str, pid: int | None = None) -> None:
         """Write down what is being done, for others who wait, and for those who come after a kill."""
         started = None if pid is None else process_started(pid)
-        self._write({**here(), "pid": os.getpid(), "child": pid, "child_started": started, "command": command, "started_at": time.time()})
+        self._write(
+            {**this_machine(), "pid": os.getpid(), "child": pid, "child_started": started, "command": command, "started_at": time.time()}
+        )
 
     def note_end(self, exit_code: int) -> None:
         """Write down that a command has ended, or that it was killed."""
@@ -133,7 +136,7 @@ class FolderLock:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                if not ended and end_group_of_dead(self._read()):
+                if not ended and _end_left_behind(self._read()):
                     ended = True
                     time.sleep(_POLL_SECONDS)
                     continue
@@ -159,3 +162,16 @@ class FolderLock:
         # The process that started Terraform may be gone while Terraform still works.
         pid = next((p for p in (holder.get("pid"), holder.get("child")) if p and is_alive(p)), None)
         return FolderBusy(str(self._folder), pid=pid, command=holder.get("command"), waited_seconds=waited)
+
+
+def _end_left_behind(note: Mapping[str, Any]) -> bool:
+    """End what a killed Terraform has left: its providers wait for it for ever, and hold the folder's lock, which they inherited."""
+    leader = note.get("child")
+    # The number of a group isn't given to a process as long as one is in the group: where there is such a process, the group is gone.
+    if not leader or is_alive(leader) or any(note.get(key) != this_machine()[key] for key in ("host", "machine_id", "boot_id")):
+        return False
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

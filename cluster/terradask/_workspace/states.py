@@ -17,7 +17,7 @@ from terradask_stacks.settings import validate_cluster_name
 
 if TYPE_CHECKING:
     from terradask._terraform.state.backend import StateBackend
-    from terradask._terraform.state.lock import LockInfo
+    from terradask._terraform.state.lock_info import LockInfo
     from terradask._workspace.context import WorkspaceContext
 
 

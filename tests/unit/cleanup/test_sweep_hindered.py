@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from terradask._common.processes import this_machine, this_user
 from terradask._terraform.folder_lock import FolderLock
-from terradask._terraform.state.lock_owner import here
 from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.destroyer import Destroyer
 from terradask._workspace.stack_runner import StackRunner
@@ -35,12 +35,19 @@ def test_while_somebody_holds_the_state_nothing_of_the_cluster_goes(workspace: W
 def test_the_lock_of_a_command_that_was_killed_here_is_broken_and_written_down(root: Path, workspace: Workspace, account: Account) -> None:
     group = account.group("made", "terradask-default-made-workers")
     now = datetime.datetime.now(datetime.UTC)
-    who = f"{here()['user']}@{here()['host']}"
+    who = this_user()
     lock = {"ID": "1", "Who": who, "Created": now.isoformat().replace("+00:00", "Z"), "Path": "b/k"}
     account.put("clusters/made/terraform.tfstate.tflock", json.dumps(lock))
     folder = root / STACK
     folder.parent.mkdir(parents=True)
-    note = {**here(), "pid": DEAD, "child": DEAD, "child_started": "7", "command": "terraform apply", "started_at": now.timestamp() - 1}
+    note = {
+        **this_machine(),
+        "pid": DEAD,
+        "child": DEAD,
+        "child_started": "7",
+        "command": "terraform apply",
+        "started_at": now.timestamp() - 1,
+    }
     folder.with_name(".made.lock").write_text(json.dumps(note))
     found = workspace.strays(grace_seconds=GRACE)
     assert keys(found) == {("lock", "made"), ("group", group), ("objects", "clusters/made/")}

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from terradask._terraform.state.lock import LockInfo, locked_error
+from terradask._terraform.state.lock import locked_error
+from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.model import StateInfo
 
 #: What the name of a state ends with that was moved to another place.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from terradask._terraform.state.backend import ASIDE, FoundState, Waiting, until_free
-from terradask._terraform.state.lock import LockInfo
+from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.model import StateInfo, read_state_file, state_of
 from terradask_stacks.files import write_whole
 

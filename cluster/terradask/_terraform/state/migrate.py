@@ -26,7 +26,7 @@ from terradask_stacks.settings.state import network_state_key
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._terraform.folder_lock import FolderLock
-    from terradask._terraform.state.lock import LockInfo
+    from terradask._terraform.state.lock_info import LockInfo
     from terradask_stacks.loading import LoadedSettings
 
 Step = Literal["nothing", "copy", "set aside"]

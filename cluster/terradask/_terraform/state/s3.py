@@ -11,9 +11,10 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.s3 import ObjectStore, StoredObject, as_json
+from terradask._common.processes import this_user
 from terradask._terraform.state.backend import ASIDE, FoundState, Waiting, until_free
-from terradask._terraform.state.lock import LockInfo
-from terradask._terraform.state.lock_owner import here, proof_of_end
+from terradask._terraform.state.lock_info import LockInfo
+from terradask._terraform.state.lock_owner import proof_of_end
 from terradask._terraform.state.model import StateInfo, state_of
 from terradask.errors import AccessDenied, BackendMissing, StateConflict
 
@@ -82,7 +83,7 @@ class S3Place:
             "ID": str(uuid.uuid4()),
             "Operation": "OperationTypeInvalid",
             "Info": "terradask moves the state",
-            "Who": f"{here()['user'] or 'somebody'}@{here()['host']}",
+            "Who": this_user(),
             "Version": "",
             "Created": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "Path": f"{self.bucket}/{self.key}",

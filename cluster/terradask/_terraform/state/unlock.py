@@ -9,10 +9,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from terradask._common.processes import this_user
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state.backend import StateBackend
-from terradask._terraform.state.lock import LockInfo, locked_error
-from terradask._terraform.state.lock_owner import here, proof_of_end
+from terradask._terraform.state.lock import locked_error
+from terradask._terraform.state.lock_info import LockInfo
+from terradask._terraform.state.lock_owner import proof_of_end
 from terradask._terraform.state.s3 import S3Place
 from terradask.errors import AccessDenied, InvalidInput, StateLocked
 
@@ -126,7 +128,7 @@ def write_down(
         operation=lock.operation,
         reason=proof or "forced: nothing proved that its owner was gone",
         forced=proof is None,
-        broken_by=f"{here()['user'] or 'somebody'}@{here()['host']}",
+        broken_by=this_user(),
         caller_arn=caller.caller_arn,
     )
     document: Mapping[str, Any] = broken.as_dict()

@@ -1,0 +1,72 @@
+"""Processes of this machine: whether one is alive, when it was started, and which machine this is."""
+
+from __future__ import annotations
+
+import functools
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from getpass import getuser
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]  # psutil carries no types
+
+_MACHINE_ID = Path("/etc/machine-id")
+#: What psutil tells of a machine's start is a time, which changes when the clock is set.
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@functools.cache
+def this_machine() -> Mapping[str, str | None]:
+    """Return what tells this user on this machine, since it was started, from others; None where the system doesn't say."""
+    try:
+        user = getuser()
+    except (OSError, KeyError):
+        user = None
+    return {"user": user, "host": socket.gethostname(), "machine_id": _line(_MACHINE_ID), "boot_id": _line(_BOOT_ID)}
+
+
+def this_user() -> str:
+    """Return this user on this machine, as ``user@host``."""
+    return f"{this_machine()['user'] or 'somebody'}@{this_machine()['host']}"
+
+
+def is_this_user(holder: str | None) -> bool:
+    """Return whether ``user@host`` is this user on a machine of this name."""
+    return this_machine()["user"] is not None and holder == this_user()
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether there is a process of this number."""
+    return bool(psutil.pid_exists(pid))
+
+
+def process_started(pid: int) -> str | None:
+    """Return when a process was started: another process of the same number has another text. None for one that has ended.
+
+    On Linux in hundredths of a second since the machine's start, which doesn't change when the clock is set.
+    """
+    # Read first: older versions of psutil add what was read last.
+    booted_at = psutil.boot_time() if psutil.LINUX else 0.0
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return str(round((process.create_time() - booted_at) * 100))
+    except psutil.Error:
+        return None
+
+
+def own_processes() -> Iterator[psutil.Process]:
+    """Yield this user's processes, each with ``info``: its ``cmdline``, ``cwd`` and ``create_time``; None where that can't be read."""
+    for process in psutil.process_iter(["uids", "cmdline", "cwd", "create_time"]):
+        uids = process.info["uids"]
+        if uids is not None and uids.real == os.getuid():
+            yield process
+
+
+def _line(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip() or None
+    except OSError:
+        return None
