@@ -22,7 +22,7 @@ from benchmarks._measure import Row, Verdict, in_turn
 from terradask._instance_types.choose import choose
 from terradask._instance_types.model import Catalog, read_types
 from terradask.errors import NoMatchingType
-from terradask_stacks.hardware.ask import HardwareRequest
+from terradask_stacks.hardware.request import HardwareRequest
 
 _DATA = Path(moto.__file__).parent / "ec2/resources"
 _REPEATS = 20
@@ -33,11 +33,11 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
     catalog = _catalog()
     prices = {name: Decimal(one.vcpus) / 25 + Decimal(one.memory_mib) / 300_000 for name, one in catalog.types.items()}
 
-    def milliseconds(**ask: Any) -> Callable[[], float]:
+    def milliseconds(**request: Any) -> Callable[[], float]:
         def once() -> float:
             started = time.perf_counter()
             with contextlib.suppress(NoMatchingType):
-                choose(HardwareRequest.of(**ask), catalog, prices)
+                choose(HardwareRequest.of(**request), catalog, prices)
             return 1000 * (time.perf_counter() - started)
 
         return lambda: statistics.median(once() for _ in range(_REPEATS))

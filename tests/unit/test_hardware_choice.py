@@ -15,7 +15,7 @@ from terradask._instance_types.choice import Choice
 from terradask._instance_types.choose import choose, choose_scheduler
 from terradask._instance_types.zones import rank_zones
 from terradask.errors import ArgumentCombination, InvalidHardware, NoMatchingType, UnknownInstanceType, UnknownZone
-from terradask_stacks.hardware.ask import HardwareRequest
+from terradask_stacks.hardware.request import HardwareRequest
 
 from .hardware_facts import catalog, prices
 

@@ -17,7 +17,7 @@ from terradask._stacks.explanation import HardwareExplanation
 from terradask._stacks.resolve_hardware import ClusterHardware
 from terradask._workspace.workspace import Workspace
 from terradask.cli import run
-from terradask_stacks.hardware.ask import HardwareRequest
+from terradask_stacks.hardware.request import HardwareRequest
 
 from .hardware_facts import catalog, prices
 from .report_data import report, whole

@@ -17,7 +17,7 @@ from terradask._instance_types.constraints import Constraints, model_key
 from terradask._instance_types.model import InstanceType
 from terradask._instance_types.supply import Supply
 from terradask.errors import NoMatchingType
-from terradask_stacks.hardware.ask import HardwareRequest
+from terradask_stacks.hardware.request import HardwareRequest
 
 from .hardware_facts import catalog, described, prices
 

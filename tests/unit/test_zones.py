@@ -25,7 +25,7 @@ from terradask._stacks import resolve_hardware, zone_lookup
 from terradask._stacks.resolve_cluster import Place, resolve_cluster, still_holds
 from terradask._stacks.zone_lookup import LOOKED_BACK, look_at_zones, read_failures
 from terradask.errors import AccessDenied, UnknownZone
-from terradask_stacks.hardware.ask import HardwareRequest
+from terradask_stacks.hardware.request import HardwareRequest
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings
 
@@ -50,7 +50,7 @@ def _choice(*names: str) -> Choice:
 def _of(names: tuple[str, ...]) -> Choice:
     """An ask of which these types, in this order, came out."""
     named = choose(HardwareRequest.of(vm_types=list(names)), catalog())
-    return replace(named, ask=HardwareRequest.of(cpu=4))
+    return replace(named, request=HardwareRequest.of(cpu=4))
 
 
 def _catalog(**offered: tuple[str, ...]) -> Any:

@@ -13,8 +13,8 @@ from terradask._instance_types.model import InstanceType
 from terradask._instance_types.selection import Selection, select
 from terradask._instance_types.supply import Supply
 from terradask.errors import NoMatchingType
-from terradask_stacks.hardware.ask import HardwareRequest
 from terradask_stacks.hardware.quantities import ANY, Span, bytes_text, cores_text, memory_text
+from terradask_stacks.hardware.request import HardwareRequest
 
 _MOST = 5
 _EXAMPLES = 3
@@ -60,19 +60,19 @@ class Alternative:
         }
 
 
-def no_match(ask: HardwareRequest, supply: Supply, nothing: Selection) -> NoMatchingType:
+def no_match(request: HardwareRequest, supply: Supply, nothing: Selection) -> NoMatchingType:
     """Return the error for an ask that nothing meets."""
     demand = nothing.attempt.demand
-    problem = f"no instance type in {supply.where} has {_sizes(ask, demand, supply)}"
+    problem = f"no instance type in {supply.where} has {_sizes(request, demand, supply)}"
     if any(why in TO_BE_NAMED for why in nothing.objections):
         problem += ", but for those that have to be named"
     if "spot" in supply.markets:
         problem += f", for sale {supply.how}"
-    alternatives = [one.as_dict() for one in nearest(ask, supply)]
-    return NoMatchingType(problem, given=ask.given(), allowed=_gpus_allowed(ask, supply, demand), alternatives=alternatives)
+    alternatives = [one.as_dict() for one in nearest(request, supply)]
+    return NoMatchingType(problem, given=request.given(), allowed=_gpus_allowed(request, supply, demand), alternatives=alternatives)
 
 
-def nearest(ask: HardwareRequest, supply: Supply) -> list[Alternative]:
+def nearest(request: HardwareRequest, supply: Supply) -> list[Alternative]:
     """Return asks near to one, which differ from it in as little as possible and each find something.
 
     Raises
@@ -80,112 +80,112 @@ def nearest(ask: HardwareRequest, supply: Supply) -> list[Alternative]:
     InvalidHardware
         If the region has no such GPU.
     """
-    nothing = select(ask, supply)
+    nothing = select(request, supply)
     found: dict[tuple[InstanceType, ...], Alternative] = {}
-    for one in _alternatives(ask, supply, nothing):
+    for one in _alternatives(request, supply, nothing):
         found.setdefault(one.types, one)
         if len(found) == _MOST:
             break
     return list(found.values())
 
 
-def _alternatives(ask: HardwareRequest, supply: Supply, nothing: Selection) -> Iterator[Alternative]:
+def _alternatives(request: HardwareRequest, supply: Supply, nothing: Selection) -> Iterator[Alternative]:
     """Yield the most alike first; several may find the same."""
-    yield from _elsewhere(ask, supply)
-    yield from _tried(ask, _any_family(ask), supply)
-    yield from _by_name(ask, supply, nothing)
-    yield from _tried(ask, _near_sizes(ask, supply, nothing.attempt.demand), supply)
-    yield from _tried(ask, _near_gpus(ask, supply, nothing.attempt.demand), supply)
+    yield from _elsewhere(request, supply)
+    yield from _tried(request, _any_family(request), supply)
+    yield from _by_name(request, supply, nothing)
+    yield from _tried(request, _near_sizes(request, supply, nothing.attempt.demand), supply)
+    yield from _tried(request, _near_gpus(request, supply, nothing.attempt.demand), supply)
 
 
-def _tried(ask: HardwareRequest, near_asks: Iterable[HardwareRequest], supply: Supply) -> Iterator[Alternative]:
-    for near in near_asks:
+def _tried(request: HardwareRequest, near_requests: Iterable[HardwareRequest], supply: Supply) -> Iterator[Alternative]:
+    for near in near_requests:
         types = select(near, supply).types
         if types:
-            yield Alternative(_changes(ask, near), types, supply.prices.get(types[0].name))
+            yield Alternative(_changes(request, near), types, supply.prices.get(types[0].name))
 
 
-def _sizes(ask: HardwareRequest, demand: Constraints, supply: Supply) -> str:
-    gpus = f"{demand.gpus} {gpu_model(ask, supply.catalog)} GPU{'' if demand.gpus == 1 else 's'}" if demand.gpus else None
-    cores = cores_text(demand.cores) if ask.cpu is not None else None
-    memory = memory_text(demand.memory) if ask.memory is not None else None
+def _sizes(request: HardwareRequest, demand: Constraints, supply: Supply) -> str:
+    gpus = f"{demand.gpus} {gpu_model(request, supply.catalog)} GPU{'' if demand.gpus == 1 else 's'}" if demand.gpus else None
+    cores = cores_text(demand.cores) if request.cpu is not None else None
+    memory = memory_text(demand.memory) if request.memory is not None else None
     parts = [part for part in (gpus, cores, memory) if part] or [cores_text(demand.cores), memory_text(demand.memory)]
-    return " and ".join(parts) + (" (ARM)" if ask.arm else "")
+    return " and ".join(parts) + (" (ARM)" if request.arm else "")
 
 
-def _changes(ask: HardwareRequest, near: HardwareRequest) -> dict[str, Any]:
-    before, after = ask.parameters(), near.parameters()
+def _changes(request: HardwareRequest, near: HardwareRequest) -> dict[str, Any]:
+    before, after = request.parameters(), near.parameters()
     return {name: after.get(name) for name in {**before, **after} if before.get(name) != after.get(name)}
 
 
-def _elsewhere(ask: HardwareRequest, supply: Supply) -> Iterator[Alternative]:
+def _elsewhere(request: HardwareRequest, supply: Supply) -> Iterator[Alternative]:
     """Yield the same hardware, where zones or markets are what it fails by."""
     if "spot" in supply.markets:
-        types = select(ask, replace(supply, markets=frozenset({"on-demand"}))).types
+        types = select(request, replace(supply, markets=frozenset({"on-demand"}))).types
         if types:
-            setting = f"{ask.prefix}spot_policy" if "." in ask.prefix else "spot_policy"
+            setting = f"{request.prefix}spot_policy" if "." in request.prefix else "spot_policy"
             yield Alternative({setting: "on-demand"}, types, supply.prices.get(types[0].name))
     if not supply.zones:
         return
     anywhere = replace(supply, zones=(), offered=None)
-    if not select(ask, anywhere).types:
+    if not select(request, anywhere).types:
         return
-    by_zone = {zone: select(ask, replace(anywhere, zones=(zone,), offered=there)).types for zone, there in supply.catalog.zones.items()}
+    by_zone = {zone: select(request, replace(anywhere, zones=(zone,), offered=there)).types for zone, there in supply.catalog.zones.items()}
     for zone in sorted(by_zone, key=lambda zone: (-len(by_zone[zone]), zone))[:_ZONES]:
         if by_zone[zone]:
             yield Alternative({"zone_name": zone}, by_zone[zone], supply.prices.get(by_zone[zone][0].name))
 
 
-def _by_name(ask: HardwareRequest, supply: Supply, nothing: Selection) -> Iterator[Alternative]:
+def _by_name(request: HardwareRequest, supply: Supply, nothing: Selection) -> Iterator[Alternative]:
     """Types that are as asked for, of families that aren't taken unasked."""
     types = next((nothing.objections[why] for why in TO_BE_NAMED if why in nothing.objections), ())
     if types:
-        left_out = dict.fromkeys((ask.option(name) for name in ("cpu", "memory") if ask.option(name) in ask.parameters()), None)
-        change = {ask.option("vm_types"): [one.name for one in types[:_EXAMPLES]], **left_out}
+        left_out = dict.fromkeys((request.option(name) for name in ("cpu", "memory") if request.option(name) in request.parameters()), None)
+        change = {request.option("vm_types"): [one.name for one in types[:_EXAMPLES]], **left_out}
         yield Alternative(change, types[:_EXAMPLES], supply.prices.get(types[0].name))
 
 
-def _any_family(ask: HardwareRequest) -> Iterator[HardwareRequest]:
-    if ask.cpu is None and ask.memory is not None:
-        yield replace(ask, cpu=ANY)
-    if ask.memory is None and ask.cpu is not None:
-        yield replace(ask, memory=ANY)
+def _any_family(request: HardwareRequest) -> Iterator[HardwareRequest]:
+    if request.cpu is None and request.memory is not None:
+        yield replace(request, cpu=ANY)
+    if request.memory is None and request.cpu is not None:
+        yield replace(request, memory=ANY)
 
 
-def _near_sizes(ask: HardwareRequest, supply: Supply, demand: Constraints) -> Iterator[HardwareRequest]:
+def _near_sizes(request: HardwareRequest, supply: Supply, demand: Constraints) -> Iterator[HardwareRequest]:
     """Yield the same memory with other cores, the same cores with other memory, and what is nearest to both."""
     pool = _meeting(replace(demand, cores=ANY, memory=ANY), supply)
-    if ask.cpu is not None:
+    if request.cpu is not None:
         for cores in _around(demand.cores, (one.vcpus for one in pool if one.memory_mib << 20 in demand.memory)):
-            yield replace(ask, cpu=ask.cpu.widened_to(cores))
-    if ask.memory is not None:
+            yield replace(request, cpu=request.cpu.widened_to(cores))
+    if request.memory is not None:
         for size in _around(demand.memory, (one.memory_mib << 20 for one in pool if one.vcpus in demand.cores)):
-            yield replace(ask, memory=Span(size, size))
-    if ask.cpu is not None and ask.memory is not None:
-        yield replace(ask, cpu=None)
+            yield replace(request, memory=Span(size, size))
+    if request.cpu is not None and request.memory is not None:
+        yield replace(request, cpu=None)
         closest = min(pool, key=lambda one: (_distance(demand, one), supply.rank(one)), default=None)
         if closest is not None:
             size = closest.memory_mib << 20
-            yield replace(ask, cpu=Span(closest.vcpus, closest.vcpus), memory=Span(size, size))
+            yield replace(request, cpu=Span(closest.vcpus, closest.vcpus), memory=Span(size, size))
 
 
-def _near_gpus(ask: HardwareRequest, supply: Supply, demand: Constraints) -> Iterator[HardwareRequest]:
+def _near_gpus(request: HardwareRequest, supply: Supply, demand: Constraints) -> Iterator[HardwareRequest]:
     """Other numbers of the same GPU; the same number of other ones, the cheapest first."""
     if not demand.gpus:
         return
     for count in sorted(_gpu_counts(supply, demand.gpu_model), key=lambda count: (abs(count - demand.gpus), count)):
-        yield replace(ask, gpu=count)
+        yield replace(request, gpu=count)
     others = _meeting(replace(demand, cores=ANY, memory=ANY, gpu_model=None), supply)
     for name in dict.fromkeys(one.gpus.name for one in sorted(others, key=supply.rank) if one.gpus is not None):
-        yield replace(ask, gpu_type=name)
+        yield replace(request, gpu_type=name)
 
 
-def _gpus_allowed(ask: HardwareRequest, supply: Supply, demand: Constraints) -> str | None:
+def _gpus_allowed(request: HardwareRequest, supply: Supply, demand: Constraints) -> str | None:
     """How many GPUs there are to be had, where their number is what the ask fails by."""
     counts = sorted(_gpu_counts(supply, demand.gpu_model))
     if not demand.gpus or demand.gpus in counts:
         return None
-    model, most = gpu_model(ask, supply.catalog), max(_gpu_counts(supply, None), default=0)
+    model, most = gpu_model(request, supply.catalog), max(_gpu_counts(supply, None), default=0)
     return f"{' or '.join(map(str, counts)) or 'no'} {model} GPUs; of other models up to {most}"
 
 

@@ -10,10 +10,10 @@ from terradask.errors import ArgumentCombination
 
 if TYPE_CHECKING:
     from terradask._instance_types.model import Catalog
-    from terradask_stacks.hardware.ask import HardwareRequest
+    from terradask_stacks.hardware.request import HardwareRequest
 
 
-def with_one_architecture(asks: Mapping[str, HardwareRequest], catalog: Catalog) -> dict[str, HardwareRequest]:
+def with_one_architecture(requests: Mapping[str, HardwareRequest], catalog: Catalog) -> dict[str, HardwareRequest]:
     """Let all groups of a cluster ask for ARM where one of them names types for it.
 
     Raises
@@ -23,10 +23,10 @@ def with_one_architecture(asks: Mapping[str, HardwareRequest], catalog: Catalog)
     """
     named: dict[str, list[str]] = {"arm64": [], "x86_64": []}
     options: dict[str, None] = {}
-    for ask in asks.values():
-        for one in (catalog.types[name] for name in ask.vm_types if name in catalog.types):
-            named[one.architecture].append(f"{one.name} ({ask.option('vm_types')})")
-            options[ask.option("vm_types")] = None
+    for request in requests.values():
+        for one in (catalog.types[name] for name in request.vm_types if name in catalog.types):
+            named[one.architecture].append(f"{one.name} ({request.option('vm_types')})")
+            options[request.option("vm_types")] = None
     if all(named.values()):
         raise ArgumentCombination(
             [*options],
@@ -36,4 +36,4 @@ def with_one_architecture(asks: Mapping[str, HardwareRequest], catalog: Catalog)
             advice="name other types, or make a cluster for each architecture",
         )
     implied = bool(named["arm64"])
-    return {group: replace(ask, arm=True) if implied and ask.arm is None else ask for group, ask in asks.items()}
+    return {group: replace(request, arm=True) if implied and request.arm is None else request for group, request in requests.items()}

@@ -8,8 +8,8 @@ from typing import Any
 
 from terradask._instance_types.model import InstanceType
 from terradask_stacks.hardware.architecture import Architecture
-from terradask_stacks.hardware.ask import HardwareRequest
 from terradask_stacks.hardware.quantities import bytes_text, memory_text
+from terradask_stacks.hardware.request import HardwareRequest
 
 _EXAMPLES = 3
 
@@ -74,7 +74,7 @@ class Choice:
 
     Parameters
     ----------
-    ask
+    request
         What was asked.
     where
         Zones or region, for people.
@@ -90,7 +90,7 @@ class Choice:
         What is unusual about the choice.
     """
 
-    ask: HardwareRequest
+    request: HardwareRequest
     where: str
     architecture: Architecture
     rule: str
@@ -112,18 +112,20 @@ class Choice:
     def reason(self) -> str:
         """The choice in a line: the first type, how many there are besides, and why."""
         more = f" and {len(self.types) - 1} more" if len(self.types) > 1 else ""
-        asked = "" if self.ask.vm_types or self.ask.is_silent else f" for {self.ask.describe()}"
+        asked = "" if self.request.vm_types or self.request.is_silent else f" for {self.request.describe()}"
         return f"{self.names[0]}{more}{asked}: {self.rule}"
 
     def explain(self) -> str:
         """Return the choice for people, as several lines: what was asked, the types in order, what was left out, and why."""
-        ask = self.ask
+        request = self.request
         tolerance = (
-            f" (within 10 %: {memory_text(ask.memory.within_a_tenth())})" if ask.memory is not None and not ask.memory.is_any else ""
+            f" (within 10 %: {memory_text(request.memory.within_a_tenth())})"
+            if request.memory is not None and not request.memory.is_any
+            else ""
         )
         count = len(self.types)
         lines = [
-            f"{ask.whose}: {ask.describe()}{tolerance}, {self.architecture}, in {self.where}",
+            f"{request.whose}: {request.describe()}{tolerance}, {self.architecture}, in {self.where}",
             f"rule: {self.rule}",
             "1 type:" if count == 1 else f"{count} types, in the order in which they are tried:",
             *_table(self.types),
@@ -135,8 +137,8 @@ class Choice:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON output."""
         return {
-            "role": self.ask.role,
-            "asked": self.ask.parameters(),
+            "role": self.request.role,
+            "asked": self.request.parameters(),
             "where": self.where,
             "architecture": self.architecture,
             "rule": self.rule,

@@ -14,13 +14,13 @@ from terradask._instance_types.selection import select
 from terradask._instance_types.supply import Supply
 from terradask.errors import NoMatchingType
 from terradask_modules.markets import Market
-from terradask_stacks.hardware.ask import HardwareRequest
+from terradask_stacks.hardware.request import HardwareRequest
 
 _EXAMPLES = 3
 
 
 def choose(
-    ask: HardwareRequest,
+    request: HardwareRequest,
     catalog: Catalog,
     prices: Mapping[str, Decimal] | None = None,
     *,
@@ -43,11 +43,11 @@ def choose(
         If the region has no such zone.
     """
     supply = Supply.of(catalog, prices, zones=zones, markets=markets)
-    return _named(ask, supply) if ask.vm_types else _selected(ask, supply)
+    return _named(request, supply) if request.vm_types else _selected(request, supply)
 
 
 def choose_scheduler(
-    ask: HardwareRequest,
+    request: HardwareRequest,
     workers: Choice,
     catalog: Catalog,
     prices: Mapping[str, Decimal] | None = None,
@@ -64,26 +64,26 @@ def choose_scheduler(
     TerradaskError
         As `choose` does.
     """
-    if ask.vm_types:
-        return choose(ask, catalog, prices, zones=zones)
-    if ask.arm is None and workers.architecture == "arm64":
-        ask = replace(ask, arm=True)
-    if ask.gpu is not None or ask.gpu_type is not None or not workers.has_gpus:
-        return choose(ask, catalog, prices, zones=zones)
+    if request.vm_types:
+        return choose(request, catalog, prices, zones=zones)
+    if request.arm is None and workers.architecture == "arm64":
+        request = replace(request, arm=True)
+    if request.gpu is not None or request.gpu_type is not None or not workers.has_gpus:
+        return choose(request, catalog, prices, zones=zones)
     try:
-        choice = choose(replace(ask, gpu=1), catalog, prices, zones=zones)
+        choice = choose(replace(request, gpu=1), catalog, prices, zones=zones)
     except NoMatchingType:
-        choice = choose(ask, catalog, prices, zones=zones)
+        choice = choose(request, catalog, prices, zones=zones)
         return replace(
             choice, notes=(*choice.notes, "the workers have GPUs, and no type with one is as asked for here: the scheduler has none")
         )
-    return replace(choice, notes=(*choice.notes, f"a GPU, since the workers have them; {ask.option('gpu')}=False leaves it out"))
+    return replace(choice, notes=(*choice.notes, f"a GPU, since the workers have them; {request.option('gpu')}=False leaves it out"))
 
 
-def _selected(ask: HardwareRequest, supply: Supply) -> Choice:
-    selection = select(ask, supply)
+def _selected(request: HardwareRequest, supply: Supply) -> Choice:
+    selection = select(request, supply)
     if not selection.types:
-        raise no_match(ask, supply, selection)
+        raise no_match(request, supply, selection)
     attempt = selection.attempt
     unpriced = sum(one.name not in supply.prices for one in selection.types)
     notes = [attempt.note] if attempt.note is not None else []
@@ -92,7 +92,7 @@ def _selected(ask: HardwareRequest, supply: Supply) -> Choice:
     elif unpriced:
         notes.append(f"{unpriced} of {len(selection.types)} types have no known price: they come last, the smaller first")
     return Choice(
-        ask=ask,
+        request=request,
         where=supply.where,
         architecture=attempt.demand.architecture,
         rule=attempt.rule,
@@ -119,13 +119,13 @@ def _chosen(types: tuple[InstanceType, ...], supply: Supply) -> tuple[Chosen, ..
     return tuple(found)
 
 
-def _named(ask: HardwareRequest, supply: Supply) -> Choice:
-    types = named_types(ask, supply)
+def _named(request: HardwareRequest, supply: Supply) -> Choice:
+    types = named_types(request, supply)
     notes = []
-    if ask.gpu is not None and any((one.gpus.count if one.gpus else 0) != ask.gpu for one in types):
-        notes.append(f"{ask.option('gpu')}={ask.gpu} doesn't count: the named types have the GPUs that they have")
+    if request.gpu is not None and any((one.gpus.count if one.gpus else 0) != request.gpu for one in types):
+        notes.append(f"{request.option('gpu')}={request.gpu} doesn't count: the named types have the GPUs that they have")
     return Choice(
-        ask=ask,
+        request=request,
         where=supply.where,
         architecture=types[0].architecture,
         rule="the types that are named, in their order",

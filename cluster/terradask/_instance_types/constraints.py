@@ -12,8 +12,8 @@ from terradask._instance_types.model import Catalog, InstanceType
 from terradask._instance_types.supply import Supply
 from terradask.errors import InvalidHardware
 from terradask_stacks.hardware.architecture import Architecture
-from terradask_stacks.hardware.ask import HardwareRequest
 from terradask_stacks.hardware.quantities import ANY, GIB, Span
+from terradask_stacks.hardware.request import HardwareRequest
 
 #: What is asked for where nothing is said, of workers and schedulers alike.
 DEFAULT_CORES = Span(4, 4)
@@ -138,7 +138,7 @@ class Attempt:
     note: str | None = None
 
 
-def attempts_for(ask: HardwareRequest, supply: Supply) -> list[Attempt]:
+def attempts_for(request: HardwareRequest, supply: Supply) -> list[Attempt]:
     """Return the demands that an ask means, best first: the first that any type meets counts.
 
     Raises
@@ -146,11 +146,11 @@ def attempts_for(ask: HardwareRequest, supply: Supply) -> list[Attempt]:
     InvalidHardware
         If the region has no such GPU.
     """
-    architecture: Architecture = "arm64" if ask.arm else "x86_64"
-    count = ask.gpus_wanted
+    architecture: Architecture = "arm64" if request.arm else "x86_64"
+    count = request.gpus_wanted
     if count:
-        return _with_gpus(ask, supply, architecture, count)
-    cores, memory, series, rule = ask.cpu, ask.memory, COMMON, "families c, m and r"
+        return _with_gpus(request, supply, architecture, count)
+    cores, memory, series, rule = request.cpu, request.memory, COMMON, "families c, m and r"
     if cores is None and memory is None:
         cores, memory, rule = DEFAULT_CORES, DEFAULT_MEMORY, f"{rule}; by default 4 cores and 16 GiB"
     elif any(span is not None and span.is_any for span in (cores, memory)):
@@ -168,17 +168,17 @@ def _alone_and_shared(demand: Constraints, rule: str) -> list[Attempt]:
     return [Attempt(demand, rule), Attempt(replace(demand, shared_cores=True), rule, note)]
 
 
-def _with_gpus(ask: HardwareRequest, supply: Supply, architecture: Architecture, count: int) -> list[Attempt]:
-    model = gpu_model(ask, supply.catalog)
-    demand = Constraints(architecture, ask.cpu or ANY, _tolerant(ask.memory), count, model_key(model))
+def _with_gpus(request: HardwareRequest, supply: Supply, architecture: Architecture, count: int) -> list[Attempt]:
+    model = gpu_model(request, supply.catalog)
+    demand = Constraints(architecture, request.cpu or ANY, _tolerant(request.memory), count, model_key(model))
     rule = f"types with {count} {model} GPU{'' if count == 1 else 's'}"
-    if count > 1 or ask.cpu is not None or ask.memory is not None:
+    if count > 1 or request.cpu is not None or request.memory is not None:
         return [Attempt(demand, rule)]
     few = replace(demand, cores=_CORES_BESIDE_A_GPU)
     return [Attempt(few, f"{rule} and 4 to 8 cores"), Attempt(demand, rule, f"no type has a {model} GPU beside 4 to 8 cores")]
 
 
-def gpu_model(ask: HardwareRequest, catalog: Catalog) -> str:
+def gpu_model(request: HardwareRequest, catalog: Catalog) -> str:
     """Return the GPU that an ask means, as AWS names it: NVIDIA's T4 unless another is given, its sibling T4g beside ARM processors.
 
     Raises
@@ -186,9 +186,9 @@ def gpu_model(ask: HardwareRequest, catalog: Catalog) -> str:
     InvalidHardware
         If the region has no such GPU.
     """
-    if ask.gpu_type is None:
-        return "T4g" if ask.arm else "T4"
-    return known_gpu(ask.option("gpu_type"), ask.gpu_type, catalog)
+    if request.gpu_type is None:
+        return "T4g" if request.arm else "T4"
+    return known_gpu(request.option("gpu_type"), request.gpu_type, catalog)
 
 
 def known_gpu(option: str, model: str, catalog: Catalog) -> str:

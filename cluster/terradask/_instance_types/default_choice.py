@@ -9,11 +9,11 @@ from terradask._instance_types.choice import Choice, Chosen
 from terradask._instance_types.model import Catalog
 from terradask._instance_types.supply import Supply
 from terradask_modules.markets import Market
-from terradask_stacks.hardware.ask import HardwareRequest
+from terradask_stacks.hardware.request import HardwareRequest
 
 
 def choose_default(
-    ask: HardwareRequest,
+    request: HardwareRequest,
     names: Iterable[str],
     catalog: Catalog,
     prices: Mapping[str, Decimal] | None = None,
@@ -28,7 +28,7 @@ def choose_default(
     if not types:
         return None
     return Choice(
-        ask=ask,
+        request=request,
         where=supply.where,
         architecture=types[0].architecture,
         rule="the default, since nothing is asked: 4 cores and 16 GiB",

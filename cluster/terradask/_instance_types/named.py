@@ -8,10 +8,10 @@ from terradask._instance_types.constraints import gpu_model, model_key
 from terradask._instance_types.model import InstanceType
 from terradask._instance_types.supply import Supply
 from terradask.errors import ArgumentCombination, NoMatchingType, UnknownInstanceType
-from terradask_stacks.hardware.ask import HardwareRequest
+from terradask_stacks.hardware.request import HardwareRequest
 
 
-def named_types(ask: HardwareRequest, supply: Supply) -> tuple[InstanceType, ...]:
+def named_types(request: HardwareRequest, supply: Supply) -> tuple[InstanceType, ...]:
     """Return the types that an ask names, in its order.
 
     Raises
@@ -25,50 +25,52 @@ def named_types(ask: HardwareRequest, supply: Supply) -> tuple[InstanceType, ...
     InvalidHardware
         If the region has no such GPU.
     """
-    _check_known(ask, supply)
-    types = tuple(supply.catalog.types[name] for name in ask.vm_types)
-    _check_offered(ask, supply)
-    _check_market(ask, types, supply)
-    _check_architecture(ask, types)
-    _check_gpus(ask, types, supply)
+    _check_known(request, supply)
+    types = tuple(supply.catalog.types[name] for name in request.vm_types)
+    _check_offered(request, supply)
+    _check_market(request, types, supply)
+    _check_architecture(request, types)
+    _check_gpus(request, types, supply)
     return types
 
 
-def _check_known(ask: HardwareRequest, supply: Supply) -> None:
+def _check_known(request: HardwareRequest, supply: Supply) -> None:
     known = supply.catalog.types
-    unknown = [name for name in ask.vm_types if name not in known]
+    unknown = [name for name in request.vm_types if name not in known]
     if not unknown:
         return
     near = dict.fromkeys(match for name in unknown for match in difflib.get_close_matches(name, known, 3, 0.6))
     raise UnknownInstanceType(
         f"{supply.catalog.region} has no such instance type",
-        given=f"{ask.option('vm_types')}: {', '.join(unknown)}",
+        given=f"{request.option('vm_types')}: {', '.join(unknown)}",
         allowed="; ".join(_offer(name, supply) for name in near) or "types that `terradask types` lists",
-        advice=f"correct {ask.option('vm_types')}",
+        advice=f"correct {request.option('vm_types')}",
     )
 
 
-def _check_offered(ask: HardwareRequest, supply: Supply) -> None:
-    missing = [name for name in ask.vm_types if not supply.has(name)]
+def _check_offered(request: HardwareRequest, supply: Supply) -> None:
+    missing = [name for name in request.vm_types if not supply.has(name)]
     if missing:
         raise UnknownInstanceType(
             f"{supply.where} doesn't offer {', '.join(missing)}",
-            given=ask.given(),
+            given=request.given(),
             allowed="; ".join(_offer(name, supply) for name in missing),
-            advice=f"choose another zone_name, or other {ask.option('vm_types')}",
+            advice=f"choose another zone_name, or other {request.option('vm_types')}",
         )
 
 
-def _check_market(ask: HardwareRequest, types: tuple[InstanceType, ...], supply: Supply) -> None:
+def _check_market(request: HardwareRequest, types: tuple[InstanceType, ...], supply: Supply) -> None:
     missing = [one.name for one in types if not supply.sells(one)]
     if missing:
-        raise NoMatchingType(f"{', '.join(missing)} can't be had {supply.how}", given=ask.given(), allowed=f"types for sale {supply.how}")
+        raise NoMatchingType(
+            f"{', '.join(missing)} can't be had {supply.how}", given=request.given(), allowed=f"types for sale {supply.how}"
+        )
 
 
-def _check_architecture(ask: HardwareRequest, types: tuple[InstanceType, ...]) -> None:
+def _check_architecture(request: HardwareRequest, types: tuple[InstanceType, ...]) -> None:
     arm = [one.name for one in types if one.architecture == "arm64"]
     other = [one.name for one in types if one.architecture != "arm64"]
-    option = ask.option("vm_types")
+    option = request.option("vm_types")
     if arm and other:
         raise ArgumentCombination(
             [option],
@@ -77,29 +79,29 @@ def _check_architecture(ask: HardwareRequest, types: tuple[InstanceType, ...]) -
             allowed="types for one architecture",
             advice=f"leave {', '.join(arm if len(arm) < len(other) else other)} out",
         )
-    wrong = other if ask.arm else arm if ask.arm is False else []
+    wrong = other if request.arm else arm if request.arm is False else []
     if wrong:
         raise ArgumentCombination(
             [option, "arm"],
-            f"arm={ask.arm}, but {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} for {'x86-64' if ask.arm else 'ARM'}",
-            given=ask.given(),
-            allowed=f"types for {'ARM' if ask.arm else 'x86-64'}",
+            f"arm={request.arm}, but {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} for {'x86-64' if request.arm else 'ARM'}",
+            given=request.given(),
+            allowed=f"types for {'ARM' if request.arm else 'x86-64'}",
             advice="leave arm out: named types say it",
         )
 
 
-def _check_gpus(ask: HardwareRequest, types: tuple[InstanceType, ...], supply: Supply) -> None:
-    if not ask.gpus_wanted:
+def _check_gpus(request: HardwareRequest, types: tuple[InstanceType, ...], supply: Supply) -> None:
+    if not request.gpus_wanted:
         return
-    model = gpu_model(ask, supply.catalog) if ask.gpu_type is not None else None
+    model = gpu_model(request, supply.catalog) if request.gpu_type is not None else None
     without = [one.name for one in types if one.gpus is None or (model and model_key(one.gpus.name) != model_key(model))]
     if without:
         kind = f"{model} GPUs" if model else "GPUs"
-        options = [ask.option("vm_types"), ask.option("gpu" if model is None else "gpu_type")]
+        options = [request.option("vm_types"), request.option("gpu" if model is None else "gpu_type")]
         raise ArgumentCombination(
             options,
             f"{options[1]} asks for {kind}, which {', '.join(without)} {'lacks' if len(without) == 1 else 'lack'}",
-            given=ask.given(),
+            given=request.given(),
             allowed=f"types with {kind}",
             advice=f"leave {options[1]} out, or name other types",
         )

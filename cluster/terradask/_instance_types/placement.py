@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from terradask._instance_types.model import Catalog
 from terradask.errors import ArgumentCombination
-from terradask_stacks.hardware.ask import HardwareRequest
+from terradask_stacks.hardware.request import HardwareRequest
 
 
-def placeable(catalog: Catalog, asks: Mapping[str, HardwareRequest]) -> Catalog:
+def placeable(catalog: Catalog, requests: Mapping[str, HardwareRequest]) -> Catalog:
     """Return a catalog without the types that can't be placed so, as AWS says of each.
 
     Raises
@@ -19,10 +19,10 @@ def placeable(catalog: Catalog, asks: Mapping[str, HardwareRequest]) -> Catalog:
         If such a type is named.
     """
     types = {name: one for name, one in catalog.types.items() if one.cluster_placement}
-    for ask in asks.values():
-        wrong = [name for name in ask.vm_types if name in catalog.types and name not in types]
+    for request in requests.values():
+        wrong = [name for name in request.vm_types if name in catalog.types and name not in types]
         if wrong:
-            option = ask.option("vm_types")
+            option = request.option("vm_types")
             raise ArgumentCombination(
                 ("placement_group", option),
                 "AWS takes these instance types into no cluster placement group",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from terradask._instance_types.constraints import Attempt, Rejection, attempts_for
 from terradask._instance_types.model import InstanceType
 from terradask._instance_types.supply import Supply
-from terradask_stacks.hardware.ask import MAX_TYPES, HardwareRequest
+from terradask_stacks.hardware.request import MAX_TYPES, HardwareRequest
 
 #: A type may cost this much more than the cheapest: a group takes the first that AWS has, and the last of forty must be no surprise.
 PRICE_LIMIT = 2
@@ -33,7 +33,7 @@ class Selection:
     objections: Mapping[Rejection, tuple[InstanceType, ...]]
 
 
-def select(ask: HardwareRequest, supply: Supply) -> Selection:
+def select(request: HardwareRequest, supply: Supply) -> Selection:
     """Return the types for an ask that names none: of its first demand that any type meets, of its first demand where none is met.
 
     Raises
@@ -42,7 +42,7 @@ def select(ask: HardwareRequest, supply: Supply) -> Selection:
         If the region has no such GPU.
     """
     selections = []
-    for attempt in attempts_for(ask, supply):
+    for attempt in attempts_for(request, supply):
         selections.append(_selection(attempt, supply))
         if selections[-1].types:
             return selections[-1]

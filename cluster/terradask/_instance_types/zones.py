@@ -123,7 +123,7 @@ def _offer(zone: str, wanted: Sequence[tuple[Choice, frozenset[Market]]], there:
     offered = tuple(tuple(name for name in choice.names if name in there) for choice, _ in wanted)
     missing = tuple(dict.fromkeys(name for choice, _ in wanted for name in choice.names if name not in there))
     usable = all(
-        len(found) == len(choice.names) if choice.ask.vm_types else found for (choice, _), found in zip(wanted, offered, strict=True)
+        len(found) == len(choice.names) if choice.request.vm_types else found for (choice, _), found in zip(wanted, offered, strict=True)
     )
     both = list(zip(wanted, offered, strict=True))
     on_spot = [found for (_, markets), found in both if "spot" in markets]

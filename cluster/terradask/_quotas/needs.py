@@ -118,7 +118,7 @@ def named_or_default(cluster: ClusterSettings) -> dict[str, list[str]]:
     from terradask_stacks.settings.hardware import default_types
 
     default = default_types(arm=cluster.expects_arm)
-    return {group: list(ask.vm_types or default) for group, ask in cluster.hardware_requests.items()}
+    return {group: list(request.vm_types or default) for group, request in cluster.hardware_requests.items()}
 
 
 def cluster_needs(clusters: Mapping[str, ClusterSettings], types: GroupTypes, vcpus: Mapping[str, int]) -> list[Need]:

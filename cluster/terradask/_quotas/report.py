@@ -97,7 +97,7 @@ def check_quotas(
     clusters = needs.clusters_of(settings)
     group_types = group_types or {name: needs.named_or_default(cluster) for name, cluster in clusters.items()}
     types = {name for groups in group_types.values() for names in groups.values() for name in names}
-    named = {name for cluster in clusters.values() for ask in cluster.hardware_requests.values() for name in ask.vm_types}
+    named = {name for cluster in clusters.values() for request in cluster.hardware_requests.values() for name in request.vm_types}
     # Clients are made here: boto3's sessions are not safe while they make one.
     quotas, ec2, scaling = aws.client("service-quotas"), aws.client("ec2"), aws.client("autoscaling")
     running = running_beside(ec2, {TAG_WORKSPACE: settings.workspace.name})

@@ -264,7 +264,7 @@ def group_types(loaded: LoadedSettings, aws: Aws, clusters: Mapping[str, Cluster
         lock = locked.get(name)
         if lock is not None and lock.asked == asked_of(cluster):
             found[name] = types_in(lock)
-        elif all(ask.is_by_name for ask in cluster.hardware_requests.values()):
+        elif all(request.is_by_name for request in cluster.hardware_requests.values()):
             found[name] = named_or_default(cluster)
         else:
             wanted = zones if cluster.zone_name is None or cluster.allow_cross_zone else [cluster.zone_name]

@@ -82,7 +82,7 @@ def resolve_cluster(
     types that aren't named. For the choice among zones, as far as the caller has them: ``autoscaling:DescribeScalingActivities``, and
     ``ec2:DescribeSpotPriceHistory`` for workers on spot.
     """
-    asks = cluster.hardware_requests
+    requests = cluster.hardware_requests
     creator = _creator(cluster, existing_lock, aws)
     if existing_lock is not None and not refresh and still_holds(existing_lock, cluster, place):
         return existing_lock if existing_lock.creator == creator else existing_lock.model_copy(update={"creator": creator})
@@ -94,8 +94,8 @@ def resolve_cluster(
     reasons = found.reasons()
     if len(zones) > 1:
         progress(Message(f"{ZONE}: {reasons[ZONE]}"))
-    for group, ask in asks.items():
-        if not (ask.vm_types or ask.is_silent):
+    for group, request in requests.items():
+        if not (request.vm_types or request.is_silent):
             progress(Message(f"{group}: {reasons[group]}"))
     types = found.types()
     return ClusterLock(
@@ -156,7 +156,7 @@ def types_in(lock: ClusterLock) -> dict[str, list[str]]:
 
 def still_holds(lock: ClusterLock, cluster: ClusterSettings, place: Place) -> bool:
     """Tell whether earlier answers are to what the settings ask, and the network is still there."""
-    asks = cluster.hardware_requests
+    requests = cluster.hardware_requests
     if lock.account != place.account or lock.architecture not in place.architectures:
         return False
     spread = {zone for zones in lock.worker_zones.values() for zone in zones}
@@ -167,14 +167,14 @@ def still_holds(lock: ClusterLock, cluster: ClusterSettings, place: Place) -> bo
     if lock.asked is not None:
         return lock.asked == asked_of(cluster)
     return asked_of(cluster) == {
-        group: {} if asks[group].is_silent and types == _EARLIER_DEFAULT else {asks[group].option("vm_types"): types}
+        group: {} if requests[group].is_silent and types == _EARLIER_DEFAULT else {requests[group].option("vm_types"): types}
         for group, types in types_in(lock).items()
     }
 
 
 def asked_of(cluster: ClusterSettings) -> dict[str, dict[str, Any]]:
     """Return what settings ask of each group's machines, as it is locked."""
-    asked = {group: ask.parameters() for group, ask in cluster.hardware_requests.items()}
+    asked = {group: request.parameters() for group, request in cluster.hardware_requests.items()}
     # Not every type is for sale on every market.
     for group in worker_groups_of(cluster):
         if group.spot_policy != "on-demand":

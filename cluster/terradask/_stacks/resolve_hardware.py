@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._instance_types.model import Catalog
     from terradask_stacks.hardware.architecture import Architecture
-    from terradask_stacks.hardware.ask import HardwareRequest
+    from terradask_stacks.hardware.request import HardwareRequest
     from terradask_stacks.settings import ClusterSettings
 
-Asks = Mapping[str, "HardwareRequest"]
+Requests = Mapping[str, "HardwareRequest"]
 
 #: Given what is wanted on spot, tells what is known of zones.
 Look = Callable[[Sequence[str]], ZoneEvidence]
@@ -118,7 +118,7 @@ def find_hardware(
     ArgumentCombination
         If named types don't go together, such as ARM's with x86-64's.
     """
-    asks = cluster.hardware_requests
+    requests = cluster.hardware_requests
     markets = {group.name: frozenset(group.markets) for group in worker_groups_of(cluster)}
     where = _Where(cluster.zone_name, cluster.use_best_zone, cluster.allow_cross_zone, preferred)
 
@@ -128,31 +128,36 @@ def find_hardware(
             progress(Message(note))
         return evidence
 
-    if not with_catalog and all(ask.is_by_name for ask in asks.values()):
-        catalog = _catalog_of_names(asks, zones, aws, where)
+    if not with_catalog and all(request.is_by_name for request in requests.values()):
+        catalog = _catalog_of_names(requests, zones, aws, where)
         if catalog is not None:
-            catalog = placeable(catalog, asks) if cluster.placement_group else catalog
-            return _Chooser(with_one_architecture(asks, catalog), catalog, {}, markets, where, look).best(zones)
+            catalog = placeable(catalog, requests) if cluster.placement_group else catalog
+            return _Chooser(with_one_architecture(requests, catalog), catalog, {}, markets, where, look).best(zones)
     progress(Message("looking at the region's instance types and prices, which are kept for a day and a week"))
     catalog, prices = _catalog_and_prices(aws)
-    chooser = _Chooser(with_one_architecture(asks, catalog), catalog, prices, markets, where, look)
+    chooser = _Chooser(with_one_architecture(requests, catalog), catalog, prices, markets, where, look)
     if not cluster.placement_group:
         return chooser.best(zones)
     try:
-        return replace(chooser, catalog=placeable(catalog, asks)).best(zones)
+        return replace(chooser, catalog=placeable(catalog, requests)).best(zones)
     except NoMatchingType as error:
         given = f"placement_group=True, which takes no burstable types; {error.given}"
         raise NoMatchingType(error.problem, given=given, allowed=error.allowed, alternatives=error.alternatives) from error
 
 
-def _catalog_of_names(asks: Asks, zones: Sequence[str], aws: Aws, where: _Where) -> Catalog | None:
+def _catalog_of_names(requests: Requests, zones: Sequence[str], aws: Aws, where: _Where) -> Catalog | None:
     """Return what names alone decide; None where they don't: no zone has the default, or workers have GPUs and the scheduler is open."""
-    named = {name for ask in asks.values() for name in ask.vm_types}
-    silent = any(ask.is_silent for ask in asks.values())
+    named = {name for request in requests.values() for name in request.vm_types}
+    silent = any(request.is_silent for request in requests.values())
     # Whether silent groups are for ARM is known when the named types are.
     catalog = named_catalog(aws, named, {*DEFAULT_INSTANCE_TYPES, *DEFAULT_ARM_INSTANCE_TYPES} if silent else (), zones)
-    default = {name for ask in with_one_architecture(asks, catalog).values() if ask.is_silent for name in default_types(arm=ask.arm)}
-    if _follows_workers(asks[SCHEDULER_GROUP]) and any(catalog.types[name].gpus for name in asks[WORKER_GROUP].vm_types):
+    default = {
+        name
+        for request in with_one_architecture(requests, catalog).values()
+        if request.is_silent
+        for name in default_types(arm=request.arm)
+    }
+    if _follows_workers(requests[SCHEDULER_GROUP]) and any(catalog.types[name].gpus for name in requests[WORKER_GROUP].vm_types):
         return None
     settled = where.settled(zones) if zones else None
     if default and not any(default & offered for zone, offered in catalog.zones.items() if settled is None or zone == settled[0]):
@@ -192,7 +197,7 @@ class _Where:
 class _Chooser:
     """Chooses for all groups of a cluster, out of one catalog. Pure, but for what `look` asks."""
 
-    asks: Asks
+    requests: Requests
     catalog: Catalog
     prices: Mapping[str, Decimal]
     #: Group of workers -> where its types have to be for sale. Schedulers are on demand.
@@ -248,19 +253,21 @@ class _Chooser:
     def _choices(self, zones: Sequence[str], *, scheduler_zones: Sequence[str] | None = None) -> dict[str, Choice]:
         """Choose for the workers first: the scheduler follows those that have no group with a name."""
         own = scheduler_zones or zones
-        choices = {group: self._choice(ask, zones, self.markets[group]) for group, ask in self.asks.items() if group != SCHEDULER_GROUP}
-        scheduler, workers = self.asks[SCHEDULER_GROUP], choices[WORKER_GROUP]
+        choices = {
+            group: self._choice(request, zones, self.markets[group]) for group, request in self.requests.items() if group != SCHEDULER_GROUP
+        }
+        scheduler, workers = self.requests[SCHEDULER_GROUP], choices[WORKER_GROUP]
         if scheduler.is_silent and not (workers.has_gpus and _follows_workers(scheduler)):
             choices[SCHEDULER_GROUP] = self._choice(scheduler, own, ON_DEMAND_ALONE)
         else:
             choices[SCHEDULER_GROUP] = choose_scheduler(scheduler, workers, self.catalog, self.prices, zones=own)
         return choices
 
-    def _choice(self, ask: HardwareRequest, zones: Sequence[str], markets: frozenset[Market]) -> Choice:
+    def _choice(self, request: HardwareRequest, zones: Sequence[str], markets: frozenset[Market]) -> Choice:
         catalog, prices = self.catalog, self.prices
-        names = default_types(arm=ask.arm)
-        default = choose_default(ask, names, catalog, prices, zones=zones, markets=markets) if ask.is_silent else None
-        return default or choose(ask, catalog, prices, zones=zones, markets=markets)
+        names = default_types(arm=request.arm)
+        default = choose_default(request, names, catalog, prices, zones=zones, markets=markets) if request.is_silent else None
+        return default or choose(request, catalog, prices, zones=zones, markets=markets)
 
 
 def _follows_workers(scheduler: HardwareRequest) -> bool:
@@ -273,7 +280,7 @@ def _in_no_zone(choices: Mapping[str, Choice], catalog: Catalog) -> UnknownInsta
     where = "; ".join(f"{zone} lacks {', '.join(sorted(set(names) - offered))}" for zone, offered in catalog.zones.items())
     return UnknownInstanceType(
         "no zone has types for all groups of the cluster",
-        given="; ".join(f"{group}: {choice.ask.describe()}" for group, choice in choices.items()),
+        given="; ".join(f"{group}: {choice.request.describe()}" for group, choice in choices.items()),
         allowed=f"types that one zone of the network offers together: {where}",
         advice="choose other types, ask for a wider range, or add a zone to network.zones",
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from terradask_stacks.hardware.architecture import is_arm_name
-from terradask_stacks.hardware.ask import HardwareRequest
+from terradask_stacks.hardware.request import HardwareRequest
 from terradask_stacks.numbers import NWorkers, most_of
 from terradask_stacks.settings.base import Tags
 from terradask_stacks.settings.capacity import CapacitySettings

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
-from terradask_stacks.hardware.ask import HardwareRequest, Role
+from terradask_stacks.hardware.request import HardwareRequest, Role
 from terradask_stacks.settings.base import InstanceTypes, Section
 from terradask_stacks.validators.refusal import refuse
 

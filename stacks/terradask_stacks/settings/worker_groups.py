@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 from terradask_modules.errors import InvalidInput
 from terradask_modules.markets import SpotPolicy
 from terradask_modules.names import WORKER_GROUP_PATTERN, WORKER_GROUPS_RESERVED
-from terradask_stacks.hardware.ask import HardwareRequest
+from terradask_stacks.hardware.request import HardwareRequest
 from terradask_stacks.settings.base import DiskSize, InstanceTypes, Section
 from terradask_stacks.settings.disks import Disk, Throughput
 from terradask_stacks.settings.hardware import Cores, Gpus, GpuType, Memory

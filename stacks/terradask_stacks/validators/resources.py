@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from terradask_modules.secret_policy import PRINCIPAL_PATTERN
 from terradask_stacks.hardware.architecture import Architecture, is_arm_name
-from terradask_stacks.hardware.ask import MAX_TYPES, TYPE_NAME
+from terradask_stacks.hardware.request import MAX_TYPES, TYPE_NAME
 from terradask_stacks.validators.refusal import matching, refuse, unique
 
 #: AWS allows 50 tags a resource; terradask and the group's run take up to ten of them.

@@ -94,7 +94,7 @@ class HardwareRequest:
             If types are named together with cores or memory, or a GPU's model together with no GPU.
         """
         prefix = f"{role}_" if prefix is None else prefix
-        ask = cls(
+        request = cls(
             role=role,
             cpu=None if cpu is None else parse_cores(f"{prefix}cpu", cpu),
             memory=None if memory is None else parse_memory(f"{prefix}memory", memory),
@@ -104,8 +104,8 @@ class HardwareRequest:
             arm=None if arm is None else _flag("arm", arm),
             prefix=prefix,
         )
-        _check_combination(ask)
-        return ask
+        _check_combination(request)
+        return request
 
     def option(self, name: str) -> str:
         """Return a parameter's whole name: ``worker_cpu`` for ``cpu``."""
@@ -160,23 +160,23 @@ class HardwareRequest:
         return ", ".join(part for part in parts if part) or "the default"
 
 
-def _check_combination(ask: HardwareRequest) -> None:
-    sizes = [ask.option(name) for name, value in (("cpu", ask.cpu), ("memory", ask.memory)) if value is not None]
-    types = ask.option("vm_types")
-    if ask.vm_types and sizes:
+def _check_combination(request: HardwareRequest) -> None:
+    sizes = [request.option(name) for name, value in (("cpu", request.cpu), ("memory", request.memory)) if value is not None]
+    types = request.option("vm_types")
+    if request.vm_types and sizes:
         raise ArgumentCombination(
             [types, *sizes],
             f"{types} and {' and '.join(sizes)} are given together: a type has its cores and its memory",
-            given=ask.given(),
-            allowed=f"{types}, or {ask.option('cpu')} and {ask.option('memory')}",
+            given=request.given(),
+            allowed=f"{types}, or {request.option('cpu')} and {request.option('memory')}",
             advice=f"leave {' and '.join(sizes)} out, or {types}",
         )
-    if ask.gpu == 0 and ask.gpu_type is not None:
-        names = [ask.option("gpu"), ask.option("gpu_type")]
+    if request.gpu == 0 and request.gpu_type is not None:
+        names = [request.option("gpu"), request.option("gpu_type")]
         raise ArgumentCombination(
             names,
             f"{names[1]} is given, and {names[0]} says no GPU",
-            given=ask.given(),
+            given=request.given(),
             allowed="a number of GPUs and their model, or neither",
             advice=f"leave {names[1]} out, or {names[0]}",
         )

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terradask.errors import ArgumentCombination, InvalidHardware
-from terradask_stacks.hardware.ask import HardwareRequest
 from terradask_stacks.hardware.quantities import ANY, GIB, Span, bytes_text, bytes_value, parse_bytes
+from terradask_stacks.hardware.request import HardwareRequest
 from terradask_stacks.settings import ClusterSettings
 from terradask_stacks.settings.worker_groups import WorkerGroupSettings
 
