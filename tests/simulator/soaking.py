@@ -261,4 +261,4 @@ class Soak:
         cluster = self.cluster
         look = {"plan": cluster.plan, "requested": cluster.requested, "observed": cluster.observed, "at AWS": self._at_aws()}
         told = "; ".join(f"{name}: {', '.join(sorted(found))}" for name, found in look.items())
-        return f"{told}; unreachable: {cluster._unreachable}; over: {cluster._over}"
+        return f"{told}; unreachable: {cluster._health.unreachable}; over: {cluster._health.ended}"

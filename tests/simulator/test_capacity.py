@@ -25,7 +25,7 @@ STANDARD, STANDARD_SPOT = "L-1216C47A", "L-34B43A08"
 
 
 def desired(cluster: Cluster) -> dict[str, int]:
-    return {name: group.desired for name, group in cluster._deployment.groups.describe().items()}
+    return {name: group.desired for name, group in Workspace.load().deployment(cluster.name).groups.describe().items()}
 
 
 def planned_anew() -> tuple[ClusterLock, list[str]]:

@@ -144,7 +144,7 @@ def client(cluster):
 @pytest.mark.timeout(180)
 def test_a_user_reaches_the_scheduler_through_sessions(cluster, sim, policies):
     def programs():
-        return [f._process.pid for f in through._door._open.values()]
+        return [f._process.pid for f in through._attached.dialer._endpoint._open.values()]
 
     def dashboard_answers():
         with contextlib.suppress(OSError), urllib.request.urlopen(through.dashboard_link, timeout=20) as page:
@@ -269,13 +269,14 @@ def test_what_was_asked_for_reaches_the_hosts(cluster, client):
 
 
 def test_tags_are_on_the_groups_and_their_instances(cluster):
-    ec2 = cluster._deployed.workspace.aws.client("ec2")
+    workspace = Workspace.load()
+    ec2, run = workspace.aws.client("ec2"), workspace.deployment("shared").run()
     for reservation in ec2.describe_instances(InstanceIds=sorted(cluster.observed))["Reservations"]:
         tags = {t["Key"]: t["Value"] for i in reservation["Instances"] for t in i["Tags"]}
         assert tags["cost-centre"] == "4711"
         assert tags["terradask:cluster"] == "shared"
         assert tags["terradask:workspace"] == "default"
-        assert tags["terradask:run:id"] == cluster._run_id
+        assert tags["terradask:run:id"] == run.run_id
 
 
 def test_its_repr_says_what_it_is(cluster, client):
@@ -352,7 +353,7 @@ def test_the_dashboard_is_on_loopback_behind_mutual_tls(cluster):
             assert content in answer.read()
     with pytest.raises(urllib.error.HTTPError, match="403"):
         urllib.request.urlopen(f"{base}/health", timeout=10)
-    attachment = cluster._deployed.attachment
+    attachment = Workspace.load().deployment("shared").attach(timeout_seconds=10)
     host = attachment.scheduler.private_address.partition("://")[2].rpartition(":")[0]
     anybody = ssl.create_default_context(cadata=attachment.keys.ca)
     anybody.check_hostname = False
@@ -387,7 +388,7 @@ def test_adaptive_grows_with_work_and_shrinks_without(cluster, client):
 
 
 def test_status_and_list_from_any_process(cluster, client):
-    status = Deployment(cluster._deployed.workspace.aws, cluster._deployed.workspace.bucket, "shared").status()
+    status = Workspace.load().deployment("shared").status()
     assert status.state == "running"
     assert status.groups["workers"]["desired"] == 2
     assert {h.state for h in status.hosts if h.instance_id in cluster.observed} == {"running"}
@@ -523,9 +524,10 @@ def test_stop_and_start_run_no_terraform_and_make_new_keys(sim_environ, tmp_path
         Cluster.from_name("resting")
     code = """
 import json
-from terradask import Cluster
+from terradask import Cluster, Workspace
 with Cluster("resting", n_workers=1, wait_for_workers=True) as cluster, cluster.get_client() as client:
-    print(json.dumps([cluster.origin, client.submit(sum, [1, 2]).result(), cluster._deployed.attachment.keys.ca]))
+    keys = Workspace.load().deployment("resting").attach(timeout_seconds=10).keys
+    print(json.dumps([cluster.origin, client.submit(sum, [1, 2]).result(), keys.ca]))
 """
     environ = {**os.environ, "PATH": str(tmp_path)}
     first = json.loads(python(code, env=environ))

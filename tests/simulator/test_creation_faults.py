@@ -24,13 +24,13 @@ pytestmark = [pytest.mark.simulator]
 
 RACER = """
 import json, sys
-from terradask import Cluster
+from terradask import Cluster, Workspace
 try:
     cluster = Cluster(name="contested", n_workers=1, wait_for_workers=False, show_widget=False)
 except Exception as error:
     print(json.dumps([type(error).__name__, str(error)]), flush=True)
     sys.exit()
-print(json.dumps([cluster.origin, cluster._current_run.run_id]), flush=True)
+print(json.dumps([cluster.origin, Workspace.load().deployment("contested").run().run_id]), flush=True)
 sys.stdin.readline()
 cluster.close()
 """

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from distributed import Client
 from playwright.sync_api import Error, sync_playwright
 
-from terradask import Cluster
+from terradask import Cluster, Workspace
 from terradask.cli import command as terradask_command
 
 CHROMIUM = shutil.which("chromium")
@@ -148,7 +148,7 @@ def test_without_the_token_or_from_another_page_nothing_is_seen(page, cluster, o
 
 
 def test_the_hosts_port_refuses_whoever_has_no_certificate(page, cluster):
-    attachment = cluster._deployed.attachment
+    attachment = Workspace.load().deployment(cluster.name).attach(timeout_seconds=10)
     host = attachment.address(public=True).partition("://")[2].rpartition(":")[0]
     address = f"{host}:{attachment.scheduler.dashboard_port}/health"
     for scheme in ("http", "https"):

@@ -298,8 +298,9 @@ def test_adaptive_stops_on_cluster_status_change(cluster, client):
 
 async def _watch_again(cluster):
     # The watch of the groups has ended with the status.
-    cluster._monitor.cancel()
-    cluster._monitor = asyncio.create_task(cluster._watch_group())
+    pool = cluster._attached.pool
+    await pool.stop()
+    await pool.start()
 
 
 def test_adapt_gets_stopped_on_cluster_close(cluster):

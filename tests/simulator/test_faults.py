@@ -158,7 +158,7 @@ def test_a_cut_network_ends_nothing(faulty: Soak, seconds: float | None) -> None
     before = faulty._at_aws()
     with faulty.simulator.cut_network(faulty._scheduler_id(), seconds=seconds):
         time.sleep(seconds)
-    eventually(lambda: faulty.cluster._unreachable is None and faulty.cluster.observed == before, seconds=30)
+    eventually(lambda: faulty.cluster._health.unreachable is None and faulty.cluster.observed == before, seconds=30)
     faulty._again()
     assert faulty._client.submit(sum, [1, 2]).result(30) == 3
     assert faulty._at_aws() == before

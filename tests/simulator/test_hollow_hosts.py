@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from terradask import Cluster
+from terradask import Cluster, Workspace
 from terradask_simulator import Simulator
 from terradask_simulator.checks.call_counts import most_within
 
@@ -46,7 +46,9 @@ def test_they_join_work_report_heal_and_leave(sim: Simulator, cluster: Cluster) 
     assert {worker["nthreads"] for worker in workers.values()} == {1}
     with cluster.get_client() as client:
         assert client.gather(client.map(lambda i: i + 1, range(3 * N))) == list(range(1, 3 * N + 1))
-        states = {report.instance_id: report.state for report in cluster._deployment.reports() if report.role == "worker"}
+        states = {
+            report.instance_id: report.state for report in Workspace.load().deployment(cluster.name).reports() if report.role == "worker"
+        }
         assert states == dict.fromkeys(cluster.observed, "running")
 
         gone = sorted(cluster.observed)[0]

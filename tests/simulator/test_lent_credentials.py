@@ -23,7 +23,7 @@ from distributed import Client
 
 from terradask import Cluster
 from terradask._aws.credentials import LentCredentials, lend
-from terradask._dask import secrets
+from terradask._dask import attached, secrets
 from terradask.errors import ExpiredCredentials, NoCredentials
 from terradask_simulator import Simulator
 
@@ -47,6 +47,8 @@ class Lent:
     cluster: Cluster
     #: All that was ever lent: what must not be found.
     sessions: list[LentCredentials]
+    #: Lent next, in place of a session.
+    lapsed: list[LentCredentials]
     #: The user's own access key, which stays here.
     secret_key: str
 
@@ -73,16 +75,20 @@ def lent(sim: Simulator, user: dict[str, str]) -> Iterator[Lent]:
     """A cluster that she makes and lends her rights to. Its hosts log all that Dask's servers hear."""
     sessions: list[LentCredentials] = []
 
+    lapsed: list[LentCredentials] = []
+
     def noted(*args: Any) -> LentCredentials:
+        if lapsed:
+            return lapsed.pop()
         sessions.append(lend(*args))
         return sessions[-1]
 
     with sim.applied(), pytest.MonkeyPatch.context() as patch, dask.config.set({"logging": {"distributed.core": "debug"}}):
         for name, value in user.items():
             patch.setenv(name, value)
-        patch.setattr(secrets, "lend", noted)
+        patch.setattr(attached, "lend", noted)
         with Cluster("lent", n_workers=1, wait_for_workers=True, credentials="local", credentials_duration_seconds=900) as cluster:
-            yield Lent(cluster, sessions, user["AWS_SECRET_ACCESS_KEY"])
+            yield Lent(cluster, sessions, lapsed, user["AWS_SECRET_ACCESS_KEY"])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -178,13 +184,9 @@ def test_private_variables_reach_workers_that_are_there_that_come_and_that_come_
     assert set(client.run(variable, "ANOTHER").values()) == {VALUE[::-1]}
 
 
-def test_credentials_that_lapse_say_so_and_new_ones_take_their_place(lent: Lent, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    def older(*args: Any) -> LentCredentials:
-        return replace(lent.sessions[-1], expires_at=datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=1))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(secrets, "lend", older)
-        lent.cluster.send_credentials()
+def test_credentials_that_lapse_say_so_and_new_ones_take_their_place(lent: Lent, client: Client) -> None:
+    lent.lapsed.append(replace(lent.sessions[-1], expires_at=datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=1)))
+    lent.cluster.send_credentials()
     with pytest.raises(Exception, match=r"that a Cluster object sent here expired at .* Attach again"):
         in_a_task(client, who)
     lent.cluster.send_credentials()
@@ -204,8 +206,8 @@ def test_credentials_are_sent_anew_in_time(
     client.run(hold_a_session)
     known = len(lent.sessions)
     # As if half of their time was over.
-    monkeypatch.setattr(secrets, "next_refresh", lambda *_: secrets._now() + datetime.timedelta(seconds=0.2))
-    lent.cluster.sync(lent.cluster._stop_refreshing)
+    monkeypatch.setattr(secrets, "next_refresh", lambda *_: datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=0.2))
+    lent.cluster.sync(lent.cluster._attached.secrets.stop_refreshing)
     lent.cluster.send_credentials(automatic_refresh=True)
     wait_for(lambda: len(lent.sessions) > known + 2)
     monkeypatch.undo()
@@ -247,7 +249,7 @@ def test_a_scheduler_in_anothers_place_is_sent_it_again(lent: Lent, wait_for: Ca
     with Client(lent.cluster) as client:
         scheduler = client.run_on_scheduler(os.getpid)
     os.kill(scheduler, signal.SIGKILL)
-    wait_for(lambda: lent.cluster._over is not None, seconds=60)
+    wait_for(lambda: lent.cluster._health.ended is not None, seconds=60)
     with Cluster.from_name("lent") as again, Client(again) as client:
         wait_for(lambda: len(again.observed) == 2, seconds=60)
         wait_for(lambda: variables_of_all(client) == [VALUE] * 3)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from distributed import get_worker
 
-from terradask import Cluster
+from terradask import Cluster, Workspace
 from terradask_simulator import Simulator
 
 from .conftest import eventually
@@ -53,7 +53,7 @@ def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(
         Cluster("mixed", **settings, progress=lambda event: told.append(str(getattr(event, "text", "")))) as cluster,
         cluster.get_client() as client,
     ):
-        desired = {name: group.desired for name, group in cluster._deployment.groups.describe().items()}
+        desired = {name: group.desired for name, group in Workspace.load().deployment(cluster.name).groups.describe().items()}
         assert desired == {"scheduler": 1, "workers": 1, "gpu-spot": 0, "gpu": 1}
         (of_gpu,) = cluster.worker_groups["gpu"].observed
         assert numbers(cluster) == {"workers": 1, "gpu": 1}
@@ -61,7 +61,7 @@ def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(
         assert "workers=2/2 (workers: 1/1, gpu: 1/1)" in repr(cluster)
         assert "workers: 1/1, gpu: 1/1" in cluster._repr_html_()
         assert "Workers: 2/2" in cluster._scaling_status()
-        assert {host.instance_id for host in cluster._deployment.status().hosts if host.group == "gpu"} == {of_gpu}
+        assert {host.instance_id for host in Workspace.load().deployment(cluster.name).status().hosts if host.group == "gpu"} == {of_gpu}
         assert {client.submit(where, n, resources={"GPU": 1}, pure=False).result() for n in range(4)} == {of_gpu}
 
         assert launched(sim, "mixed") == {("arm64", "m7g.xlarge")}
@@ -80,5 +80,5 @@ def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(
         waits.cancel()
         cluster.scale(0, group="gpu")
         eventually(lambda: numbers(cluster) == {"workers": 1, "gpu": 0})
-        assert cluster._deployment.status().max_workers == 4
+        assert Workspace.load().deployment(cluster.name).status().max_workers == 4
     assert sim.left_running() == []

@@ -1,5 +1,6 @@
 """The signature of Cluster: every parameter there, none ignored."""
 
+import dataclasses
 import inspect
 import pickle
 from pathlib import Path
@@ -7,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from terradask import Cluster
-from terradask._dask.arguments import RUN, STRUCTURE, UNBUILT, check_same_structure, given, refuse_unbuilt, where_given
-from terradask._dask.lifecycle import ProvisionedCluster
+from terradask._dask.arguments import ClusterArguments
+from terradask._dask.request import request_of
+from terradask._dask.structure import check_same_structure
 from terradask.errors import ArgumentCombination, InvalidInput, UnsupportedOption
+from terradask_stacks.settings import ClusterSettings
 
 #: The signature in the documents that terradask was made from.
 _SEED_SIGNATURE = """
@@ -32,20 +35,31 @@ ASKING = {
 }
 
 
+FIELDS = {field.name: field for field in dataclasses.fields(ClusterArguments)}
+UNSUPPORTED = {name: field for name, field in FIELDS.items() if field.metadata.get("kind") == "unsupported"}
+
+
 def test_every_parameter_of_the_seeds_is_there():
     assert set(_SEED_SIGNATURE.split()) <= set(inspect.signature(Cluster).parameters)
 
 
 def test_every_parameter_is_built_or_refused():
-    elsewhere = {
-        "self", "name", "asynchronous", "shutdown_on_close", "backend_options", "show_widget", "region", "settings", "progress",
-        "loop", "create", "attach", "compute_purchase_option", "credentials", "credentials_duration_seconds",
+    of_the_client = {
+        "name", "asynchronous", "shutdown_on_close", "backend_options", "show_widget", "region", "settings", "progress",
+        "loop", "create", "attach", "compute_purchase_option", "_n_worker_specs_per_host", "credentials", "credentials_duration_seconds",
     }  # fmt: skip
-    parameters = set(inspect.signature(Cluster.__init__).parameters)
-    assert parameters == elsewhere | set(STRUCTURE) | set(RUN) | set(UNBUILT)
+    assert {name for name, field in FIELDS.items() if not field.metadata} == of_the_client
+    assert {field.metadata["kind"] for field in FIELDS.values() if field.metadata} == {"structure", "run", "unsupported"}
+    parameters = inspect.signature(Cluster.__init__).parameters
+    assert {name: p.default for name, p in parameters.items() if name != "self"} == {name: f.default for name, f in FIELDS.items()}
 
 
-@pytest.mark.parametrize("option", sorted(UNBUILT))
+def test_every_setting_is_one_of_a_cluster():
+    settings = {field.metadata.get("setting", name) for name, field in FIELDS.items() if field.metadata.get("kind") in {"structure", "run"}}
+    assert settings <= set(ClusterSettings.model_fields)
+
+
+@pytest.mark.parametrize("option", sorted(UNSUPPORTED))
 def test_what_is_not_built_is_refused_by_name_before_anything_is_made(option):
     with pytest.raises(UnsupportedOption) as caught:
         Cluster(**{option: ASKING.get(option, "something")})
@@ -55,15 +69,15 @@ def test_what_is_not_built_is_refused_by_name_before_anything_is_made(option):
     assert (again.option, again.given, str(again)) == (option, caught.value.given, str(caught.value))
 
 
-@pytest.mark.parametrize("option", sorted(UNBUILT))
+@pytest.mark.parametrize("option", sorted(UNSUPPORTED))
 def test_not_asking_is_fine(option):
-    for nothing in UNBUILT[option][0]:
-        refuse_unbuilt({option: nothing})
+    for nothing in UNSUPPORTED[option].metadata["nothing"]:
+        ClusterArguments(**{option: nothing}).refuse_unsupported()
 
 
 def test_defaults_ask_for_nothing():
-    signature = inspect.signature(Cluster.__init__).parameters
-    refuse_unbuilt({name: p.default for name, p in signature.items() if p.default is not p.empty})
+    ClusterArguments().refuse_unsupported()
+    assert ClusterArguments().given("structure") == ClusterArguments().given("run") == {}
 
 
 @pytest.mark.parametrize(
@@ -93,24 +107,24 @@ def test_what_is_said_twice_has_to_be_the_same(arguments):
 
 def test_a_lock_file_given_here_counts_from_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    requests = []
-    monkeypatch.setattr(ProvisionedCluster, "__init__", lambda self, request, **_: requests.append(request))
-    Cluster("etl", software_lock=Path("locks/uv.lock"))
-    assert requests[0].run == {"software_lock": str(tmp_path / "locks/uv.lock")}
+    request = request_of(ClusterArguments("etl", software_lock=Path("locks/uv.lock")))
+    assert request.run == {"software_lock": str(tmp_path / "locks/uv.lock")}
 
 
 def test_backend_options_are_settings():
+    def where(**arguments):
+        request = request_of(ClusterArguments(**arguments))
+        return request.workspace, request.structure
+
     rule = {"ports": [22, 8787, 8786], "cidr": "203.0.113.0/24"}
     options = {"region_name": "us-west-1", "zone_name": "us-west-1b", "firewall": rule}
-    assert where_given({"backend_options": options, "region": "us-west-1"}) == (
-        {"region": "us-west-1"},
-        {"zone_name": "us-west-1b", "ingress": [rule]},
-    )
-    assert where_given({"backend_options": {"ingress": [rule, rule], "zone_name": None}}) == ({}, {"ingress": [rule, rule]})
-    assert where_given({"zone_name": "us-west-1a"}) == ({}, {"zone_name": "us-west-1a"})
+    expected = ({"region": "us-west-1"}, {"zone_name": "us-west-1b", "ingress": [rule]})
+    assert where(backend_options=options, region="us-west-1") == expected
+    assert where(backend_options={"ingress": [rule, rule], "zone_name": None}) == ({}, {"ingress": [rule, rule]})
+    assert where(zone_name="us-west-1a") == ({}, {"zone_name": "us-west-1a"})
     for none in ("us-west-1", {"ingress": "203.0.113.0/24"}, {"firewall": [rule["cidr"]]}):
         with pytest.raises(InvalidInput):
-            where_given({"backend_options": none})
+            where(backend_options=none)
 
 
 @pytest.mark.parametrize("name", ["Etl", "9lives", "a_b", "", "x" * 40, "network", "é"])
@@ -133,15 +147,21 @@ def test_another_structure_than_deployed_is_refused_with_both():
 def test_a_class_is_named_by_the_path_that_hosts_import_it_by():
     import distributed
 
-    table = {"worker_class": "worker_class", "workers_per_host": "workers_per_host"}
-    assert given({"worker_class": distributed.Nanny, "workers_per_host": 2}, table) == {
-        "worker_class": "distributed.Nanny",
-        "workers_per_host": 2,
-    }
-    assert given({"worker_class": distributed.utils.NoOpAwaitable}, table) == {"worker_class": "distributed.utils.NoOpAwaitable"}
+    def structure(worker_class):
+        return dict(request_of(ClusterArguments(worker_class=worker_class, workers_per_host=2)).structure)
+
+    assert structure(distributed.Nanny) == {"worker_class": "distributed.Nanny", "workers_per_host": 2}
+    assert structure(distributed.utils.NoOpAwaitable)["worker_class"] == "distributed.utils.NoOpAwaitable"
 
     class Local(distributed.Nanny):
         pass
 
     with pytest.raises(InvalidInput, match="can't import"):
-        given({"worker_class": Local}, table)
+        structure(Local)
+
+
+def test_two_names_of_one_argument_are_one_setting():
+    assert request_of(ClusterArguments(_n_worker_specs_per_host=2)).structure == {"workers_per_host": 2}
+    assert request_of(ClusterArguments(compute_purchase_option="spot")).structure == {"spot_policy": "spot"}
+    with pytest.raises(ArgumentCombination, match="another name of `workers_per_host`"):
+        Cluster(workers_per_host=1, _n_worker_specs_per_host=2)

@@ -10,7 +10,7 @@ import pytest
 from distributed.security import Security
 
 from terradask._dask import dial
-from terradask._dask.dial import reach
+from terradask._dask.dial import Dialer
 from terradask._deployments.attach import Attachment
 from terradask._deployments.documents import Descriptor, Run, SchedulerAddress
 from terradask._deployments.endpoint import AddressEndpoint
@@ -29,6 +29,10 @@ def attachment(port):
 
 async def call(function, *args):
     return function(*args)
+
+
+def dialer(deployment, let_in=list):
+    return Dialer(deployment, AddressEndpoint("private"), Security(), call, let_in=let_in)
 
 
 @pytest.fixture
@@ -64,7 +68,7 @@ def test_a_run_that_is_over_is_not_waited_for(silent_port, run_id, monkeypatch):
     monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(silent_port))
 
     async def main():
-        await reach(attachment(silent_port), Deployment(run_id), Security(), call, door=AddressEndpoint("private"), let_in=list, seconds=30)
+        await dialer(Deployment(run_id)).reach(attachment(silent_port), 30)
 
     with pytest.raises(ClusterStopped, match="etl"):
         asyncio.run(main())
@@ -74,15 +78,7 @@ def test_the_error_names_the_address_the_rules_and_the_command(silent_port, monk
     monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(silent_port))
 
     async def main():
-        await reach(
-            attachment(silent_port),
-            Deployment(),
-            Security(),
-            call,
-            door=AddressEndpoint("private"),
-            let_in=lambda: ["203.0.113.0/24 on 8786"],
-            seconds=0.2,
-        )
+        await dialer(Deployment(), let_in=lambda: ["203.0.113.0/24 on 8786"]).reach(attachment(silent_port), 0.2)
 
     with pytest.raises(SchedulerUnreachable, match="terradask status etl") as caught:
         asyncio.run(main())
@@ -95,7 +91,7 @@ def test_the_error_names_the_address_the_rules_and_the_command(silent_port, monk
 def test_a_public_address_is_a_matter_of_ingress(silent_port):
     there = dataclasses.replace(scheduler_at(silent_port), public_address="tcp://198.51.100.7:8786")
     known = dataclasses.replace(attachment(silent_port), scheduler=there)
-    error = dial.unreachable(known, there.public_address, way="public", let_in=["203.0.113.0/24 on 8786"])
+    error = dial.unreachable(known, there.public_address, route="public", let_in=["203.0.113.0/24 on 8786"])
     assert "203.0.113.0/24 on 8786" in str(error)
     assert "terradask apply network" in str(error)
 
@@ -107,9 +103,7 @@ def test_a_replacement_is_dialled(silent_port, monkeypatch):
         async with Server({}) as server:
             await server.listen("tcp://127.0.0.1:0")
             monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(server.port, boot=2))
-            found, comm = await reach(
-                attachment(silent_port), Deployment(), Security(), call, door=AddressEndpoint("private"), let_in=list, seconds=5
-            )
+            found, comm = await dialer(Deployment()).reach(attachment(silent_port), 5)
             await comm.close()
             return found
 
@@ -127,7 +121,7 @@ def test_a_connection_that_is_closed_the_moment_it_is_made_is_tried_again(silent
         return "connected"
 
     async def main():
-        return await reach(attachment(silent_port), Deployment(), Security(), call, door=AddressEndpoint("private"), let_in=list, seconds=5)
+        return await dialer(Deployment()).reach(attachment(silent_port), 5)
 
     monkeypatch.setattr(dial, "connect", connect)
     monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(silent_port))

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from distributed.deploy.adaptive import Adaptive
 
-from terradask._dask.adaptive import stopped_for_good
+from terradask._dask.adaptive import adaptive_for
 
 
 class Own(Adaptive):
@@ -45,7 +45,7 @@ def told(adaptive, wanted, *, stops):
             scale_down=scale_down,
             scheduler_comm=SimpleNamespace(adaptive_target=target, workers_to_close=close, retire_workers=retired),
         )
-        deciding = stopped_for_good(adaptive)(cluster, interval=0, minimum=0, maximum=9, wait_count=1)
+        deciding = adaptive_for(adaptive)(cluster, interval=0, minimum=0, maximum=9, wait_count=1)
         deciding.state = "running"
         deciding.periodic_callback = SimpleNamespace(stop=lambda: None)
         await deciding.adapt()
@@ -64,4 +64,4 @@ def test_what_was_being_decided_is_dropped(adaptive, wanted, orders):
 
 
 def test_the_class_keeps_its_name():
-    assert stopped_for_good(Own).__name__ == "Own"
+    assert adaptive_for(Own).__name__ == "Own"

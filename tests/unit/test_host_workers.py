@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 from distributed.deploy.adaptive import Adaptive
 
-from terradask._dask.host_workers import counting_hosts, host_of, hosts_to_close, is_extra, whole_hosts
+from terradask._dask.adaptive import HostCounting, adaptive_for
+from terradask._dask.host_workers import host_of, hosts_to_close, is_extra, whole_hosts
 
 
 def test_the_names_of_a_hosts_workers_begin_with_its_own():
@@ -48,7 +49,7 @@ def test_the_scheduler_is_asked_for_workers_by_their_host():
 
 
 def target(scheduler, names, workers_per_host=2):
-    class Tested(counting_hosts(Adaptive, workers_per_host, extra_worker=True)):
+    class Tested(adaptive_for(Adaptive, workers_per_host=workers_per_host, extra_worker=True)):
         def __init__(self):
             observed = {host_of(name) for name in names if not is_extra(name)}
             self.cluster = SimpleNamespace(observed=observed, worker_names=lambda: names, scheduler_comm=scheduler)
@@ -61,8 +62,10 @@ def target(scheduler, names, workers_per_host=2):
 
 
 def test_one_worker_a_host_needs_no_translation():
-    assert counting_hosts(Adaptive, 1) is Adaptive
-    assert counting_hosts(Adaptive, 2).__name__ == "Adaptive"
+    assert not issubclass(adaptive_for(Adaptive), HostCounting)
+    several = adaptive_for(Adaptive, workers_per_host=2)
+    assert issubclass(several, HostCounting)
+    assert several.__name__ == "Adaptive"
 
 
 def test_as_many_hosts_are_wanted_as_the_workers_need():

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from terradask import Cluster
-from terradask._dask.provision import Provisioner, Request
+from terradask._dask.provision import Provisioner
+from terradask._dask.request import Request
 from terradask._deployments.documents import Ended, LifetimePolicy, Run, SchedulerAddress, read_address, read_run
 from terradask._deployments.ended import SILENT, over
 from terradask._deployments.lifetime import lifetime_policy, parse_duration

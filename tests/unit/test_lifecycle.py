@@ -1,33 +1,70 @@
-"""A cluster that fails to start is taken back, whatever else fails, and the first error is the one that is told."""
+"""Opening and leaving a cluster: what fails is taken back, what is left is ended as it is to be, and the first error is told."""
 
 import asyncio
+import os
 import re
 import time
 from types import SimpleNamespace
 
 import pytest
+from distributed.core import Status
 from distributed.deploy.spec import SpecCluster
 
 from terradask import Cluster
 from terradask._aws.rate_limit import RateLimiter
-from terradask._dask import leaving, lifecycle
+from terradask._dask.health import Health, RunCheck
+from terradask._dask.joined import JoinedWorkers
+from terradask._dask.lifecycle import Lifecycle, disown_open_clusters
+from terradask._dask.provision import Provisioner
+from terradask._dask.request import Request
+from terradask._dask.threads import Threads
+from terradask._dask.waiting import WorkerWaiter
 from terradask.errors import ClusterClosed, ClusterEnded
 
 
-class FakeProvisioner:
-    """Provisions nothing, or waits until it is cancelled."""
+class Deployed:
+    """A cluster that was made here, and what is done to it; its run is the client's unless it is said otherwise."""
 
-    def __init__(self, request, progress):
+    def __init__(self):
+        self.done = []
+        self.run_id = "r1"
+        self.name = "etl"
+        self.descriptor = SimpleNamespace(workers_per_host=1)
+        self.objects = None
+        self.limiter = RateLimiter()
+
+    def current_run(self):
+        return SimpleNamespace(run_id=self.run_id)
+
+    def why_stopped(self, run_id):
+        return ClusterEnded("gone", reason="idle")
+
+    def stop(self):
+        self.done.append("stopped")
+
+    def destroy_cluster(self, name):
+        self.done.append("destroyed")
+
+    def mark_closing(self):
+        self.done.append("marked")
+
+
+class CancellableProvisioner:
+    """Finds the cluster, or waits until it is cancelled."""
+
+    def __init__(self, deployed, *, waits=False):
         self.undone = []
         self.cancelled = False
-        self.waits = False
+        self._deployed = deployed
+        self._waits = waits
 
     def run(self):
-        while self.waits:
+        while self._waits:
             if self.cancelled:
                 raise InterruptedError("cancelled")
             time.sleep(0.01)
-        return SimpleNamespace(attachment=None, settings={}, origin="created")
+        attachment = SimpleNamespace(run=SimpleNamespace(run_id="r1"))
+        return SimpleNamespace(workspace=self._deployed, deployment=self._deployed, attachment=attachment, origin="created")
 
     def cancel(self):
         self.cancelled = True
@@ -36,9 +73,30 @@ class FakeProvisioner:
         self.undone.append(error)
 
 
-@pytest.fixture(autouse=True)
-def _fake(monkeypatch):
-    monkeypatch.setattr(lifecycle, "Provisioner", FakeProvisioner)
+class Opened:
+    """A lifecycle with the parts around it, and how it attaches and disconnects."""
+
+    def __init__(self, *, waits=False, shutdown_on_close=None):
+        self.deployed = Deployed()
+        self.health = Health("etl", on_lost=lambda: None)
+        self.health.status = Status.created
+        self.threads = Threads()
+        self.provisioner = CancellableProvisioner(self.deployed, waits=waits)
+        self.quiet = []
+        request = Request("etl", shutdown_on_close=shutdown_on_close)
+        self.lifecycle = Lifecycle(request, self.provisioner, self.health, self.threads, on_exit=lambda: self.quiet.append(True))
+
+    async def attach(self, provisioned):
+        self.health.status = Status.running
+
+    async def disconnect(self):
+        pass
+
+    async def open(self):
+        await self.lifecycle.open(self.attach, self.disconnect)
+
+    async def close(self):
+        await self.lifecycle.close(self.disconnect)
 
 
 def failing(error):
@@ -48,103 +106,87 @@ def failing(error):
     return fail
 
 
-def test_a_disconnect_that_fails_neither_hides_the_error_nor_keeps_the_cluster(monkeypatch):
+def test_a_disconnect_that_fails_neither_hides_the_error_nor_keeps_the_cluster():
     first = ValueError("can't attach")
-    monkeypatch.setattr(Cluster, "_attach", failing(first))
-    monkeypatch.setattr(Cluster, "_disconnect", failing(OSError("can't disconnect")))
 
     async def main():
-        cluster = Cluster(name="etl", asynchronous=True)
+        opened = Opened()
+        opened.attach, opened.disconnect = failing(first), failing(OSError("can't disconnect"))
         with pytest.raises(ValueError, match="can't attach"):
-            await cluster
-        assert cluster._provisioner.undone == [first]
-        assert cluster.status.name == "closed"
-        assert cluster._pool._shutdown
+            await opened.open()
+        assert opened.provisioner.undone == [first]
+        assert opened.health.status == Status.closed
+        assert opened.threads.is_shut_down
 
     asyncio.run(main())
 
 
 def test_closing_while_it_is_being_made_takes_it_back_and_waits():
     async def main():
-        cluster = Cluster(name="etl", asynchronous=True)
-        cluster._provisioner.waits = True
-        starting = asyncio.ensure_future(cluster._start())
+        opened = Opened(waits=True)
+        opening = asyncio.ensure_future(opened.open())
         await asyncio.sleep(0.05)
-        await asyncio.wait_for(cluster.close(), 5)
-        assert cluster._provisioner.cancelled
-        assert cluster.status.name == "closed"
+        await asyncio.wait_for(opened.close(), 5)
+        assert opened.provisioner.cancelled
+        assert opened.health.status == Status.closed
         with pytest.raises(InterruptedError):
-            await starting
+            await opening
 
     asyncio.run(main())
 
 
-def test_closing_while_it_waits_for_workers_ends_it_once(monkeypatch):
-    ended = []
-    monkeypatch.setattr(leaving, "end_cluster", lambda *_: ended.append(True))
-
-    async def attach(self, provisioned):
-        self.status = lifecycle.Status.running
-        descriptor = SimpleNamespace(workers_per_host=1)
-        deployment = SimpleNamespace(name="etl", descriptor=descriptor, objects=None, limiter=RateLimiter(), current_run=lambda: None)
-        attachment = SimpleNamespace(run=SimpleNamespace(run_id="r1"))
-        self._provisioned = SimpleNamespace(workspace=None, deployment=deployment, attachment=attachment, origin="created")
-        self.shutdown_on_close = True
-        await self._wait_for_workers(1)
-
-    monkeypatch.setattr(Cluster, "_attach", attach)
-
+def test_closing_while_it_waits_for_workers_ends_it_once():
     async def main():
-        cluster = Cluster(name="etl", asynchronous=True)
-        starting = asyncio.ensure_future(cluster._start())
-        while cluster.status.name != "running":
+        opened = Opened()
+        pool = SimpleNamespace(shortfall=None, plan=set())
+        parts = {"joined": JoinedWorkers(), "health": opened.health, "call": opened.threads.call}
+        waiter = WorkerWaiter(opened.deployed, "r1", pool, **parts)
+
+        async def attach(provisioned):
+            opened.health.status = Status.running
+            await waiter.wait(1)
+
+        opened.attach = attach
+        opening = asyncio.ensure_future(opened.open())
+        while not opened.health.is_running:
             await asyncio.sleep(0.01)
-        await asyncio.wait_for(cluster.close(), 5)
+        await asyncio.wait_for(opened.close(), 5)
         with pytest.raises(InterruptedError):
-            await starting
-        assert (ended, cluster._provisioner.undone) == ([True], [])
+            await opening
+        assert (opened.deployed.done, opened.provisioner.undone) == (["destroyed"], [])
 
     asyncio.run(main())
 
 
-def test_closing_leaves_alone_what_somebody_has_started_anew(monkeypatch):
-    ended = []
-    monkeypatch.setattr(leaving, "end_cluster", lambda *_: ended.append(True))
-    now = SimpleNamespace(run_id="r1")
-
-    async def attach(self, provisioned):
-        self.status = lifecycle.Status.running
-        deployment = SimpleNamespace(
-            name="etl",
-            descriptor=SimpleNamespace(workers_per_host=1),
-            current_run=lambda: now,
-            why_stopped=lambda run_id: ClusterEnded("gone", reason="idle"),
-        )
-        run = SimpleNamespace(run=SimpleNamespace(run_id="r1"))
-        self._provisioned = SimpleNamespace(workspace=None, deployment=deployment, attachment=run, origin="created")
-        self.shutdown_on_close = True
-
-    monkeypatch.setattr(Cluster, "_attach", attach)
-
+@pytest.mark.parametrize(("run_id", "done"), [("r1", ["destroyed"]), ("r2", [])])
+def test_closing_leaves_alone_what_was_started_anew(run_id, done):
     async def main():
-        async with Cluster(name="etl", asynchronous=True) as cluster:
-            await cluster._find_whether_over()
-            now.run_id = "r2"
-            await cluster._find_whether_over()
-            for use in (cluster.scale, cluster.adapt, cluster.get_client, lambda: cluster.scale(2)):
-                with pytest.raises(ClusterEnded) as caught:
-                    use()
-                assert caught.value.reason == "idle"
-            with pytest.raises(ClusterEnded):
-                await cluster.set_keepalive("30s")
-            with pytest.raises(ClusterEnded):
-                await cluster.wait_for_workers(1)
-        assert not ended
-        now.run_id = "r1"
-        async with Cluster(name="etl", asynchronous=True) as cluster:
-            await cluster._find_whether_over()
-            cluster._check_usable()
-        assert ended == [True]
+        opened = Opened()
+        await opened.open()
+        opened.deployed.run_id = run_id
+        await opened.close()
+        assert opened.deployed.done == done
+
+    asyncio.run(main())
+
+
+def test_a_run_that_is_over_is_noted_once_with_its_reason():
+    async def main():
+        opened, lost = Opened(), []
+        await opened.open()
+        health = Health("etl", on_lost=lambda: lost.append(True))
+        health.status = Status.running
+        check = RunCheck(opened.deployed, "r1", health, opened.threads.call)
+        await check.look()
+        health.check()
+        opened.deployed.run_id = "r2"
+        for _ in range(2):
+            await check.look()
+            with pytest.raises(ClusterEnded) as caught:
+                health.check()
+            assert caught.value.reason == "idle"
+        assert lost == [True]
+        await opened.close()
 
     asyncio.run(main())
 
@@ -153,6 +195,7 @@ def test_an_error_before_there_is_a_loop_is_told(monkeypatch):
     def fail(self, **_):
         raise RuntimeError("no event loop")
 
+    monkeypatch.setattr(Provisioner, "run", lambda self: None)
     monkeypatch.setattr(SpecCluster, "__init__", fail)
     with pytest.raises(RuntimeError, match="no event loop"):
         Cluster(name="etl")
@@ -175,65 +218,101 @@ def test_a_worker_that_joins_during_a_look_does_no_harm():
     asyncio.run(main())
 
 
-def test_a_closed_cluster_scales_no_more():
+USES = {
+    "scale": lambda cluster: cluster.scale(1),
+    "scale_up": lambda cluster: cluster.scale_up(1),
+    "scale_down": lambda cluster: cluster.scale_down(["i-1"]),
+    "adapt": lambda cluster: cluster.adapt(maximum=2),
+    "wait_for_workers": lambda cluster: cluster.wait_for_workers(1),
+    "get_client": lambda cluster: cluster.get_client(),
+    "set_keepalive": lambda cluster: cluster.set_keepalive("30s"),
+    "shared_dashboard": lambda cluster: cluster.shared_dashboard,
+    "send_private_envs": lambda cluster: cluster.send_private_envs({"A": "1"}),
+    "send_credentials": lambda cluster: cluster.send_credentials(),
+    "stop": lambda cluster: cluster.stop(),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=list(USES))
+def test_a_closed_cluster_says_so(use):
     async def main():
         cluster = Cluster(name="etl", asynchronous=True)
         await cluster.close()
-        for scale in (lambda: cluster.scale(1), lambda: cluster.adapt(maximum=2)):
-            with pytest.raises(ClusterClosed, match="'etl' is closed"):
-                scale()
+        with pytest.raises(ClusterClosed, match=re.escape("'etl' is closed")) as caught:
+            await use(cluster)
+        assert "Cluster(name='etl')" in str(caught.value)
+        await cluster.close()
+        assert cluster.status == Status.closed
 
     asyncio.run(main())
 
 
-@pytest.fixture
-def attached(monkeypatch):
-    """What is done to the deployment of a cluster that was made here; clusters attach to it without any host."""
-    done = []
-    monkeypatch.setattr(leaving, "end_cluster", lambda *_: done.append("destroyed"))
-
-    async def attach(self, provisioned):
-        self.status = lifecycle.Status.running
-        deployment = SimpleNamespace(current_run=lambda: None, stop=lambda: done.append("stopped"))
-        self._provisioned = SimpleNamespace(workspace=None, deployment=deployment, origin="created")
-
-    monkeypatch.setattr(Cluster, "_attach", attach)
-    return done
-
-
-def test_stopping_keeps_the_deployment_of_a_cluster_that_was_made_here(attached):
+def test_stopping_keeps_the_deployment_of_a_cluster_that_was_made_here():
     async def main():
-        cluster = await Cluster(name="etl", asynchronous=True)
-        await cluster.stop()
-        assert (attached, cluster.status.name) == (["stopped"], "closed")
-        await cluster.close()
-        await cluster.shutdown()
+        opened = Opened()
+        await opened.open()
+        opened.lifecycle.stop()
+        await opened.close()
+        assert (opened.deployed.done, opened.health.status) == (["stopped"], Status.closed)
+        await opened.close()
+        opened.lifecycle.shutdown()
         with pytest.raises(ClusterClosed):
-            cluster.stop()
-        assert attached == ["stopped"]
+            opened.lifecycle.stop()
+        assert opened.deployed.done == ["stopped"]
 
     asyncio.run(main())
 
 
-def test_an_object_that_left_its_cluster_running_says_that_it_cannot_shut_it_down(attached):
+def test_an_object_that_left_its_cluster_running_says_that_it_cannot_shut_it_down():
     async def main():
-        cluster = await Cluster(name="etl", asynchronous=True, shutdown_on_close=False)
-        await cluster.close()
+        opened = Opened(shutdown_on_close=False)
+        await opened.open()
+        await opened.close()
         for _ in range(2):
             with pytest.raises(ClusterClosed, match=re.escape("Cluster.from_name('etl').shutdown()")):
-                cluster.shutdown()
-        assert attached == []
+                opened.lifecycle.shutdown()
+        assert opened.deployed.done == []
 
     asyncio.run(main())
 
 
-def test_what_aws_is_being_told_is_waited_for():
+@pytest.mark.parametrize(("run_id", "done"), [("r1", ["marked"]), ("r2", [])])
+def test_at_the_end_of_the_process_a_cluster_that_was_made_here_is_marked_and_quiet(run_id, done):
     async def main():
-        cluster = Cluster(name="etl", asynchronous=True)
-        cluster._workers = SimpleNamespace(sets={"workers": SimpleNamespace(roster=["i-1"]), "gpu": SimpleNamespace(roster=["i-2"])})
-        assert cluster._wanted() == 2
-        cluster._untold_targets, cluster._targets = {"workers": 3}, {"gpu": 2}
-        assert cluster._wanted() == 5
-        await cluster.close()
+        opened = Opened()
+        await opened.open()
+        opened.deployed.run_id = run_id
+        opened.lifecycle.end_at_exit()
+        assert (opened.deployed.done, opened.quiet) == (done, [True])
+        opened.threads.shutdown()
 
     asyncio.run(main())
+
+
+def test_a_forked_process_neither_ends_nor_uses_its_parents_cluster():
+    opened = Opened()
+    asyncio.run(opened.open())
+    opened.lifecycle.register()
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        told = "nothing"
+        try:
+            opened.lifecycle.end_at_exit()
+            assert not opened.deployed.done
+            opened.health.check()
+        except ClusterClosed as error:
+            told = str(error)
+        finally:
+            os.write(write, told.encode())
+            os._exit(0)
+    os.close(write)
+    try:
+        os.waitpid(pid, 0)
+        assert "Cluster.from_name('etl')" in os.read(read, 10_000).decode()
+        opened.health.check()
+        assert opened.health.is_running
+    finally:
+        os.close(read)
+        disown_open_clusters()
+        opened.threads.shutdown()

@@ -8,9 +8,9 @@ import pytest
 
 from terradask._common.progress import silent
 from terradask._dask import concurrent_deploy
-from terradask._dask.arguments import parse_name
 from terradask._dask.connectivity import check_route
-from terradask._dask.provision import Provisioner, Request
+from terradask._dask.provision import Provisioner
+from terradask._dask.request import Request, parse_name
 from terradask._dask.versions import check_versions
 from terradask._deployments.attach import Attachment
 from terradask._deployments.documents import Descriptor, Run, SchedulerAddress, read_descriptor, read_run

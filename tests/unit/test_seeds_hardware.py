@@ -14,7 +14,7 @@ import pytest
 
 from terradask import Cluster
 from terradask._aws.session import Aws
-from terradask._dask import lifecycle
+from terradask._dask.provision import Provisioner
 from terradask._deployments.documents import Descriptor, read_descriptor
 from terradask._deployments.worker_counts import numbers_at_start
 from terradask._instance_types.model import Catalog, Gpus, InstanceType
@@ -79,7 +79,7 @@ def _without_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         return replace(known(), zones={zone: known().zones[zone] & {*names, *default} for zone in zones})
 
     (tmp_path / "terradask.toml").touch()
-    monkeypatch.setattr(lifecycle.Provisioner, "run", run)
+    monkeypatch.setattr(Provisioner, "run", run)
     monkeypatch.setattr(resolve_hardware, "named_catalog", named)
     monkeypatch.setattr(resolve_hardware, "_catalog_and_prices", lambda _aws: (known(), prices()))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from terradask._dask.display import by_group, repr_row, scaling_table
-from terradask._dask.mirrored_cluster import WorkerGroupState
+from terradask._dask.pool import WorkerGroupState
 
 
 def group(plan: int, observed: int) -> WorkerGroupState:

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from terradask import Cluster
-from terradask._dask.decision import check_ways, to_go, way_to
+from terradask._dask.decision import check_exclusive, to_go, way_to
 from terradask.errors import ArgumentCombination, ClusterExists, ClusterNotFound, ClusterStopped
 
 #: (what there is, create, attach) -> what is done, or the error.
@@ -56,7 +56,7 @@ def test_every_combination_is_in_the_table():
 
 def test_a_cluster_is_not_new_and_running_at_once():
     with pytest.raises(ArgumentCombination, match="leave one of them out"):
-        check_ways(True, True)
+        check_exclusive(True, True)
     with pytest.raises(ArgumentCombination):
         Cluster("etl", create=True, attach=True)
 

@@ -7,22 +7,23 @@ import datetime
 import json
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from distributed.core import Status
 from distributed.deploy.adaptive import Adaptive
 
 from terradask import Cluster
 from terradask._aws.groups import Group, Member
 from terradask._aws.launch_problem import LaunchProblem
 from terradask._aws.rate_limit import RateLimiter
-from terradask._dask.arguments import check_same_structure, structure_given
-from terradask._dask.group_cluster import GroupCluster
-from terradask._dask.host_workers import counting_hosts
-from terradask._dask.mirrored_cluster import WorkerGroupState
+from terradask._dask.adaptive import adaptive_for, adaptive_options
+from terradask._dask.health import Health
+from terradask._dask.joined import JoinedWorkers
+from terradask._dask.pool import WorkerGroupState, WorkerPool
+from terradask._dask.structure import check_same_structure, structure_given
 from terradask._dask.workers import Workers
 from terradask._deployments.documents import Descriptor, read_descriptor
 from terradask._deployments.pending_launches import PendingLaunches
@@ -403,53 +404,40 @@ def test_a_group_that_gets_nothing_is_told_and_the_others_count_as_theirs(monkey
     assert (shortfall.there, shortfall.wanted, sorted(shortfall.problems)) == (2, 3, ["gpu", "gpu-spot"])
 
 
-class Scaled(GroupCluster):
-    """A cluster of three workers, two of them in a group with a name, that is told no more than its numbers."""
-
-    def __init__(self, *_: Any) -> None:
-        self.told: list[dict[str, int]] = []
-        self.status = Status.running
-        self._targets = {}
-        self._workers = workers_on(FakeGroups())
-        self.scheduler_info = {"workers": {}}
-        self.asynchronous = True
-        asyncio.run(self._workers.resize({"workers": 1, "gpu": 2}, None, []))
-
-    _deployment = property(lambda self: deployment())
-    asynchronous = False  # type: ignore[assignment]
-    new_spec: Any = None
-
-    def _correct_state(self) -> None:
-        self.told.append(dict(self._targets))
-
-    def __del__(self) -> None:
-        pass
+def small_pool() -> WorkerPool:
+    """Three workers, two of them in a group with a name, that AWS is sent no other number of."""
+    workers = workers_on(FakeGroups())
+    asyncio.run(workers.resize({"workers": 1, "gpu": 2}, None, []))
+    nothing: Any = None
+    return WorkerPool(deployment(), workers, nothing, joined=JoinedWorkers(), health=Health("etl", on_lost=lambda: None), run=nothing)
 
 
 def test_a_number_is_that_of_the_group_without_a_name() -> None:
-    cluster = Scaled()
-    cluster.scale(4)
-    cluster.scale(3, group="gpu")
-    cluster.scale({"workers": 0, "gpu": 5})
-    assert cluster.told == [{"workers": 4}, {"workers": 4, "gpu": 3}, {"workers": 0, "gpu": 5}]
+    pool = small_pool()
+    pool.scale(4)
+    assert pool.requests.targets == {"workers": 4}
+    pool.scale(3, group="gpu")
+    assert pool.requests.targets == {"workers": 4, "gpu": 3}
+    pool.scale({"workers": 0, "gpu": 5})
+    assert pool.requests.targets == {"workers": 0, "gpu": 5}
     # What is asked for is in the plan at once; what is to go stays until it is gone.
-    assert {name: len(group.plan) for name, group in cluster.worker_groups.items()} == {"workers": 4, "gpu": 5}
-    assert cluster._wanted() == 5
+    assert {name: len(group.plan) for name, group in pool.groups.items()} == {"workers": 4, "gpu": 5}
+    assert pool.wanted == 5
 
 
 def test_a_group_that_is_not_there_and_a_table_with_a_group_are_refused_before_any_call() -> None:
-    cluster = Scaled()
+    pool = small_pool()
     with pytest.raises(InvalidInput, match="no group of workers 'tpu'"):
-        cluster.scale(1, group="tpu")
+        pool.scale(1, group="tpu")
     with pytest.raises(InvalidInput, match="gpu"):
-        cluster.scale({"workers": 1, "gpu": 6})
+        pool.scale({"workers": 1, "gpu": 6})
     with pytest.raises(ArgumentCombination, match="table of groups"):
-        cluster.scale({"gpu": 1}, group="gpu")
-    assert (cluster.told, cluster._targets) == ([], {})
+        pool.scale({"gpu": 1}, group="gpu")
+    assert not pool.requests.are_new
 
 
 def adaptive_target(scheduler: FakeScheduler, own: set[str], others: set[str]) -> int:
-    class Tested(counting_hosts(Adaptive, 1, group="workers")):  # type: ignore[misc]
+    class Tested(adaptive_for(Adaptive, group="workers")):  # type: ignore[misc]
         def __init__(self) -> None:
             state = WorkerGroupState(frozenset(own), frozenset(own), frozenset(own))
             self.cluster = SimpleNamespace(
@@ -480,8 +468,10 @@ def test_the_signature_takes_groups() -> None:
 
 
 def test_a_group_with_a_name_does_not_adapt() -> None:
+    amounts: dict[str, Any] = dict.fromkeys(("minimum_cores", "maximum_cores", "minimum_memory", "maximum_memory"))
+    size = partial(small_pool().host_size, "workers")
     with pytest.raises(UnsupportedOption, match="scale the group by its name"):
-        Scaled().adapt(maximum=2, group="gpu")
+        adaptive_options(Adaptive, deployment(), size, minimum=1, maximum=2, group="gpu", **amounts)
 
 
 def test_what_is_asked_for_is_in_the_plan_while_aws_is_told() -> None:

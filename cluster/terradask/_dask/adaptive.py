@@ -1,45 +1,198 @@
-"""Adaptive scaling that does nothing more once it has been stopped."""
+"""Adaptive scaling that counts hosts where the scheduler counts workers, and that does nothing more once it has been stopped."""
 
 from __future__ import annotations
 
+import math
 import threading
+from collections.abc import Callable
 from inspect import isawaitable
 from typing import Any
 
 from distributed.deploy.adaptive import Adaptive
 
+from terradask._dask.host_size import HostSize
+from terradask._dask.host_workers import hosts_to_close, is_extra
+from terradask._deployments.deployment import Deployment
+from terradask.errors import InvalidInput, UnsupportedOption
+from terradask_modules.names import WORKER_GROUP
+from terradask_stacks.numbers import NWorkers, bounds_of
 
-def stopped_for_good(adaptive: type[Adaptive]) -> type[Adaptive]:
-    """Return an adaptive class that, stopped in the middle of a decision, doesn't carry it out.
+DEFAULT_MAXIMUM = 200
+
+#: Bounds of a cluster of which no number was asked.
+USUAL_BOUNDS = (4, 20)
+
+
+class StopSafe(Adaptive):  # type: ignore[misc]
+    """An adaptive class that, stopped in the middle of a decision, doesn't carry it out.
 
     Dask's own does, and so undoes the number that is set next.
     """
-    removes_itself = adaptive.scale_down is not Adaptive.scale_down
 
-    class FinallyStopped(adaptive):  # type: ignore[misc]  # the base is the caller's
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            # Between a look at the state and the order that follows from it nobody stops it: that happens in other threads.
-            self._ordering = threading.RLock()
-            super().__init__(*args, **kwargs)
+    #: Whether the class that decides removes workers in a way of its own.
+    _removes_itself = False
 
-        def stop(self, reason: str = "unknown") -> None:
-            with self._ordering:
-                super().stop(reason)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # Between a look at the state and the order that follows from it nothing stops it: that happens in other threads.
+        self._ordering = threading.RLock()
+        super().__init__(*args, **kwargs)
 
-        async def scale_up(self, n: int) -> None:
-            with self._ordering:
-                ordered = self.cluster.scale(n) if self.state != "stopped" else None
-            if isawaitable(ordered):
-                await ordered
+    def stop(self, reason: str = "unknown") -> None:
+        """Decide no more, and carry out no decision that was not ordered yet."""
+        with self._ordering:
+            super().stop(reason)
 
-        async def scale_down(self, workers: Any) -> None:
-            # Dask's own retires them first, and would be stopped in between; the cluster retires them as a part of the order.
-            with self._ordering:
-                if self.state == "stopped" or not workers:
-                    return
-                ordered = super().scale_down(workers) if removes_itself else self.cluster.scale_down(workers)
-            if isawaitable(ordered):
-                await ordered
+    async def scale_up(self, n: int) -> None:
+        """Order `n` workers."""
+        with self._ordering:
+            ordered = self.cluster.scale(n) if self.state != "stopped" else None
+        if isawaitable(ordered):
+            await ordered
 
-    FinallyStopped.__name__, FinallyStopped.__qualname__ = adaptive.__name__, adaptive.__qualname__
-    return FinallyStopped
+    async def scale_down(self, workers: Any) -> None:
+        """Order the removal of workers."""
+        # Dask's own retires them first, and would be stopped in between; the cluster retires them as a part of the order.
+        with self._ordering:
+            if self.state == "stopped" or not workers:
+                return
+            ordered = super().scale_down(workers) if self._removes_itself else self.cluster.scale_down(workers)
+        if isawaitable(ordered):
+            await ordered
+
+
+class HostCounting(Adaptive):  # type: ignore[misc]
+    """An adaptive class that counts hosts, those of one group of workers where there are several."""
+
+    _workers_per_host = 1
+    _group: str | None = None
+
+    @property
+    def plan(self) -> set[str]:
+        """Workers that should exist."""
+        return set(self._scaled.plan)
+
+    @property
+    def requested(self) -> set[str]:
+        """Members of the groups."""
+        return set(self._scaled.requested)
+
+    @property
+    def observed(self) -> set[str]:
+        """Hosts that have joined."""
+        return set(self._scaled.observed)
+
+    async def target(self) -> int:
+        """Return how many hosts there should be."""
+        workers = int(await super().target()) - sum(map(is_extra, self.cluster.worker_names()))
+        own, joined = self.observed, len(self.cluster.observed)
+        if workers >= joined * self._workers_per_host:
+            # What the others do needs no more hosts here.
+            return max(math.ceil(workers / self._workers_per_host) - (joined - len(own)), 0)
+        # The scheduler found workers to close; a host goes only when all of its workers may.
+        closable = await hosts_to_close(self.scheduler, self._workers_per_host)
+        return len(own) - (len(closable) if self._group is None else len(own.intersection(closable)))
+
+    async def workers_to_close(self, target: int) -> list[str]:
+        """Return the hosts that are the cheapest to close."""
+        closable: list[str] = await self.cluster.workers_to_close(target)
+        return closable
+
+    @property
+    def _scaled(self) -> Any:
+        return self.cluster if self._group is None else self.cluster.worker_groups[self._group]
+
+
+def adaptive_for(
+    decides: type[Adaptive], *, workers_per_host: int = 1, extra_worker: bool = False, group: str | None = None
+) -> type[Adaptive]:
+    """Return a class that decides as `decides` does, stops safely, and counts hosts where these aren't the scheduler's workers."""
+    if workers_per_host == 1 and not extra_worker and group is None:
+        bases: tuple[type, ...] = (StopSafe, decides)
+        members: dict[str, Any] = {"_removes_itself": decides.scale_down is not Adaptive.scale_down}
+    else:
+        # All workers of a host are retired first, and so in no other way.
+        bases = (StopSafe, HostCounting, decides)
+        members = {"_workers_per_host": workers_per_host, "_group": group}
+    return type(decides.__name__, bases, {"__qualname__": decides.__qualname__, **members})
+
+
+def adaptive_options(
+    Adaptive: type[Adaptive],  # noqa: N803 (Dask's own name)
+    deployment: Deployment,
+    host_size: Callable[[], HostSize],
+    *,
+    minimum: int,
+    maximum: int | None,
+    minimum_cores: int | None,
+    maximum_cores: int | None,
+    minimum_memory: str | None,
+    maximum_memory: str | None,
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """Scale the group ``workers`` with the work there is. Groups with names stay as they are: `scale` them.
+
+    Parameters
+    ----------
+    Adaptive
+        Class that decides.
+    minimum
+        Workers that stay when there is nothing to do.
+    maximum
+        Most workers. By default 200, or ``max_workers`` where that is less.
+    minimum_cores, maximum_cores, minimum_memory, maximum_memory
+        Bounds as amounts of all workers together, such as 64 and ``"1 TiB"``, by what the smallest host that has joined has.
+    target_duration
+        How long work should take: the shorter, the faster the cluster grows.
+    wait_count
+        How many times in a row a worker must be found superfluous before it leaves.
+    interval
+        Time between looks.
+    **kwargs
+        As of `distributed.deploy.Adaptive`.
+
+    Raises
+    ------
+    InvalidInput
+        When the bounds make no sense, or `maximum` is more than ``max_workers``.
+    UnsupportedOption
+        For a `group`: the scheduler doesn't know how many workers of a group its tasks want.
+    ClusterClosed, ClusterEnded, ClusterStopped
+        When this object has left the cluster, or that doesn't run any more.
+    """
+    if "group" in kwargs:
+        raise UnsupportedOption("adapt(group=)", given=kwargs["group"], advice="scale the group by its name: scale(2, group=...)")
+    descriptor = deployment.descriptor
+    most = descriptor.most_workers(WORKER_GROUP)
+    maximum = min(DEFAULT_MAXIMUM, most) if maximum is None else maximum
+    if any(amount is not None for amount in (minimum_cores, maximum_cores, minimum_memory, maximum_memory)):
+        size = host_size()
+        minimum = size.least(minimum, cores=minimum_cores, memory=minimum_memory)
+        maximum = size.most(maximum, cores=maximum_cores, memory=maximum_memory)
+    _check_bounds(minimum, maximum, most=most)
+    deployment.check_workers(maximum)
+    counting = adaptive_for(
+        Adaptive,
+        workers_per_host=descriptor.workers_per_host,
+        extra_worker=bool(descriptor.settings.get("extra_worker_on_scheduler")),
+        group=WORKER_GROUP if len(descriptor.worker_groups) > 1 else None,
+    )
+    return {"Adaptive": counting, "minimum": minimum, "maximum": maximum, **kwargs}
+
+
+def asked_bounds(n_workers: NWorkers, deployment: Deployment) -> tuple[int, int] | None:
+    """Return the bounds that were asked for, the usual ones where nothing was; None where a number was."""
+    bounds = USUAL_BOUNDS if n_workers is None else bounds_of(n_workers)
+    if bounds is None:
+        return None
+    most = deployment.descriptor.most_workers(WORKER_GROUP)
+    return min(bounds[0], most), min(bounds[1], most)
+
+
+def _check_bounds(minimum: Any, maximum: Any, *, most: int) -> None:
+    if not isinstance(minimum, int) or not isinstance(maximum, int) or not 0 <= minimum <= maximum:
+        raise InvalidInput(
+            "Adaptive scaling can't have these bounds.",
+            given=f"minimum={minimum}, maximum={maximum}",
+            allowed=f"0 <= minimum <= maximum <= {most}",
+            advice="give whole numbers, the smaller one first",
+        )

@@ -1,364 +1,87 @@
-"""``Cluster``: a Dask cluster on instances of your own AWS account: its arguments, and what it tells.
+"""``Cluster``: a Dask cluster on instances of your own AWS account.
 
-How it starts and ends is in `_lifecycle`; how it scales, in `_group_cluster`.
+The one subclass of Dask's class: its hooks and public methods lead to the parts that do the work, which know nothing of it.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Generator, Mapping
+from functools import partial
+from typing import Any, Self
 
 from distributed.core import Status
+from distributed.deploy.adaptive import Adaptive
+from distributed.deploy.cluster import Cluster as DaskCluster
+from distributed.deploy.spec import SpecCluster
 
-from terradask._aws.credentials import check_duration
-from terradask._common.progress import Progress
-from terradask._dask.arguments import (
-    RUN,
-    STRUCTURE,
-    check_credentials,
-    given,
-    parse_name,
-    refuse_unbuilt,
-    under_either_name,
-    where_given,
-)
-from terradask._dask.decision import check_ways
-from terradask._dask.display import by_group, repr_row, scaling_table
-from terradask._dask.lifecycle import ProvisionedCluster
-from terradask._dask.provision import Request
+from terradask._common.sigterm import terminated_in_order
+from terradask._dask.adaptive import adaptive_options
+from terradask._dask.arguments import ClusterArguments
+from terradask._dask.attached import Attached
+from terradask._dask.connection import SchedulerConnection
+from terradask._dask.dashboard import DashboardForward
+from terradask._dask.display import cluster_text, repr_row, scaling_table
+from terradask._dask.facade import Derived, KeptBy, documented_by, takes
+from terradask._dask.health import Health
+from terradask._dask.joined import JoinedWorkers
+from terradask._dask.lifecycle import Lifecycle, disown_open_clusters, end_open_clusters
+from terradask._dask.notebook import ClusterProgress, shown_in_notebook
+from terradask._dask.pool import WorkerGroupState, WorkerPool
+from terradask._dask.provision import Provisioned, Provisioner
+from terradask._dask.remote import RemoteScheduler, RemoteWorker
+from terradask._dask.request import request_of
 from terradask._dask.rollback import Origin
-from terradask._dask.shared_dashboard import SharedDashboard, ask_for_shared_dashboard
+from terradask._dask.secrets import SecretRelay
+from terradask._dask.threads import Threads
+from terradask._dask.waiting import WorkerWaiter, check_number
 from terradask._deployments.hardware import hardware_of
-from terradask._deployments.lifetime import Duration, parse_duration
-
-if TYPE_CHECKING:
-    from terradask._deployments.events.timeline import Event
-
-__all__ = ["Cluster"]
+from terradask._deployments.lifetime import Duration
+from terradask.errors import InvalidInput
+from terradask_modules.names import WORKER_GROUP
 
 
-class Cluster(ProvisionedCluster):
-    """A Dask cluster on instances of your own AWS account.
+@documented_by(ClusterArguments)
+class Cluster(SpecCluster):  # type: ignore[misc]
+    """A Dask cluster on instances of your own AWS account."""
 
-    With a `name` that is deployed in the workspace the cluster is attached to when it runs, and started when it is stopped. Any other name,
-    or none, deploys one: a Terraform plan is made, applied, and the cluster started. Where it runs already, `n_workers` and `environ` stay
-    as they are, with a warning.
+    # What Dask reads and writes on the object itself.
+    status = KeptBy("_health", "status")
+    scheduler_info = KeptBy("_joined", "scheduler_info")
+    shutdown_on_close = KeptBy("_lifecycle", "shutdown_on_close")
+    #: The plan as SpecCluster's own views count it.
+    worker_spec = Derived(lambda cluster: dict.fromkeys(cluster.plan, cluster.new_spec))
 
-    Parameters
-    ----------
-    name
-        The cluster's name; made up where left out.
-    software
-        Packages for the hosts besides Dask, as requirements (``["pandas==3.1.1", "s3fs"]``); they get the versions that are installed here.
-    software_lock
-        Lock file of this environment with hashes, relative to the working directory: a requirements file with ``--hash``, ``uv.lock`` or
-        ``pylock.toml``. Hosts then install only archives that it has. By default packages come by exact version.
-    n_workers
-        Number of workers; or ``[minimum, maximum]``: the cluster starts with the minimum and scales itself between them, as by `adapt`.
-        Where left out, it starts with 4 and scales itself between 4 and 20.
-    worker_class
-        Class of the workers, or its dotted path, which hosts import it by. By default ``distributed.Nanny``.
-    worker_options
-        Keyword arguments of the worker class. By default workers have as many threads as their instance has vCPUs, and its whole memory.
-    workers_per_host
-        Dask workers on each instance, which share its threads and its memory; 1 by default. `n_workers` and `scale` go on counting
-        instances. `_n_worker_specs_per_host` is another name for it.
-    worker_groups
-        Groups of workers with machines of their own, by name: ``{"gpu": {"gpu": 1, "n_workers": 2, "resources": {"GPU": 1}}}``. Keys of
-        each are ``cpu``, ``memory``, ``gpu``, ``gpu_type``, ``vm_types``, ``n_workers`` (0 by default), ``max_workers`` (20),
-        ``spot_policy``, ``disk_size`` and ``disk_throughput`` (the cluster's) and ``resources`` (Dask's, by which tasks find them).
-        `n_workers`, `max_workers` and what asks for workers' machines here are about the other workers.
-    worker_vm_types, scheduler_vm_types
-        Instance types, in order of preference. By default ``m6i.xlarge`` (4 vCPUs, 16 GiB) and its siblings, unless something is asked:
-    worker_cpu, scheduler_cpu
-        Cores of each instance: a number, a range ``[2, 8]``, or ``"*"`` for any. Types are then chosen by price; `hardware` tells why.
-    worker_memory, scheduler_memory
-        Memory of each instance, within 10 %: ``"16 GiB"``, a range ``["16 GiB", "32 GiB"]``, or ``"*"``.
-    worker_gpu
-        GPUs of each worker's instance; True is 1.
-    worker_gpu_type
-        Model of the GPUs, such as ``"A10G"``. By default T4.
-    worker_disk_size, scheduler_disk_size
-        Size of each instance's volume, in GiB. By default the network's; others take ``network.cluster_launch_templates``.
-    worker_disk_throughput
-        Throughput of a worker's volume, in MiB/s, 125 to 1,000. By default 125.
-    scheduler_gpu
-        Whether the scheduler has a GPU. By default it has one where workers have some, if there is such a type.
-    scheduler_class
-        Class of the scheduler, or its dotted path. By default ``distributed.Scheduler``.
-    scheduler_options
-        Keyword arguments of the scheduler class, such as ``{"idle_timeout": "2 hours"}``.
-    extra_worker_on_scheduler
-        Whether there is a worker on the scheduler's instance too, with half of its memory and all but one of its threads. No count
-        includes it, and scaling leaves it alone. By default there is none.
-    asynchronous
-        Whether the cluster is used inside an event loop, with ``async with`` and ``await``.
-    shutdown_on_close
-        Whether `close` ends the cluster. By default True for a cluster that was made or started here, False for one that was attached to.
-    idle_timeout
-        After which a cluster with nothing to do ends by itself: ``"20 minutes"`` (the default), or seconds; False for never. Dask's own, in
-        `scheduler_options`, takes the place of the default.
-    no_client_timeout
-        After which a cluster to which nobody is connected ends by itself, as above. By default 2 minutes for a cluster that `close` ends,
-        never for any other. This object counts as connected.
-    max_lifetime
-        After which it ends in any case, as above. By default 30 days, which is also the longest.
-    connect
-        How to reach the scheduler: ``"public"``, its public address (the default); ``"private"``, its private one, from inside the VPC or
-        over VPN or peering; ``"ssm"``, through Session Manager, which takes no inbound rule.
-    use_scheduler_public_ip
-        The same in other words: True for ``"public"``, False for ``"private"``.
-    allow_ingress_from
-        Who may reach the scheduler and the dashboard from outside: a CIDR block, a list, or ``"me"`` for this machine's public address, as
-        ``workspace.own_address_url`` tells it. Where clusters share security groups, it has to lie within what the network lets in.
-    allow_ssh, allow_ssh_from
-        Whether port 22 of the scheduler's host is opened as well (it isn't by default), and to whom: as `allow_ingress_from`, which counts
-        where it is left out.
-    use_dashboard_https
-        Whether the dashboard is also served over HTTPS at the scheduler's host, for people without terradask: `shared_dashboard` has the
-        link. By default it isn't; `dashboard_link` works either way. The network has to let browsers in to ``dashboard_https_port``.
-    credentials
-        ``"local"``: tasks use AWS with your rights, by temporary credentials that are sent to the cluster and, as long as this object is
-        open, sent anew before they expire, as by `send_credentials`. By default with the instance role, which reads and writes
-        ``network.data_buckets``.
-    credentials_duration_seconds
-        How long the credentials sent are good, where they are those of an IAM user: 900 to 129,600. By default 12 hours. Credentials that
-        are temporary already expire when they do.
-    timeout
-        Longest wait for the scheduler, in seconds. By default 20 minutes.
-    environ
-        Environment variables for the scheduler and the workers. They lie in the workspace bucket: no place for secrets, which
-        `send_private_envs` sends.
-    private_to_creator
-        Whether the cluster's keys, without which nobody connects, are for this caller's IAM user or role, the cluster's hosts and
-        ``cluster.secret_principals`` alone, whatever IAM allows others. By default whoever may read the workspace's secrets connects.
-    tags
-        Tags for the cluster's resources, besides the workspace's.
-    send_dask_config
-        Whether hosts get a frozen copy of this process's Dask configuration. By default True.
-    backend_options
-        ``region_name`` and ``zone_name``, the same as `region` and `zone_name`; ``ingress``, who may reach the scheduler from outside:
-        ``[{"ports": [8786, 8787], "cidr": "203.0.113.7/32"}]``, or ``firewall``, one such rule. Where clusters share security groups, it
-        has to lie within what the network lets in. `set_backend_options` sets them for all clusters.
-    show_widget
-        Whether IPython and Jupyter show the progress of making the cluster, unless `asynchronous`. By default True.
-    wait_for_workers
-        Whether to wait for all (True), none (False), a number or a fraction of the workers. By default 0.3.
-    scheduler_port
-        Port of the scheduler. By default 8786.
-    region
-        AWS region. By default that of the settings.
-    zone_name
-        Availability zone. By default as `use_best_zone` says.
-    use_best_zone
-        Whether terradask picks the zone: the best by the types that it offers, launches that failed there lately, and spot prices. By
-        default True, unless a zone is named; False takes the first of the workspace's zones.
-    allow_cross_zone
-        Whether workers may be in all of the workspace's zones. By default scheduler and workers are in one zone, between whose machines
-        AWS charges for no traffic.
-    placement_group
-        Whether all hosts are placed close to each other in a cluster placement group of the cluster's own, for a faster network between
-        them. By default they aren't.
-    spot_policy, compute_purchase_option
-        Market of the workers, under either name: ``"on-demand"`` (the default), ``"spot"``, or ``"spot_with_fallback"``: on demand as far
-        as there is no spot capacity. The scheduler is always on demand.
-    arm
-        Whether all instances have ARM processors (AWS Graviton), the scheduler's among them, or x86-64 (False). By default what the types
-        are for that are named, and x86-64 where none is.
-    max_workers
-        Most workers that the cluster can ever have; a limit of its group in the plan. By default 200.
-    settings
-        Folder or ``terradask.toml`` to load settings from. By default the nearest one upwards from the working directory.
-    progress
-        Function that is called with each progress event, in the thread that does the work.
-    create
-        True: the cluster must be new. False: nothing is deployed. By default it is deployed where there is none of its name.
-    attach
-        True: the cluster must run. False: it must not. By default it is attached to where it runs.
-    container, cloud, account
-        Not built yet: anything but their default raises `UnsupportedOption`.
-    custom_widget, configure_logging, package_sync, package_sync_strict
-        Not built yet, as above.
-    package_sync_ignore, package_sync_fail_on
-        Not built yet, as above.
-    jupyter
-        Not built yet, as above.
-
-    Raises
-    ------
-    NoBaseline
-        When the workspace's network is not deployed; it is never made silently.
-    NoIngress
-        When the network lets no address in, and the scheduler's public one is to be dialled.
-    SessionManagerPluginMissing
-        When ``connect="ssm"`` finds no ``session-manager-plugin`` of AWS's on this machine, or an old one.
-    SchedulerUnreachable, SessionFailed
-        When the scheduler doesn't answer, or no session leads to its host.
-    EndpointUnreachable
-        When ``"me"`` can't be looked up.
-    ClusterPrivate
-        When the cluster is private to its creator, and this caller is nobody whom its settings name.
-    UnsupportedOption
-        For an argument that is not built yet.
-    InvalidInput
-        For a value that can't be used, such as a backend option that there isn't.
-    ClusterExists, ClusterNotFound, ClusterStopped
-        When `create` or `attach` rules out what would have to be done.
-    SoftwareLockInvalid, SoftwareNotLocked
-        When `software_lock` can't be read, or lacks a package, its version that is installed here, or its hashes; before anything is made.
-    ArgumentCombination
-        When a region or a zone is named twice, and not the same, or ``firewall`` stands beside ``ingress``.
-    RegionUnknown, UnknownZone
-        For a region that AWS's SDK doesn't know, and for a zone in which the network has no subnets.
-    NoCredentials, ExpiredCredentials, AccessDenied
-        When there are no `credentials` to send; before anything is made.
-    NoMatchingType
-        When no instance type is as asked for; with the nearest asks that find something.
-    QuotaExceeded
-        When AWS lets the account run fewer vCPUs than the cluster starts with, beside what runs; before anything is made.
-    TerraformError
-        When Terraform fails; what had been made is destroyed again.
-    HostFailed
-        When the scheduler's host reports a failure; with its reason and the end of its log.
-    NoCapacity
-        When AWS launches no host for the scheduler, or none for the workers, and says why.
-    SchedulerMissing, WorkersMissing
-        When the scheduler or the workers waited for are not up in time.
-    VersionMismatch
-        When a cluster that runs has another Python, Dask or distributed than this process.
-
-    Notes
-    -----
-    Resources created: an Auto Scaling group for the scheduler and one for each market of each group of workers, their instances, volumes
-    and network interfaces, a secret, a placement group where one is asked for, and objects in the workspace bucket. All carry the tags
-    ``terradask:workspace`` and
-    ``terradask:cluster``.
-
-    Permissions needed: those of `Deployment`, and ``autoscaling:CreateAutoScalingGroup``, ``DeleteAutoScalingGroup``,
-    ``CreateOrUpdateTags``, ``secretsmanager:CreateSecret``, ``DeleteSecret``, ``TagResource`` for making a new one; for
-    ``connect="ssm"`` also ``ssm:StartSession``, ``ResumeSession`` and ``TerminateSession``.
-
-    If it is interrupted: what was being made is taken back. Where even that is cut off, ``terradask destroy NAME`` finishes it.
-
-    Examples
-    --------
-    >>> from terradask import Cluster                                    # doctest: +SKIP
-    >>> with Cluster(n_workers=10) as cluster, cluster.get_client() as client:  # doctest: +SKIP
-    ...     client.submit(sum, [1, 2, 3]).result()
-    6
-    """
-
-    def __init__(
-        self,
-        name: str | None = None,
-        *,
-        software: list[str] | None = None,
-        software_lock: str | os.PathLike[str] | None = None,
-        container: str | None = None,
-        n_workers: int | Sequence[int] | None = None,
-        worker_class: str | type | None = None,
-        worker_options: dict[str, Any] | None = None,
-        workers_per_host: int | None = None,
-        worker_groups: Mapping[str, Mapping[str, Any]] | None = None,
-        worker_vm_types: list[str] | None = None,
-        worker_cpu: int | list[int] | Literal["*"] | None = None,
-        worker_memory: int | str | list[int] | list[str] | None = None,
-        worker_disk_size: int | None = None,
-        worker_disk_throughput: int | None = None,
-        worker_gpu: int | bool | None = None,
-        worker_gpu_type: str | None = None,
-        scheduler_class: str | type | None = None,
-        scheduler_options: dict[str, Any] | None = None,
-        scheduler_vm_types: list[str] | None = None,
-        scheduler_cpu: int | list[int] | Literal["*"] | None = None,
-        scheduler_memory: int | str | list[int] | list[str] | None = None,
-        scheduler_disk_size: int | None = None,
-        scheduler_gpu: int | bool | None = None,
-        asynchronous: bool = False,
-        cloud: Any = None,
-        account: str | None = None,
-        shutdown_on_close: bool | None = None,
-        idle_timeout: Duration | None = None,
-        no_client_timeout: Duration | None = None,
-        max_lifetime: Duration | None = None,
-        connect: Literal["public", "private", "ssm"] | None = None,
-        use_scheduler_public_ip: bool | None = None,
-        use_dashboard_https: bool | None = None,
-        credentials: Literal["local"] | None = None,
-        credentials_duration_seconds: int | None = None,
-        timeout: float | None = None,
-        environ: dict[str, str] | None = None,
-        tags: dict[str, str] | None = None,
-        send_dask_config: bool | None = None,
-        backend_options: Mapping[str, Any] | None = None,
-        show_widget: bool = True,
-        custom_widget: Any = None,
-        configure_logging: bool | None = None,
-        wait_for_workers: bool | int | float | None = None,
-        package_sync: bool | list[str] = False,
-        package_sync_strict: bool = False,
-        package_sync_ignore: list[str] | None = None,
-        package_sync_fail_on: str = "critical-only",
-        private_to_creator: bool | None = None,
-        use_best_zone: bool | None = None,
-        compute_purchase_option: str | None = None,
-        spot_policy: Literal["on-demand", "spot", "spot_with_fallback"] | None = None,
-        extra_worker_on_scheduler: bool | None = None,
-        _n_worker_specs_per_host: int | None = None,
-        scheduler_port: int | None = None,
-        allow_ingress_from: str | Sequence[str] | None = None,
-        allow_ssh: bool | None = None,
-        allow_ssh_from: str | Sequence[str] | None = None,
-        jupyter: bool | None = None,
-        region: str | None = None,
-        arm: bool | None = None,
-        zone_name: str | None = None,
-        allow_cross_zone: bool | None = None,
-        placement_group: bool | None = None,
-        max_workers: int | None = None,
-        settings: str | Path | None = None,
-        progress: Progress | None = None,
-        loop: Any = None,
-        create: bool | None = None,
-        attach: bool | None = None,
-    ) -> None:
-        arguments = {k: v for k, v in locals().items() if k not in {"self", "__class__"}}
-        # `__del__` asks for it, also when the arguments are refused.
-        self.status = Status.closed
-        check_ways(create, attach)
-        refuse_unbuilt(arguments)
-        check_credentials(credentials)
-        workspace, where = where_given(arguments)
-        arguments["spot_policy"] = under_either_name("spot_policy", spot_policy, "compute_purchase_option", compute_purchase_option)
-        arguments["workers_per_host"] = under_either_name(
-            "workers_per_host", workers_per_host, "_n_worker_specs_per_host", _n_worker_specs_per_host
+    @takes(ClusterArguments)
+    def __init__(self, arguments: ClusterArguments) -> None:
+        self._request = request_of(arguments)
+        self._progress = ClusterProgress(arguments.progress)
+        self._joined = JoinedWorkers()
+        self._attached: Attached | None = None
+        self._threads = Threads()
+        self._health = Health(self._request.name, on_lost=self._stop_adapting)
+        provisioner = Provisioner(self._request, self._progress)
+        self._lifecycle = Lifecycle(
+            self._request, provisioner, self._health, self._threads, on_exit=lambda: self.loop.add_callback(self._stop_parts)
         )
-        if software_lock is not None:
-            # As a setting it would be relative to terradask.toml.
-            arguments["software_lock"] = str(Path(software_lock).expanduser().absolute())
-        for limit in ("idle_timeout", "no_client_timeout", "max_lifetime"):
-            arguments[limit] = parse_duration(limit, arguments[limit])
-        super().__init__(
-            Request(
-                name=parse_name(name),
-                structure=given(arguments, STRUCTURE) | where,
-                run=given(arguments, RUN),
-                workspace=workspace,
-                path=None if settings is None else Path(settings),
-                create=create,
-                attach=attach,
-                shutdown_on_close=shutdown_on_close,
-                credentials=credentials,
-                credentials_duration_seconds=check_duration(credentials_duration_seconds),
-            ),
-            asynchronous=asynchronous,
-            loop=loop,
-            shutdown_on_close=shutdown_on_close,
-            show_widget=show_widget,
-            progress=progress,
-        )
+        with terminated_in_order(), shown_in_notebook(arguments.show_widget and not arguments.asynchronous) as self._progress.shown:
+            if not arguments.asynchronous:
+                self._lifecycle.provision()
+            try:
+                settings = {"name": self._request.name, "shutdown_on_close": bool(arguments.shutdown_on_close)}
+                super().__init__(worker={"cls": RemoteWorker}, asynchronous=arguments.asynchronous, loop=arguments.loop, **settings)
+            except BaseException as error:
+                self._give_up(error)
+                raise
+
+    def _give_up(self, error: BaseException) -> None:
+        try:
+            self._lifecycle.give_up(error)
+        finally:
+            # SpecCluster may have failed before it had a loop.
+            if hasattr(self, "_loop_runner") and not self.asynchronous:
+                self._loop_runner.stop()
 
     @classmethod
     def from_name(cls, name: str, **kwargs: Any) -> Cluster:
@@ -384,7 +107,215 @@ class Cluster(ProvisionedCluster):
         """
         return cls(name, **{"attach": True, **kwargs})
 
-    # ---- looks ----------------------------------------------------------------------------------------------------
+    @property
+    def _running(self) -> Attached:
+        if self._attached is None:
+            raise InvalidInput(f"Cluster {self._request.name!r} is not running yet.", advice="await it, or use it in `async with`")
+        return self._attached
+
+    async def _start(self) -> None:
+        await self._lifecycle.open(self._attach, self._disconnect)
+
+    async def _close(self) -> None:
+        await self._lifecycle.close(self._disconnect)
+
+    async def _correct_state_internal(self) -> None:
+        if self._attached is None:
+            self._correct_state_waiting = None
+            return
+        async with self._attached.pool.lock:
+            self._correct_state_waiting = None
+            await self._attached.pool.apply()
+
+    async def _watch_worker_status(self, comm: Any) -> None:
+        connection, secrets = self._running.connection, self._running.secrets
+        async for subscription in connection.subscriptions(comm, on_replaced=secrets.hand_over):
+            self._watch_worker_status_comm = subscription
+            await super()._watch_worker_status(subscription)
+
+    def _update_worker_status(self, op: str, msg: Any) -> None:
+        # Not SpecCluster's: it would end what it takes for lost, and the group heals itself.
+        DaskCluster._update_worker_status(self, op, msg)
+        self._running.pool.on_workers_changed(left=op == "remove")
+
+    def __await__(self) -> Generator[Any, Any, Self]:
+        async def ready() -> Self:
+            if self.status == Status.created:
+                await self._start()
+            if self.status == Status.running:
+                await self._correct_state()
+            return self
+
+        return ready().__await__()
+
+    async def __aenter__(self) -> Self:
+        return await self
+
+    async def _attach(self, provisioned: Provisioned) -> None:
+        attached = await Attached.to(provisioned, self._request, self._health, self._joined, self._threads.call)
+        self._attached = attached
+        self.security, self.scheduler_comm = attached.dialer.security, attached.connection.scheduler
+        address = self.scheduler_comm.address
+        self.scheduler = RemoteScheduler(address)
+        try:
+            await DaskCluster._start(self)
+        except OSError as error:
+            raise await attached.dialer.why_lost(attached.connection.attachment, address) from error
+        self._lifecycle.register()
+        await attached.start(self._request, self._progress, adapt=self.adapt)
+
+    async def _disconnect(self) -> None:
+        try:
+            await self._stop_parts()
+            if self._attached is not None:
+                await self._attached.dashboard.close()
+                await self.scheduler.close()
+            self.status = Status.closing
+            await DaskCluster._close(self)
+        finally:
+            if self._attached is not None:
+                await self._attached.dialer.close()
+
+    async def _stop_parts(self) -> None:
+        self._stop_adapting()
+        if self._attached is not None:
+            await self._attached.stop()
+
+    def _stop_adapting(self) -> None:
+        if self._adaptive is not None:
+            self._adaptive.stop()
+
+    @documented_by(Lifecycle.close)
+    def close(self, timeout: float | None = None) -> Any:
+        """Leave the cluster, and end it where `shutdown_on_close` says so."""
+        return super().close(timeout)
+
+    @documented_by(Lifecycle.shutdown)
+    def shutdown(self) -> Any:
+        """End the cluster, whatever `shutdown_on_close` says, and leave it."""
+        self._lifecycle.shutdown()
+        return self.close()
+
+    @documented_by(Lifecycle.stop)
+    def stop(self) -> Any:
+        """Stop the cluster, and leave it: its groups at zero, its keys gone, the deployment kept, which costs only its secret."""
+        self._lifecycle.stop()
+        return self.close()
+
+    @property
+    def worker_groups(self) -> dict[str, WorkerGroupState]:
+        """How each group of workers is: ``workers``, and those with names."""
+        return self._attached.pool.groups if self._attached is not None else {}
+
+    @property
+    def plan(self) -> set[str]:
+        """Names of the workers that should exist: instance ids, and ``pending-N`` for those that AWS has not shown yet."""
+        return {name for group in self.worker_groups.values() for name in group.plan}
+
+    @property
+    def requested(self) -> set[str]:
+        """Instance ids of the groups' members."""
+        return {name for group in self.worker_groups.values() for name in group.requested}
+
+    @property
+    def observed(self) -> set[str]:
+        """Instance ids of the workers that have joined the scheduler."""
+        return self._joined.hosts
+
+    def worker_names(self) -> list[str]:
+        """Names of all Dask workers that have joined, the one beside the scheduler included."""
+        return self._joined.all_names
+
+    @documented_by(WorkerWaiter.wait_for_workers)
+    def wait_for_workers(self, n_workers: int | None = None, timeout: float | None = None) -> Any:
+        """Wait until workers have joined."""
+        self._health.check()
+        check_number(n_workers)
+        return self.sync(self._running.waiter.wait_for_workers, n_workers, timeout)
+
+    @documented_by(WorkerPool.scale)
+    def scale(self, n: int | Mapping[str, int] = 0, memory: Any = None, cores: Any = None, *, group: str | None = None) -> Any:
+        """Scale the cluster to `n` workers, or groups of workers each to its number."""
+        self._health.check()
+        self._running.pool.scale(n, memory, cores, group=group)
+        if self.asynchronous:
+            return self._correct_state()
+        self.loop.add_callback(self._correct_state)
+        return None
+
+    @documented_by(WorkerPool.scale_up)
+    def scale_up(self, n: int, reason: str | None = None) -> Any:
+        """Scale up *to* `n` workers (not by); of the group ``workers``. Fewer than there are change nothing."""
+        self._health.check()
+        return self.sync(self._scale_up, n, reason)
+
+    async def _scale_up(self, n: int, reason: str | None) -> None:
+        if self._running.pool.scale_up(n, reason):
+            await self._correct_state()
+
+    @documented_by(WorkerPool.scale_down)
+    def scale_down(self, workers: Any) -> Any:
+        """End the hosts of these workers, with what they hold moved first."""
+        self._health.check()
+        return self.sync(self._scale_down, workers)
+
+    async def _scale_down(self, workers: Any) -> None:
+        self._running.pool.scale_down(workers)
+        await self._correct_state()
+
+    @documented_by(WorkerPool.recommendations)
+    def recommendations(self, target: int) -> Any:
+        """Tell what scaling the group ``workers`` to `target` would mean."""
+        return self.sync(self._running.pool.recommendations, target)
+
+    @documented_by(WorkerPool.workers_to_close)
+    def workers_to_close(self, target: int) -> Any:
+        """Ask the scheduler which workers to close for `target` to remain in the group ``workers``, the cheapest to move first."""
+        return self.sync(self._running.pool.workers_to_close, target)
+
+    @documented_by(adaptive_options)
+    def adapt(
+        self,
+        Adaptive: type[Adaptive] = Adaptive,  # noqa: N803 (Dask's own name)
+        *,
+        minimum: int = 1,
+        maximum: int | None = None,
+        minimum_cores: int | None = None,
+        maximum_cores: int | None = None,
+        minimum_memory: str | None = None,
+        maximum_memory: str | None = None,
+        target_duration: str = "3m",
+        wait_count: int = 24,
+        interval: str = "5s",
+        **kwargs: Any,
+    ) -> Adaptive:
+        """Scale the group ``workers`` with the work there is. Groups with names stay as they are: `scale` them."""
+        self._health.check()
+        options = adaptive_options(
+            Adaptive,
+            self._running.deployment,
+            partial(self._running.pool.host_size, WORKER_GROUP),
+            minimum=minimum,
+            maximum=maximum,
+            minimum_cores=minimum_cores,
+            maximum_cores=maximum_cores,
+            minimum_memory=minimum_memory,
+            maximum_memory=maximum_memory,
+            **kwargs,
+        )
+        return super().adapt(**options, target_duration=target_duration, wait_count=wait_count, interval=interval)
+
+    @documented_by(SecretRelay.send_private_envs)
+    def send_private_envs(self, env: Mapping[str, str]) -> Any:
+        """Set environment variables in the scheduler's and all workers' processes, of which nothing is written anywhere."""
+        self._health.check()
+        return self.sync(self._running.secrets.send_private_envs, env)
+
+    @documented_by(SecretRelay.send_credentials)
+    def send_credentials(self, automatic_refresh: bool = False) -> Any:
+        """Send temporary credentials of yours to the scheduler and all workers, in place of those that were sent before."""
+        self._health.check()
+        return self.sync(self._running.secrets.send_credentials, automatic_refresh)
 
     def get_client(self) -> Any:
         """Return a `distributed.Client` of the cluster: the current one where that is one of it, else a new one.
@@ -394,63 +325,47 @@ class Cluster(ProvisionedCluster):
         ClusterEnded, ClusterStopped
             When the cluster doesn't run any more.
         """
-        self._check_usable()
+        self._health.check()
         return super().get_client()
 
     @property
+    @documented_by(DashboardForward.link)
     def dashboard_link(self) -> str:
-        """Link to the dashboard on this machine's loopback; behind it lies mutual TLS to the scheduler's host.
-
-        The link has a token in it, which is this object's own: whoever has none, such as other users of this machine, is refused. As Dask's
-        ``distributed.dashboard.link`` has it, for proxies such as Jupyter's.
-        """
-        return self._dashboard.link if self._dashboard is not None else ""
+        """Link to the dashboard on this machine's loopback; behind it lies mutual TLS to the scheduler's host."""
+        return self._attached.dashboard.link if self._attached is not None else ""
 
     @property
+    @documented_by(Attached.shared_dashboard)
     def shared_dashboard(self) -> Any:
-        """Where people without terradask find the dashboard.
+        """Where people without terradask find the dashboard."""
+        self._health.check()
+        return self.sync(self._running.shared_dashboard)
 
-        Returns
-        -------
-        SharedDashboard or None
-            Its `link`, which has a token in it that is the scheduler process's own, and the `fingerprint` (SHA-256) of the certificate
-            about which browsers ask. None for a cluster without `use_dashboard_https`.
-
-        Raises
-        ------
-        ClusterEnded, ClusterStopped
-            When the cluster doesn't run any more.
-        VersionMismatch
-            When its hosts are of a terradask that has no such dashboard.
-        """
-        return self.sync(self._shared_dashboard)
-
-    async def _shared_dashboard(self) -> SharedDashboard | None:
-        self._check_usable()
-        if not self._deployed.settings.get("use_dashboard_https"):
-            return None
-        async with self._telling_whether_over():
-            return await ask_for_shared_dashboard(self.scheduler_comm, self._deployed.attachment, public=self._door.way == "public")
+    @documented_by(SchedulerConnection.set_keepalive)
+    def set_keepalive(self, keepalive: Duration | None) -> Any:
+        """Set how long the cluster goes on when nobody is connected any more, from now on, in place of `no_client_timeout`."""
+        self._health.check()
+        return self.sync(self._running.connection.set_keepalive, keepalive)
 
     @property
     def region(self) -> str:
         """AWS region of the cluster."""
-        return self._deployed.attachment.descriptor.region
+        return self._running.deployment.descriptor.region
 
     @property
     def zone(self) -> str:
         """Availability zone of the cluster; of its scheduler, where workers may be in several."""
-        return self._deployed.attachment.descriptor.zone
+        return self._running.deployment.descriptor.zone
 
     @property
     def hardware(self) -> dict[str, dict[str, Any]]:
         """Each group's instance types in the order in which they are tried, what was asked, and why they were chosen."""
-        return hardware_of(self._deployed.attachment.descriptor.lock)
+        return hardware_of(self._running.deployment.descriptor.lock)
 
     @property
     def origin(self) -> Origin:
         """Whether this object made the cluster, started it, or attached to it."""
-        return self._deployed.origin
+        return self._running.provisioned.origin
 
     def events(self) -> Any:
         """Tell what happened to the cluster and its hosts: when, to whom, what, and why; the oldest first.
@@ -460,23 +375,14 @@ class Cluster(ProvisionedCluster):
         list of Event
             Printed, each is a line. Of hosts they tell when they were requested, launched, booting, joined, retiring, failed and gone.
         """
-        return self.sync(self._events)
-
-    async def _events(self) -> list[Event]:
-        found: list[Event] = await self._call(self._deployment.events)
-        return found
+        return self.sync(self._threads.call, self._running.deployment.events)
 
     def __repr__(self) -> str:
         name = self._request.name
-        if self._provisioned is None or self.status != Status.running:
+        if self._attached is None or self.status != Status.running:
             return f"Cluster({name!r}, {self.status.name})"
-        infos = list(self.scheduler_info["workers"].values())
-        threads = sum(w["nthreads"] for w in infos)
-        each = by_group(self.worker_groups)
-        workers = f"workers={len(self.observed)}/{len(self.plan)}" + (f" ({each})" if each else "")
-        # Reprs end up in logs, where a token has no place.
-        dashboard = self.dashboard_link.partition("?")[0]
-        return f"Cluster({name!r}, {self.zone}, {workers}, threads={threads}, dashboard={dashboard!r})"
+        threads = sum(worker["nthreads"] for worker in self._joined.workers)
+        return cluster_text(name, self.zone, self, self.worker_groups, threads=threads, dashboard_link=self.dashboard_link)
 
     def _repr_html_(self, cluster_status: str | None = None) -> str:
         if cluster_status is None and self.status == Status.running:
@@ -489,29 +395,8 @@ class Cluster(ProvisionedCluster):
         mode = "Adaptive" if self._adaptive and self._adaptive.periodic_callback else "Manual"
         return scaling_table(mode, self, self.worker_groups)
 
-    # ---- life -----------------------------------------------------------------------------------------------------
 
-    def set_keepalive(self, keepalive: Duration | None) -> Any:
-        """Set how long the cluster goes on when nobody is connected any more, from now on, in place of `no_client_timeout`.
-
-        Clients and `Cluster` objects count as connected, in any process; so does what `fire_and_forget` left to be done. The idle timeout
-        holds besides.
-
-        Parameters
-        ----------
-        keepalive
-            A duration such as ``"30s"`` or ``"5m"``, or seconds. None or False: it doesn't end for that.
-
-        Raises
-        ------
-        InvalidInput
-            When it is no duration, or not greater than zero.
-        ClusterEnded, ClusterStopped
-            When the cluster doesn't run any more.
-        VersionMismatch
-            When its hosts are of a terradask that knows no keepalive.
-        """
-        return self.sync(self._set_keepalive, parse_duration("keepalive", keepalive) or None)
-
-    async def _set_keepalive(self, seconds: float | None) -> None:
-        await self._ask_scheduler("terradask_keepalive", "keepalive", seconds=seconds)
+# After SpecCluster's own hook, and so called before it, which would run Terraform with ten seconds to go.
+atexit.register(end_open_clusters)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=disown_open_clusters)

@@ -1,17 +1,23 @@
-"""Keeping the connection over which the scheduler tells of its workers: after a laptop has slept, a network was cut, a scheduler died."""
+"""The connection to a cluster's scheduler: kept after a laptop has slept, a network was cut, a scheduler died."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
-from distributed.core import Status
+from distributed.comm import Comm
+from distributed.core import rpc
 from distributed.objects import SchedulerInfo
 
-from terradask._dask.mirrored_cluster import MirroredCluster
+from terradask._dask.dial import Dialer
+from terradask._dask.health import Health, RunCheck
+from terradask._dask.joined import JoinedWorkers
 from terradask._deployments.attach import Attachment
-from terradask.errors import ClusterError, ClusterStopped, SchedulerReplaced, SchedulerUnreachable
+from terradask._deployments.lifetime import Duration, parse_duration
+from terradask.errors import ClusterStopped, SchedulerReplaced, SchedulerUnreachable, VersionMismatch
 
 logger = logging.getLogger("terradask")
 
@@ -22,102 +28,159 @@ _PAUSE_SECONDS = 5.0
 _STATUS_POLL_SECONDS = 0.2
 
 
-class WatchedCluster(MirroredCluster):
-    """A `MirroredCluster` that subscribes again when its connection to the scheduler breaks.
+class SchedulerConnection:
+    """What a client has of one scheduler: calls, and what that tells of its workers."""
 
-    Dask leaves it at that: what the cluster knows of its workers would be frozen for good.
-    """
+    def __init__(
+        self, dialer: Dialer, attachment: Attachment, scheduler: rpc, *, health: Health, joined: JoinedWorkers, run: RunCheck
+    ) -> None:
+        self._dialer = dialer
+        self.attachment = attachment
+        self.scheduler = scheduler
+        self._health = health
+        self._joined = joined
+        self._run = run
 
-    #: The scheduler doesn't answer, as long as that is so.
-    _unreachable: SchedulerUnreachable | None = None
+    # ---- watching ---------------------------------------------------------------------------------------------------
 
-    async def _reach_again(self, seconds: float) -> Attachment:
-        """Find the run's scheduler; a subclass knows where to look."""
-        raise AttributeError("a subclass does it")
+    async def subscriptions(self, first: Comm, *, on_replaced: Callable[[Attachment], Awaitable[None]]) -> AsyncIterator[Comm]:
+        """Yield the connection over which the scheduler tells of its workers, and another one each time that it is lost.
 
-    @property
-    def _boot(self) -> int:
-        """Number of the scheduler that this object talks to, which counts up with each that comes up in a run; a subclass knows."""
-        raise AttributeError("a subclass says which")
+        Dask leaves it at the first: what the cluster knows of its workers would be frozen for good.
+        """
+        comm: Comm | None = first
+        while comm is not None:
+            yield comm
+            comm = await self._after_loss(on_replaced)
 
-    async def _hand_over(self, attachment: Attachment) -> None:
-        """Give a scheduler that is in the other's place what that had been given; a subclass knows of any."""
-
-    def _check_usable(self) -> None:
-        super()._check_usable()
-        if self._unreachable is not None:
-            raise self._unreachable.with_traceback(None)
-
-    async def _watch_worker_status(self, comm: Any) -> None:
-        while True:
-            await super()._watch_worker_status(comm)
-            if self.status != Status.running:
-                return
-            logger.info("cluster %s: the connection to its scheduler is lost", self.name)
-            again = await self._while_running(self._subscribe_again())
-            if again is None:
-                return
-            if self.status != Status.running:
-                # Closed in between: nobody else knows of this connection, and whoever closes waits for this to end.
-                await again.close()
-                return
-            logger.info("cluster %s: connected to its scheduler again", self.name)
-            comm = self._watch_worker_status_comm = again
+    async def _after_loss(self, on_replaced: Callable[[Attachment], Awaitable[None]]) -> Comm | None:
+        if not self._health.is_running:
+            return None
+        logger.info("cluster %s: the connection to its scheduler is lost", self._health.name)
+        again = await self._while_running(self._subscribe_again(on_replaced))
+        if again is not None and not self._health.is_running:
+            # Closed in between: nothing else knows of this connection, and closing waits for this to end.
+            await again.close()
+            return None
+        if again is not None:
+            logger.info("cluster %s: connected to its scheduler again", self._health.name)
+        return again
 
     async def _while_running(self, work: Any) -> Any:
         """Return the result of `work`; None where the cluster is closed meanwhile."""
         task = asyncio.ensure_future(work)
-        while self.status == Status.running:
+        while self._health.is_running:
             if (await asyncio.wait({task}, timeout=_STATUS_POLL_SECONDS))[0]:
                 return task.result()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return None
 
-    async def _subscribe_again(self) -> Any:
+    async def _subscribe_again(self, on_replaced: Callable[[Attachment], Awaitable[None]]) -> Comm | None:
         """Return a new connection to the same scheduler; None where that one is gone for good, or the cluster is closed."""
-        # A cancellation may get lost in a connection that fails at the same moment: whoever closes waits for this to end.
-        while self.status == Status.running:
+        # A cancellation may get lost in a connection that fails at the same moment: closing waits for this to end.
+        while self._health.is_running:
             try:
-                attachment = await self._reach_again(LOST_SECONDS)
-                known = self.scheduler_info.get("id")
-                comm = await self._subscribe() if attachment.scheduler.boot == self._boot else None
+                attachment = await self._reach_again()
+                known = self._joined.scheduler_id
+                comm = await self._subscribe() if attachment.scheduler.boot == self.attachment.scheduler.boot else None
                 # A new process listens before its host says so.
-                if comm is None or self.scheduler_info.get("id") != known:
+                if comm is None or self._joined.scheduler_id != known:
                     if comm is not None:
                         await comm.close()
-                    self._lose_for_good(_replaced(attachment))
-                    return await self._hand_over(attachment)
+                    self._joined.forget()
+                    self._health.lose(_replaced(attachment))
+                    await on_replaced(attachment)
+                    return None
             except ClusterStopped as error:
-                return self._lose_for_good(error)
+                self._joined.forget()
+                self._health.lose(error)
+                return None
             except SchedulerUnreachable as error:
-                if self._unreachable is None:
-                    logger.warning("cluster %s: %s", self.name, error.problem)
-                self._unreachable = error
+                if self._health.unreachable is None:
+                    logger.warning("cluster %s: %s", self._health.name, error.problem)
+                self._health.unreachable = error
             except Exception:
                 # Whatever is in the way, such as a bucket that can't be asked from a machine without a network, may pass.
-                logger.debug("cluster %s: can't look for its scheduler", self.name, exc_info=True)
+                logger.debug("cluster %s: can't look for its scheduler", self._health.name, exc_info=True)
             else:
-                self._unreachable = None
+                self._health.unreachable = None
                 return comm
             await asyncio.sleep(_PAUSE_SECONDS)
         return None
 
-    async def _subscribe(self) -> Any:
-        comm = await self.scheduler_comm.live_comm()
+    async def _reach_again(self) -> Attachment:
+        attachment, comm = await self._dialer.reach(self.attachment, LOST_SECONDS)
+        await comm.close()
+        return attachment
+
+    async def _subscribe(self) -> Comm:
+        comm = await self.scheduler.live_comm()
         comm.name = "Cluster worker status"
         await comm.write({"op": "subscribe_worker_status"})
-        self.scheduler_info = SchedulerInfo(await comm.read())
+        self._joined.scheduler_info = SchedulerInfo(await comm.read())
         return comm
 
-    def _lose_for_good(self, error: ClusterError) -> None:
-        if self._over is None:
-            self._over = error
-            logger.warning("cluster %s: %s", self.name, error)
-        # What the old scheduler knew is gone with it.
-        self.scheduler_info = SchedulerInfo({"workers": {}})
-        if self._adaptive is not None:
-            self._adaptive.stop()
+    # ---- calls ------------------------------------------------------------------------------------------------------
+
+    async def set_keepalive(self, keepalive: Duration | None) -> None:
+        """Set how long the cluster goes on when nobody is connected any more, from now on, in place of `no_client_timeout`.
+
+        Clients and `Cluster` objects count as connected, in any process; so does what `fire_and_forget` left to be done. The idle timeout
+        holds besides.
+
+        Parameters
+        ----------
+        keepalive
+            A duration such as ``"30s"`` or ``"5m"``, or seconds. None or False: it doesn't end for that.
+
+        Raises
+        ------
+        InvalidInput
+            When it is no duration, or not greater than zero.
+        ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
+        VersionMismatch
+            When its hosts are of a terradask that knows no keepalive.
+        """
+        await self.ask("terradask_keepalive", "keepalive", seconds=parse_duration("keepalive", keepalive) or None)
+
+    async def ask(self, operation: str, what: str, **arguments: Any) -> Any:
+        """Return the scheduler's answer to an operation of terradask's own.
+
+        Raises
+        ------
+        ClusterClosed, ClusterEnded, ClusterStopped
+            When there is no scheduler to answer any more.
+        VersionMismatch
+            When the scheduler doesn't know the operation.
+        """
+        async with self.saying_why_it_ended():
+            answer = await getattr(self.scheduler, operation)(**arguments)
+        if not answer:
+            # A scheduler answers None to what it doesn't know.
+            name = self._health.name
+            raise VersionMismatch(
+                f"The hosts of cluster {name!r} are of an older terradask, which knows no {what}.",
+                cluster=name,
+                advice="terradask apply network, then stop and start the cluster",
+            )
+        return answer
+
+    @asynccontextmanager
+    async def saying_why_it_ended(self) -> AsyncIterator[None]:
+        """Call the scheduler inside: where it doesn't answer, and that is because the cluster is over, that is the error."""
+        self._health.check()
+        try:
+            yield
+        except OSError:
+            await self._run.look()
+            self._health.check()
+            raise
+
+    async def scheduler_of(self, attachment: Attachment) -> rpc:
+        """Return a new connection to the scheduler that has replaced this one."""
+        return await self._dialer.scheduler_of(attachment)
 
 
 def _replaced(attachment: Attachment) -> SchedulerReplaced:

@@ -2,7 +2,7 @@
 
 Dask's dashboard has no authentication of its own. On the scheduler's host it listens on loopback alone, behind a forward that demands
 the client's certificate; this is the other end. Other users of this machine reach its loopback too, and so do the pages of
-any site in a browser: the door here asks for a token, which is in the link.
+any site in a browser: the one here asks for a token, which is in the link.
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ class DashboardForward:
 
     @property
     def link(self) -> str:
-        """The link that opens the dashboard, as Dask's ``distributed.dashboard.link`` has it, with the token; empty unless it listens."""
+        """Link to the dashboard on this machine's loopback; behind it lies mutual TLS to the scheduler's host.
+
+        The link has a token in it, which is this object's own: whoever has none, such as other users of this machine, is refused. As Dask's
+        ``distributed.dashboard.link`` has it, for proxies such as Jupyter's.
+        """
         if self._door is None or self._door.port is None:
             return ""
         return self._door.admission.link(format_dashboard_link(_ADDRESS, self._door.port))

@@ -12,7 +12,7 @@ Found = Literal["nothing", "stopped", "running"]
 Way = Literal["deploy", "start", "attach"]
 
 
-def check_ways(create: bool | None, attach: bool | None) -> None:
+def check_exclusive(create: bool | None, attach: bool | None) -> None:
     """Refuse arguments of which one excludes the other.
 
     Raises

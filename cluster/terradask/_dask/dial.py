@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from distributed.comm import Comm, connect
+from distributed.core import rpc
 from distributed.security import Security
 
+from terradask._dask.threads import Call
 from terradask._deployments.attach import Attachment
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.endpoint import Endpoint, Route
@@ -22,48 +24,83 @@ REACH_SECONDS = 60.0
 _TRY_SECONDS = 15.0
 _PAUSE_SECONDS = 2.0
 
-#: Runs a blocking function in a thread and awaits it.
-Call = Callable[..., Awaitable[Any]]
 
+class Dialer:
+    """Dials the schedulers of a deployment, one after the other where hosts are replaced."""
 
-async def reach(
-    attachment: Attachment,
-    deployment: Deployment,
-    security: Security,
-    call: Call,
-    *,
-    door: Endpoint,
-    let_in: Callable[[], Sequence[str]],
-    seconds: float = REACH_SECONDS,
-) -> tuple[Attachment, Comm]:
-    """Return the attachment to the scheduler that answers, the one it names or one that has replaced that, and the connection to it.
+    def __init__(
+        self, deployment: Deployment, endpoint: Endpoint, security: Security, call: Call, *, let_in: Callable[[], Sequence[str]]
+    ) -> None:
+        self._deployment = deployment
+        self._endpoint = endpoint
+        self.security = security
+        self._call = call
+        self._let_in = let_in
 
-    Raises
-    ------
-    SchedulerUnreachable
-        When none has answered in time; `SessionFailed` when no session led to it.
-    SessionManagerPluginMissing
-        When the way is Session Manager and this machine has no plugin for it.
-    ClusterStopped
-        When the run is over.
-    """
-    connection = security.get_connection_args("client")
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    while True:
-        address = attachment.scheduler.private_address
-        try:
-            address = await call(door.scheduler, attachment)
-            comm = await _connect(address, timeout=min(_TRY_SECONDS, seconds), **connection)
-        except OSError as error:
-            if loop.time() >= deadline:
-                if isinstance(error, SessionFailed):
-                    raise
-                raise unreachable(attachment, address, way=door.way, let_in=await call(let_in)) from error
-        else:
-            return attachment, comm
-        await asyncio.sleep(_PAUSE_SECONDS)
-        attachment = await call(newest, attachment, deployment)
+    @property
+    def route(self) -> Route:
+        """How the scheduler is reached."""
+        return self._endpoint.way
+
+    @property
+    def connection_args(self) -> dict[str, Any]:
+        """Dask's arguments for a connection with the client's certificate."""
+        arguments: dict[str, Any] = self.security.get_connection_args("client")
+        return arguments
+
+    async def reach(self, attachment: Attachment, seconds: float = REACH_SECONDS) -> tuple[Attachment, Comm]:
+        """Return the attachment to the scheduler that answers, the one it names or one that has replaced that, and the connection to it.
+
+        Raises
+        ------
+        SchedulerUnreachable
+            When none has answered in time; `SessionFailed` when no session led to it.
+        SessionManagerPluginMissing
+            When the route is Session Manager and this machine has no plugin for it.
+        ClusterStopped
+            When the run is over.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while True:
+            address = attachment.scheduler.private_address
+            try:
+                address = await self._call(self._endpoint.scheduler, attachment)
+                comm = await _connect(address, timeout=min(_TRY_SECONDS, seconds), **self.connection_args)
+            except OSError as error:
+                if loop.time() >= deadline:
+                    if isinstance(error, SessionFailed):
+                        raise
+                    raise await self._unreachable(attachment, address) from error
+            else:
+                return attachment, comm
+            await asyncio.sleep(_PAUSE_SECONDS)
+            attachment = await self._call(newest, attachment, self._deployment)
+
+    async def why_lost(self, attachment: Attachment, address: str) -> SchedulerUnreachable:
+        """Return the error of a scheduler that answered a moment ago; raises ``ClusterStopped`` where the run is over."""
+        await self._call(newest, attachment, self._deployment)
+        return await self._unreachable(attachment, address)
+
+    async def scheduler_of(self, attachment: Attachment) -> rpc:
+        """Return a new connection to the scheduler of an attachment."""
+        return self.scheduler_at(await self._call(self._endpoint.scheduler, attachment))
+
+    def scheduler_at(self, address: str) -> rpc:
+        """Return a new connection to a scheduler."""
+        return rpc(address, connection_args=self.connection_args)
+
+    async def dashboard(self, attachment: Attachment) -> tuple[str, int]:
+        """Return host and port at which the dashboard is dialled."""
+        found: tuple[str, int] = await self._call(self._endpoint.dashboard, attachment)
+        return found
+
+    async def close(self) -> None:
+        """Give back what keeps the route open."""
+        await self._call(self._endpoint.close)
+
+    async def _unreachable(self, attachment: Attachment, address: str) -> SchedulerUnreachable:
+        return unreachable(attachment, address, route=self.route, let_in=await self._call(self._let_in))
 
 
 async def _connect(address: str, **arguments: Any) -> Comm:
@@ -90,7 +127,7 @@ def newest(attachment: Attachment, deployment: Deployment) -> Attachment:
     return replace(attachment, scheduler=scheduler) if scheduler is not None and ours else attachment
 
 
-def unreachable(attachment: Attachment, address: str, *, way: Route, let_in: Sequence[str]) -> SchedulerUnreachable:
+def unreachable(attachment: Attachment, address: str, *, route: Route, let_in: Sequence[str]) -> SchedulerUnreachable:
     """Return the error that says what may be in the way."""
     cluster, host = attachment.descriptor.cluster, attachment.scheduler.instance_id
     advice = {
@@ -100,7 +137,7 @@ def unreachable(attachment: Attachment, address: str, *, way: Route, let_in: Seq
         "the public one.",
         "ssm": "A session with Session Manager leads to its host, and the scheduler doesn't answer there. A host that was launched by an "
         "older terradask isn't reached so: terradask apply network, then stop and start the cluster.",
-    }[way]
+    }[route]
     return SchedulerUnreachable(
         f"The scheduler of cluster {cluster!r} doesn't answer.",
         cluster=cluster,

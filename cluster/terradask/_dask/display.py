@@ -39,3 +39,12 @@ def scaling_table(mode: str, whole: Counted, groups: Mapping[str, Counted]) -> s
 
 def _of(group: Counted) -> str:
     return f"{len(group.observed)}/{len(group.plan)}"
+
+
+def cluster_text(name: str, zone: str, whole: Counted, groups: Mapping[str, Counted], *, threads: int, dashboard_link: str) -> str:
+    """Return a cluster in a line."""
+    each = by_group(groups)
+    workers = f"workers={_of(whole)}" + (f" ({each})" if each else "")
+    # Reprs end up in logs, where a token has no place.
+    dashboard = dashboard_link.partition("?")[0]
+    return f"Cluster({name!r}, {zone}, {workers}, threads={threads}, dashboard={dashboard!r})"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 
-from distributed.deploy.adaptive import Adaptive
 from distributed.protocol.pickle import dumps
 
 #: What the name of the worker beside the scheduler begins with, as the host program has it. No host of the plan is behind it.
@@ -47,64 +45,9 @@ async def hosts_to_close(scheduler: Any, workers_per_host: int, n: int | None = 
     return list(dict.fromkeys(host_of(name) for name in names))
 
 
-class LiveNames:
-    """Names of workers that are looked at anew whenever somebody goes through them."""
-
-    def __init__(self, read: Callable[[], Iterable[str]]) -> None:
-        self._read = read
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._read())
-
-
 async def idle_hosts(scheduler: Any) -> set[str]:
     """Return the instance ids of the hosts whose workers have said last that they hold no data and have no task."""
     workers = (await scheduler.identity(n_workers=-1))["workers"].values()
     held = ((host_of(w["name"]), w["metrics"].get("managed_bytes"), w["metrics"].get("task_counts") or {}) for w in workers)
     busy = {host for host, managed_bytes, tasks in held if managed_bytes or any(tasks.values())}
     return {host_of(w["name"]) for w in workers} - busy
-
-
-def counting_hosts(
-    adaptive: type[Adaptive], workers_per_host: int, *, extra_worker: bool = False, group: str | None = None
-) -> type[Adaptive]:
-    """Return an adaptive class that counts hosts where the scheduler tells of workers."""
-    if workers_per_host == 1 and not extra_worker and group is None:
-        return adaptive
-
-    class AdaptiveHosts(adaptive):  # type: ignore[misc]  # the base is the caller's
-        @property
-        def plan(self) -> set[str]:
-            return set(self._scaled().plan)
-
-        @property
-        def requested(self) -> set[str]:
-            return set(self._scaled().requested)
-
-        @property
-        def observed(self) -> set[str]:
-            return set(self._scaled().observed)
-
-        async def target(self) -> int:
-            workers = int(await super().target()) - sum(map(is_extra, self.cluster.worker_names()))
-            own, joined = self.observed, len(self.cluster.observed)
-            if workers >= joined * workers_per_host:
-                # What the others do needs no more hosts here.
-                return max(math.ceil(workers / workers_per_host) - (joined - len(own)), 0)
-            # The scheduler found workers to close; a host goes only when all of its workers may.
-            closable = await hosts_to_close(self.scheduler, workers_per_host)
-            return len(own) - (len(closable) if group is None else len(own.intersection(closable)))
-
-        async def workers_to_close(self, target: int) -> list[str]:
-            closable: list[str] = await self.cluster.workers_to_close(target)
-            return closable
-
-        async def scale_down(self, workers: Iterable[str]) -> None:
-            # Retires all workers of these hosts first.
-            await self.cluster.scale_down(workers)
-
-        def _scaled(self) -> Any:
-            return self.cluster if group is None else self.cluster.worker_groups[group]
-
-    AdaptiveHosts.__name__, AdaptiveHosts.__qualname__ = adaptive.__name__, adaptive.__qualname__
-    return AdaptiveHosts

@@ -1,235 +1,222 @@
-"""From a request to an attached cluster: what happens when a cluster is constructed, started and attached to."""
+"""How a cluster object opens, and how it is left: closed, stopped, forked, or cut off by the end of the process."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from functools import partial
-from typing import Any, Self
+import weakref
+from collections.abc import Awaitable, Callable
 
-from distributed.comm import Comm
-from distributed.core import Status, rpc
-from distributed.deploy.cluster import Cluster as DaskCluster
+from distributed.core import Status
 
-from terradask._common.progress import Message, Progress, ProgressEvent, silent
-from terradask._common.sigterm import terminated_in_order
-from terradask._dask.dashboard import DashboardForward
-from terradask._dask.dial import REACH_SECONDS, newest, reach, unreachable
-from terradask._dask.display import by_group
-from terradask._dask.leaving import LeavingCluster, end_as_it_began
-from terradask._dask.notebook import shown_in_notebook
-from terradask._dask.provision import Provisioned, Provisioner, Request, addresses_let_in
-from terradask._dask.remote import RemoteScheduler, RemoteWorker
-from terradask._dask.scaling import workers_to_wait_for
-from terradask._deployments.attach import Attachment
-from terradask._deployments.endpoint import AddressEndpoint, Endpoint, endpoint_for, route_of
-from terradask_modules.names import WORKER_GROUP
-from terradask_stacks.numbers import NWorkers, bounds_of
+from terradask._dask.health import Health
+from terradask._dask.provision import Provisioned, Provisioner
+from terradask._dask.request import Request
+from terradask._dask.rollback import end_cluster
+from terradask._dask.threads import Threads
 
 logger = logging.getLogger("terradask")
 
-ADAPTIVE_MINIMUM = 4
-ADAPTIVE_MAXIMUM = 20
+#: Leaves the cluster, without ending it.
+Disconnect = Callable[[], Awaitable[None]]
 
 
-class ProvisionedCluster(LeavingCluster):
-    """A `LeavingCluster` that is found or made before it is attached to.
-
-    Parameters
-    ----------
-    request
-        What is wanted.
-    asynchronous, loop, shutdown_on_close, show_widget, progress
-        As of `Cluster`.
-    """
+class Lifecycle:
+    """Makes or finds the cluster of one object, and ends it where it is to be ended."""
 
     def __init__(
-        self,
-        request: Request,
-        *,
-        asynchronous: bool,
-        loop: Any,
-        shutdown_on_close: bool | None,
-        show_widget: bool,
-        progress: Progress | None,
+        self, request: Request, provisioner: Provisioner, health: Health, threads: Threads, *, on_exit: Callable[[], None]
     ) -> None:
         self._request = request
-        self._credentials_duration_seconds = request.credentials_duration_seconds
-        self._wants_shutdown_on_close = shutdown_on_close
-        self._progress_to = progress
-        self._show: Progress = silent
+        self._provisioner = provisioner
+        self._health = health
+        self._threads = threads
+        self._on_exit = on_exit
         self._provisioned: Provisioned | None = None
-        self._dashboard: DashboardForward | None = None
-        self._door: Endpoint = AddressEndpoint("public")
-        self._pool = ThreadPoolExecutor(4, thread_name_prefix="terradask")
-        self._provisioner = Provisioner(request, self._tell)
-        self._ending = end_as_it_began
-        with terminated_in_order(), shown_in_notebook(show_widget and not asynchronous) as self._show:
-            if not asynchronous:
-                self._provisioned = self._provisioner.run()
-            try:
-                super().__init__(
-                    worker={"cls": RemoteWorker},
-                    asynchronous=asynchronous,
-                    loop=loop,
-                    name=request.name,
-                    shutdown_on_close=bool(shutdown_on_close),
-                )
-            except BaseException as error:
-                self._give_up(error)
-                raise
+        self._stops = False
+        self.shutdown_on_close = bool(request.shutdown_on_close)
 
-    def _give_up(self, error: BaseException) -> None:
-        """End what was made, in the caller's thread: a Ctrl-C arrives here while the loop's thread waits."""
-        try:
-            if self._provisioned is not None:
-                self._provisioner.undo_after(error)
-        finally:
-            self.status = Status.closed
-            # SpecCluster may have failed before it had a loop.
-            if hasattr(self, "_loop_runner") and not self.asynchronous:
-                self._loop_runner.stop()
-            self._pool.shutdown(wait=False)
+    # ---- opening ----------------------------------------------------------------------------------------------------
 
-    # ---- starting -------------------------------------------------------------------------------------------------
+    def provision(self) -> None:
+        """Find or make the cluster in this thread, where a Ctrl-C arrives."""
+        self._provisioned = self._provisioner.run()
 
-    async def _start(self) -> None:
-        while self.status == Status.starting:
+    async def open(self, attach: Callable[[Provisioned], Awaitable[None]], disconnect: Disconnect) -> None:
+        """Find or make the cluster, unless that was done, and attach to it; a failure takes back what was made."""
+        while self._health.status == Status.starting:
             await asyncio.sleep(0.01)
-        if self.status == Status.running:
+        if self._health.status == Status.running:
             return
-        if self.status == Status.closed:
+        if self._health.status == Status.closed:
             raise ValueError("Cluster is closed")
-        self._lock = asyncio.Lock()
-        self.status = Status.starting
+        self._health.status = Status.starting
         try:
             if self._provisioned is None:
                 self._provisioned = await self._provision_in_thread()
-            await self._attach(self._provisioned)
+            if self._request.shutdown_on_close is None:
+                self.shutdown_on_close = self._provisioned.origin != "attached"
+            await attach(self._provisioned)
         except BaseException as error:
-            # Closed while it waited for workers: whoever closes it also ends it.
-            if self.status not in (Status.closing, Status.closed):
-                await self._fail(error)
+            # Closed while it waited for workers: closing ends it, too.
+            if self._health.status not in (Status.closing, Status.closed):
+                await self._fail(error, disconnect)
             raise
 
+    def register(self) -> None:
+        """Have the cluster left, or ended, when the process ends or forks."""
+        _OPEN.add(self)
+
     async def _provision_in_thread(self) -> Provisioned:
-        making = asyncio.ensure_future(self._call(self._provisioner.run))
+        making = asyncio.ensure_future(self._threads.call(self._provisioner.run))
         try:
-            return await asyncio.shield(making)
+            found: Provisioned = await asyncio.shield(making)
         except asyncio.CancelledError:
             self._provisioner.cancel()
             with contextlib.suppress(Exception):
                 self._provisioned = await making
             raise
+        return found
 
-    async def _fail(self, error: BaseException) -> None:
-        self.status = Status.failed
+    async def _fail(self, error: BaseException, disconnect: Disconnect) -> None:
+        self._health.status = Status.failed
         try:
             try:
-                await self._disconnect()
+                await disconnect()
             except Exception:
                 # It must neither hide the error nor keep what was made from being taken back.
-                logger.debug("cluster %s: can't disconnect", self._request.name, exc_info=True)
-            self.status = Status.failed
+                logger.debug("cluster %s: can't disconnect", self._health.name, exc_info=True)
+            self._health.status = Status.failed
             if self._provisioned is not None:
-                await self._call(self._provisioner.undo_after, error)
+                await self._threads.call(self._provisioner.undo_after, error)
         finally:
-            self.status = Status.closed
-            self._pool.shutdown(wait=False)
+            self._health.status = Status.closed
+            self._threads.shutdown()
 
-    def __await__(self) -> Generator[Any, Any, Self]:
-        async def ready() -> Self:
-            if self.status == Status.created:
-                await self._start()
-            if self.status == Status.running:
-                await self._correct_state()
-            return self
-
-        return ready().__await__()
-
-    async def __aenter__(self) -> Self:
-        return await self
-
-    # ---- attaching ------------------------------------------------------------------------------------------------
-
-    async def _attach(self, provisioned: Provisioned) -> None:
-        settings = provisioned.settings
-        if self._wants_shutdown_on_close is None:
-            self.shutdown_on_close = provisioned.origin != "attached"
-        self.security = provisioned.attachment.keys.client_security()
-        self._door = endpoint_for(route_of(settings), provisioned.workspace.aws)
-        attachment, comm = await self._reach(REACH_SECONDS)
-        self._provisioned = replace(provisioned, attachment=attachment)
-        connection = self.security.get_connection_args("client")
-        address = comm.peer_address
-        self.scheduler = RemoteScheduler(address)
-        self.scheduler_comm = rpc(address, connection_args=connection)
-        # The connection that was made to see whether it answers is the first of those that are kept.
-        self.scheduler_comm.comms[comm] = True
+    def give_up(self, error: BaseException) -> None:
+        """End what was made, in the caller's thread: a Ctrl-C arrives here while the loop's thread waits."""
         try:
-            await DaskCluster._start(self)
-        except OSError as error:
-            # It answered a moment ago.
-            await self._call(newest, attachment, provisioned.deployment)
-            let_in = await self._call(addresses_let_in, provisioned.workspace)
-            raise unreachable(attachment, address, way=self._door.way, let_in=let_in) from error
-        self._open.add(self)
-        host, port = await self._call(self._door.dashboard, attachment)
-        self._dashboard = DashboardForward(host, port, connection["ssl_context"])
-        await self._dashboard.start()
-        await self._start_watching()
-        if self._request.credentials == "local":
-            await self._send_first_credentials()
-        if provisioned.origin != "attached":
-            n = workers_to_wait_for(len(self.plan), settings["wait_for_workers"])
-            await self._wait_for_workers(n, timeout=settings["worker_timeout_seconds"], takes_fewer=True, on_wait=self._tell_joined)
-            self._adapt_as_asked(settings.get("n_workers"))
+            if self._provisioned is not None:
+                self._provisioner.undo_after(error)
+        finally:
+            self._health.status = Status.closed
+            self._threads.shutdown()
 
-    async def _reach_again(self, seconds: float) -> Attachment:
-        attachment, comm = await self._reach(seconds)
-        await comm.close()
-        return attachment
+    # ---- leaving ----------------------------------------------------------------------------------------------------
 
-    async def _reach(self, seconds: float) -> tuple[Attachment, Comm]:
-        provisioned = self._deployed
-        return await reach(
-            provisioned.attachment,
-            provisioned.deployment,
-            self.security,
-            self._call,
-            door=self._door,
-            let_in=partial(addresses_let_in, provisioned.workspace),
-            seconds=seconds,
-        )
+    def shutdown(self) -> None:
+        """End the cluster, whatever `shutdown_on_close` says, and leave it.
 
-    async def _scheduler_of(self, attachment: Attachment) -> rpc:
-        address = await self._call(self._door.scheduler, attachment)
-        return rpc(address, connection_args=self.security.get_connection_args("client"))
+        A cluster that was made here is destroyed; any other is stopped and stays deployed.
 
-    @property
-    def _boot(self) -> int:
-        return self._deployed.attachment.scheduler.boot
+        Raises
+        ------
+        ClusterClosed
+            When this object has left the cluster before, without ending it.
+        """
+        if self._health.status == Status.closed and self._provisioned is not None and not self.shutdown_on_close:
+            raise self._health.closed(f"end it from a new one: Cluster.from_name({self._health.name!r}).shutdown()")
+        self.shutdown_on_close = True
 
-    def _adapt_as_asked(self, n_workers: NWorkers) -> None:
-        """Scale between the bounds that were given, and between the usual ones where nothing was; leave a number alone."""
-        bounds = (ADAPTIVE_MINIMUM, ADAPTIVE_MAXIMUM) if n_workers is None else bounds_of(n_workers)
-        if bounds is not None:
-            most = self._deployed.attachment.descriptor.most_workers(WORKER_GROUP)
-            self.adapt(minimum=min(bounds[0], most), maximum=min(bounds[1], most))
+    def stop(self) -> None:
+        """Stop the cluster, and leave it: its groups at zero, its keys gone, the deployment kept, which costs only its secret.
 
-    # ---- telling --------------------------------------------------------------------------------------------------
+        One that was made here stays deployed too; ``Cluster(name)`` and ``terradask start`` start it again, without Terraform and with new
+        keys. One that is still being made is taken back. The groups' instances end within AWS's time, which is not waited for.
 
-    def _tell_joined(self, joined: int, wanted: int) -> None:
-        each = by_group(self.worker_groups)
-        groups = f" ({each})" if each else ""
-        self._tell(Message(f"{self._request.name}: waiting for workers, {joined} of {wanted} have joined{groups}"))
+        Raises
+        ------
+        ClusterClosed
+            When this object has left the cluster.
 
-    def _tell(self, event: ProgressEvent, /) -> None:
-        logger.info("%s", event)
-        self._show(event)
-        if self._progress_to is not None:
-            self._progress_to(event)
+        Notes
+        -----
+        Needs what ``terradask stop`` needs: ``autoscaling:DescribeAutoScalingGroups``, ``SetDesiredCapacity``, ``SetInstanceProtection``,
+        ``BatchDeleteScheduledAction``, ``secretsmanager:PutSecretValue``, and to write and delete the cluster's objects.
+        """
+        self._health.check_open()
+        self._stops = True
+        self.shutdown_on_close = True
+
+    async def close(self, disconnect: Disconnect) -> None:
+        """Leave the cluster, and end it where `shutdown_on_close` says so.
+
+        A cluster that was made here is destroyed; one that was deployed before and started here is stopped; one that was attached to goes
+        on. One that is still being made is taken back.
+
+        Parameters
+        ----------
+        timeout
+            Longest wait, in seconds. By default there is no limit.
+        """
+        if self._health.status == Status.starting:
+            self._provisioner.cancel()
+        while self._health.status in (Status.starting, Status.failed, Status.closing):
+            await asyncio.sleep(0.05)
+        if self._health.status in (Status.closed, Status.created):
+            self._health.status = Status.closed
+            return
+        ends = bool(self.shutdown_on_close)
+        _OPEN.discard(self)
+        self._health.status = Status.closing
+        try:
+            if ends and self._provisioned is not None:
+                await self._threads.call(self._end, self._provisioned)
+        finally:
+            try:
+                await disconnect()
+            finally:
+                self._health.status = Status.closed
+                self._threads.shutdown()
+
+    def _end(self, provisioned: Provisioned) -> None:
+        if not _has_run_on(provisioned):
+            return
+        if self._stops:
+            provisioned.deployment.stop()
+        else:
+            end_cluster(provisioned.workspace, provisioned.deployment, provisioned.origin)
+
+    def end_at_exit(self) -> None:
+        """Bring the cluster to zero in the seconds that are left to the process; the next command finishes."""
+        provisioned = self._provisioned
+        if provisioned is None or self._health.status == Status.closed:
+            return
+        # What goes away now is no news.
+        with contextlib.suppress(Exception):
+            self._on_exit()
+        if not self.shutdown_on_close or not _has_run_on(provisioned):
+            return
+        if provisioned.origin == "created":
+            provisioned.deployment.mark_closing()
+        else:
+            provisioned.deployment.stop()
+
+    def disown(self) -> None:
+        """Leave the cluster to the parent process: a child has no loop that could talk to it, and must not end it."""
+        self._health.disown()
+
+
+_OPEN: weakref.WeakSet[Lifecycle] = weakref.WeakSet()
+
+
+def _has_run_on(provisioned: Provisioned) -> bool:
+    """Return whether the cluster was not started anew after the run of this client was over."""
+    current = provisioned.deployment.current_run()
+    return current is None or current.run_id == provisioned.attachment.run.run_id
+
+
+def disown_open_clusters() -> None:
+    """Leave all clusters of this process to its parent, from which it was forked."""
+    for each in list(_OPEN):
+        each.disown()
+    _OPEN.clear()
+
+
+def end_open_clusters() -> None:
+    """End the clusters of this process, which ends."""
+    for each in list(_OPEN):
+        with contextlib.suppress(Exception):
+            each.end_at_exit()
+        each.shutdown_on_close = False

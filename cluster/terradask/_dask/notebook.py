@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from terradask._common.progress import Message, PhaseFinished, PhaseStarted, Progress, ProgressEvent, ResourceChanged, silent
+
+logger = logging.getLogger("terradask")
 
 _WORDS = {
     "resolve": "finding zones, images and instance types",
@@ -32,6 +35,21 @@ def describe(event: ProgressEvent) -> str | None:
     if isinstance(event, PhaseFinished) and event.failed:
         return f"{event.subject}: {event.phase} failed"
     return None
+
+
+class ClusterProgress:
+    """Tells the log, the notebook and the caller's own function of each event."""
+
+    def __init__(self, function: Progress | None) -> None:
+        self._function = function
+        self.shown: Progress = silent
+
+    def __call__(self, event: ProgressEvent, /) -> None:
+        """Tell of an event."""
+        logger.info("%s", event)
+        self.shown(event)
+        if self._function is not None:
+            self._function(event)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ class PollInterval:
         self._wake.set()
 
     async def wait(self, *, longest_seconds: float | None = None) -> None:
-        """Wait for the next look: at least the shortest time, however often somebody is in a hurry."""
+        """Wait for the next look: at least the shortest time, however often it is woken."""
         longest = self._longest if longest_seconds is None else longest_seconds
         try:
             await asyncio.wait_for(self._wake.wait(), min(self._next, longest))

@@ -8,18 +8,18 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from terradask._aws.credentials import lend
 from terradask._common.progress import Message, Progress, phase
 from terradask._common.sigterm import terminated_in_order
-from terradask._dask.arguments import check_same_structure, structure_given
 from terradask._dask.concurrent_deploy import wait_for_deployment, wait_for_start
 from terradask._dask.connectivity import check_route, decided_here, names_me, with_own_address
 from terradask._dask.decision import Found, Way, to_go, way_to
+from terradask._dask.request import Request
 from terradask._dask.rollback import Origin, note_left_behind, note_taken_back, take_back
+from terradask._dask.structure import check_same_structure, structure_given
 from terradask._dask.versions import check_versions
 from terradask._deployments.archive_hashes import lock_file_of
 from terradask._deployments.attach import Attachment
@@ -41,24 +41,6 @@ logger = logging.getLogger("terradask")
 
 #: A cluster that others make and take back again is tried to be made so often.
 _ROUNDS = 3
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a caller of ``Cluster`` wants."""
-
-    name: str
-    structure: Mapping[str, Any] = field(default_factory=dict)
-    run: Mapping[str, Any] = field(default_factory=dict)
-    workspace: Mapping[str, Any] = field(default_factory=dict)
-    path: Path | None = None
-    create: bool | None = None
-    attach: bool | None = None
-    #: Whether it ends when its `Cluster` object closes; None: where it was made or started by that.
-    shutdown_on_close: bool | None = None
-    #: Whether it gets temporary credentials of the caller's, and for how long those of a user are.
-    credentials: Literal["local"] | None = None
-    credentials_duration_seconds: int | None = None
 
 
 @dataclass(frozen=True)

@@ -6,28 +6,47 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from typing import Any
 
-from distributed.core import Status
-
-from terradask._dask.connection import WatchedCluster
-from terradask._dask.host_workers import whole_hosts
+from terradask._dask.health import Health
+from terradask._dask.joined import JoinedWorkers
 from terradask._dask.joining import check_joining
 from terradask._dask.missing_hosts import MissingHosts
+from terradask._dask.pool import WorkerPool
+from terradask._dask.threads import Call
+from terradask._deployments.deployment import Deployment
 from terradask._deployments.shortfall import describe, no_capacity
 from terradask.errors import InvalidInput, WorkersMissing
 
 _JOIN_POLL_SECONDS = 0.05
 
-#: Reports are looked at this often while waiting for workers, and so many are read: who scales or watches the groups has looks left.
-_REPORT_SECONDS = 5.0
+#: Reports are read this often while waiting for workers, and so many of them: scaling and watching the groups have calls left.
+REPORT_SECONDS = 5.0
 _READS_A_LOOK = 4
 
 
-class AwaitedCluster(WatchedCluster):
-    """A `WatchedCluster` whose workers can be waited for."""
+class WorkerWaiter:
+    """Waits until the workers of a run have joined, or until that is pointless."""
 
-    def wait_for_workers(self, n_workers: int | None = None, timeout: float | None = None) -> Any:
+    def __init__(
+        self,
+        deployment: Deployment,
+        run_id: str,
+        pool: WorkerPool,
+        *,
+        joined: JoinedWorkers,
+        health: Health,
+        call: Call,
+        report_seconds: float = REPORT_SECONDS,
+    ) -> None:
+        self._deployment = deployment
+        self._run_id = run_id
+        self._pool = pool
+        self._joined = joined
+        self._health = health
+        self._call = call
+        self._report_seconds = report_seconds
+
+    async def wait_for_workers(self, n_workers: int | None = None, timeout: float | None = None) -> None:
         """Wait until workers have joined.
 
         Parameters
@@ -51,31 +70,30 @@ class AwaitedCluster(WatchedCluster):
         InterruptedError
             When the cluster is closed meanwhile.
         """
-        self._check_usable()
-        if n_workers is not None and (isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 0):
-            raise InvalidInput("A number of workers to wait for is a whole number.", given=n_workers, allowed="0 or more")
-        return self.sync(self._wait_for_workers, n_workers, timeout=timeout)
+        await self.wait(n_workers, timeout)
 
-    async def _wait_for_workers(
+    async def wait(
         self,
         n_workers: int | None = None,
         timeout: float | None = None,
+        *,
         takes_fewer: bool = False,
-        on_wait: Callable[[int, int], None] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> None:
+        """Wait for `n_workers`, or for as many as AWS launches where that is enough, telling how many of how many have joined."""
         started = time.monotonic()
         missing = MissingHosts(self._deployment.objects, self._run_id)
         reports = asyncio.create_task(self._watch_reports(missing, n_workers, started))
-        told = None
+        shown = None
         try:
-            while (joined := len(self._joined_hosts())) < (n := self._awaited(n_workers)):
-                if on_wait is not None and told != joined:
-                    on_wait(joined, n)
-                    told = joined
-                if self.status != Status.running:
+            while (joined := len(self._joined_hosts())) < (n := self._wanted(n_workers)):
+                if progress is not None and shown != joined:
+                    progress(joined, n)
+                    shown = joined
+                if not self._health.is_running:
                     raise InterruptedError(f"cluster {self._deployment.name!r} was closed")
-                self._check_usable()
-                shortfall = self._shortfall
+                self._health.check()
+                shortfall = self._pool.shortfall
                 if shortfall is not None and shortfall.certain:
                     if not shortfall.there:
                         raise no_capacity(self._deployment.name, shortfall, self._deployment.descriptor.pools)
@@ -94,7 +112,7 @@ class AwaitedCluster(WatchedCluster):
         """Read what missing hosts say, a few at a time, until that makes waiting on pointless."""
         limiter, next_at = self._deployment.limiter, started
         while True:
-            next_at = max(next_at + _REPORT_SECONDS, time.monotonic())
+            next_at = max(next_at + self._report_seconds, time.monotonic())
             await asyncio.sleep(next_at - time.monotonic())
             async with limiter.async_slot():
                 changed = await self._call(missing.list_changed, self._joined_hosts())
@@ -104,25 +122,17 @@ class AwaitedCluster(WatchedCluster):
             await self._check_joining(missing, n_workers, started, late=False)
 
     def _joined_hosts(self) -> set[str]:
-        """Instance ids of the hosts all of whose workers have joined."""
-        return whole_hosts(self._joined_names(), self._workers_per_host)
+        return self._joined.whole_hosts(self._deployment.descriptor.workers_per_host)
 
-    def _wanted(self) -> int:
-        """Return how many workers all groups together are to have."""
-        sets = self._workers.sets if self._workers is not None else {}
-        # What AWS is being told just now is in no plan yet.
-        asked = (self._untold_targets or {}) | self._targets
-        return sum(asked.get(name, len(each.roster)) for name, each in sets.items())
-
-    def _awaited(self, n_workers: int | None) -> int:
-        return self._wanted() if n_workers is None else n_workers
+    def _wanted(self, n_workers: int | None) -> int:
+        return self._pool.wanted if n_workers is None else n_workers
 
     async def _check_joining(self, missing: MissingHosts, n_workers: int | None, started: float, *, late: bool) -> None:
         def check() -> None:
-            name, plan, waited_seconds = self._deployment.name, self.plan, time.monotonic() - started
-            joined, n = self._joined_hosts(), self._awaited(n_workers)
+            name, plan, waited_seconds = self._deployment.name, self._pool.plan, time.monotonic() - started
+            joined, n = self._joined_hosts(), self._wanted(n_workers)
             # Once: the loop's thread may find meanwhile that nothing is missing any more.
-            shortfall = self._shortfall
+            shortfall = self._pool.shortfall
             why = describe(shortfall, self._deployment.descriptor.pools) if shortfall is not None else None
             check_joining(name, n, missing.reports, joined=joined, plan=plan, waited_seconds=waited_seconds, late=late, why=why)
 
@@ -130,6 +140,12 @@ class AwaitedCluster(WatchedCluster):
             with contextlib.suppress(WorkersMissing):
                 check()
                 return
-        # The error tells of all hosts, also of those whose turn had not come.
+        # The error tells of all hosts, also of those that were not read yet.
         await self._call(missing.read, await self._call(missing.list_changed, self._joined_hosts()))
         check()
+
+
+def check_number(n_workers: int | None) -> None:
+    """Refuse what is no number of workers to wait for."""
+    if n_workers is not None and (isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 0):
+        raise InvalidInput("A number of workers to wait for is a whole number.", given=n_workers, allowed="0 or more")

@@ -54,7 +54,7 @@ def _wait(cluster: Cluster) -> None:
         while True:
             time.sleep(_LOOK_SECONDS)
             try:
-                cluster._check_usable()
+                cluster._health.check()
                 lost = False
             except SchedulerUnreachable as error:
                 # It is looked for on and on, as after a laptop has slept.

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from terradask import Cluster
+from terradask import Cluster, Workspace
 from terradask_simulator import Simulator
 
 from .cluster import wait_until
@@ -52,5 +52,5 @@ def test_scaling_counts_hosts_and_an_interruption_loses_nothing(sim: Simulator, 
 
 def reason_of(cluster: Cluster, instance_id: str) -> str | None:
     """Why a host left; None while it has not."""
-    reports = {report.instance_id: report for report in cluster._deployment.reports()}
+    reports = {report.instance_id: report for report in Workspace.load().deployment(cluster.name).reports()}
     return reports[instance_id].reason if reports[instance_id].state == "left" else None

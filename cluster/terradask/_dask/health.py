@@ -1,0 +1,84 @@
+"""Whether a cluster object can be used, and why not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from distributed.core import Status
+
+from terradask._dask.threads import Call
+from terradask._deployments.deployment import Deployment
+from terradask.errors import ClusterClosed, ClusterError, SchedulerUnreachable
+
+logger = logging.getLogger("terradask")
+
+
+class Health:
+    """What a cluster object knows of itself: closed, its cluster ended, its scheduler unreachable, or of the parent process."""
+
+    def __init__(self, name: str, *, on_lost: Callable[[], None]) -> None:
+        self.name = name
+        #: Dask's, which writes it too. Closed until Dask says that it is made.
+        self.status = Status.closed
+        #: Why there is no cluster any more.
+        self.ended: ClusterError | None = None
+        #: The scheduler doesn't answer, as long as that is so.
+        self.unreachable: SchedulerUnreachable | None = None
+        self._on_lost = on_lost
+        self._is_of_parent = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the object is attached, and neither closed nor closing."""
+        return bool(self.status == Status.running)
+
+    def check(self) -> None:
+        """Raise where the cluster can't be used."""
+        self.check_open()
+        for error in (self.ended, self.unreachable):
+            if error is not None:
+                raise error.with_traceback(None)
+
+    def check_open(self) -> None:
+        """Raise where this object has left the cluster."""
+        if self._is_of_parent:
+            raise ClusterClosed(
+                f"This Cluster object of {self.name!r} belongs to the process that forked this one.",
+                cluster=self.name,
+                advice=f"attach from here: Cluster.from_name({self.name!r})",
+            )
+        if self.status in (Status.closing, Status.closed, Status.failed):
+            raise self.closed(f"make another: Cluster(name={self.name!r})")
+
+    def closed(self, advice: str) -> ClusterClosed:
+        """Return the error of an object that has left its cluster."""
+        return ClusterClosed(f"This Cluster object of {self.name!r} is closed.", cluster=self.name, advice=advice)
+
+    def lose(self, error: ClusterError) -> None:
+        """Note why there is no cluster any more, where that is not known yet."""
+        if self.ended is None:
+            self.ended = error
+            logger.warning("cluster %s: %s", self.name, error)
+        self._on_lost()
+
+    def disown(self) -> None:
+        """Note that this process was forked: the cluster is its parent's."""
+        self._is_of_parent = True
+        self.status = Status.closed
+
+
+class RunCheck:
+    """Compares the run that a client is attached to with the one that the bucket tells of."""
+
+    def __init__(self, deployment: Deployment, run_id: str, health: Health, call: Call) -> None:
+        self._deployment = deployment
+        self._run_id = run_id
+        self._health = health
+        self._call = call
+
+    async def look(self) -> None:
+        """Note whether the run is over, and why: the cluster was stopped, or has ended by itself."""
+        current = await self._call(self._deployment.current_run)
+        if self._health.ended is None and (current is None or current.run_id != self._run_id):
+            self._health.lose(await self._call(self._deployment.why_stopped, self._run_id))

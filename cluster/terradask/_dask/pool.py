@@ -1,0 +1,350 @@
+"""The workers of an attached cluster: kept as the Auto Scaling groups are, and brought to the numbers that are wanted.
+
+The groups are the truth: they replace what dies, and a client mirrors them. All numbers and names are those of hosts: where a host has
+several Dask workers, they come and go together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from distributed.core import rpc
+
+from terradask._aws.transient import is_transient
+from terradask._dask.health import Health, RunCheck
+from terradask._dask.host_size import HostSize
+from terradask._dask.host_workers import host_of, hosts_to_close
+from terradask._dask.joined import JoinedWorkers
+from terradask._dask.poll_interval import PollInterval
+from terradask._dask.scale_quotas import ScaleQuotas
+from terradask._dask.scale_requests import ScaleRequests, read_numbers
+from terradask._dask.workers import Workers
+from terradask._deployments.deployment import Deployment
+from terradask._deployments.shortfall import Shortfall, describe
+from terradask.errors import TerradaskError
+from terradask_modules.names import WORKER_GROUP
+
+logger = logging.getLogger("terradask")
+
+#: While instances are on their way the groups are read this often, at least.
+_AWAITED_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class WorkerGroupState:
+    """How a group of workers is.
+
+    Parameters
+    ----------
+    plan
+        Names of the workers that should exist, as in `Cluster.plan`.
+    requested
+        Instance ids of its hosts.
+    observed
+        Instance ids of those that have joined the scheduler.
+    """
+
+    plan: frozenset[str]
+    requested: frozenset[str]
+    observed: frozenset[str]
+
+
+class WorkerPool:
+    """The groups of workers of one cluster: mirrored, and scaled."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        workers: Workers,
+        scheduler: rpc,
+        *,
+        joined: JoinedWorkers,
+        health: Health,
+        run: RunCheck,
+        interval: PollInterval | None = None,
+    ) -> None:
+        self._deployment = deployment
+        self._workers = workers
+        self._scheduler = scheduler
+        self._joined = joined
+        self._health = health
+        self._run = run
+        self._interval = interval or PollInterval()
+        self._polling: asyncio.Task[None] | None = None
+        self._warned_causes: frozenset[tuple[str, str]] = frozenset()
+        self._logged_failure = ""
+        self.requests = ScaleRequests()
+        #: Held while AWS is told, not until instances have booted.
+        self.lock = asyncio.Lock()
+
+    # ---- as it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> set[str]:
+        """Names of the workers that should exist."""
+        return self._workers.plan
+
+    @property
+    def groups(self) -> dict[str, WorkerGroupState]:
+        """How each group of workers is."""
+        observed = self._joined.hosts
+        return {
+            name: WorkerGroupState(
+                plan=frozenset(each.roster.names),
+                requested=frozenset(each.members),
+                # One that has joined and that AWS doesn't show belongs to no group.
+                observed=frozenset(observed.intersection((*each.roster.names, *each.members))),
+            )
+            for name, each in self._workers.sets.items()
+        }
+
+    @property
+    def wanted(self) -> int:
+        """How many workers all groups together are to have."""
+        # What AWS is being told just now is in no plan yet.
+        asked = self.requests.targets
+        return sum(asked.get(name, len(each.roster)) for name, each in self._workers.sets.items())
+
+    @property
+    def shortfall(self) -> Shortfall | None:
+        """What AWS doesn't launch, and why, as far as that is known."""
+        return self._workers.pending_launches.shortfall
+
+    def host_size(self, group: str) -> HostSize:
+        """Return what the smallest host of a group that has joined gives to its workers."""
+        groups = self.groups
+        return HostSize.smallest(self._joined.workers, groups[group].observed if group in groups else ())
+
+    # ---- what is asked for ------------------------------------------------------------------------------------------
+
+    def scale(self, n: int | Mapping[str, int] = 0, memory: Any = None, cores: Any = None, *, group: str | None = None) -> None:
+        """Scale the cluster to `n` workers, or groups of workers each to its number.
+
+        Growing is handed to AWS and not waited for; see `wait_for_workers`. A number for which AWS's quotas of vCPUs have no room is warned
+        of in the log, and AWS launches what there is room for. Shrinking moves what the leaving workers hold to those that stay, first.
+
+        Parameters
+        ----------
+        n
+            Number of workers of the group; or a table of groups and their numbers, ``{"workers": 0, "gpu": 4}``.
+        memory, cores
+            Amounts that the group is to have at least, such as ``"100 GiB"`` and 64, by what its smallest host that has joined has.
+        group
+            Name of the group; by default ``workers``, which every cluster has. The others stay as they are.
+
+        Raises
+        ------
+        ClusterClosed
+            When this object has left the cluster.
+        ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
+        InvalidInput
+            When a number is no whole number, negative or more than the group's ``max_workers``, or there is no such group; before any call.
+        ArgumentCombination
+            When there are a table, and a group or amounts.
+        """
+        numbers = read_numbers(n, group, memory=memory, cores=cores)
+        if memory is not None or cores is not None:
+            numbers = {name: self.host_size(name).least(number, cores=cores, memory=memory) for name, number in numbers.items()}
+        for name, number in numbers.items():
+            self._deployment.check_workers(number, name)
+        self.requests.target(numbers)
+        self._quotas.consider(numbers)
+        for name, number in numbers.items():
+            self._workers.sets[name].roster.grow_to(number)
+
+    def scale_up(self, n: int, reason: str | None = None) -> bool:
+        """Scale up *to* `n` workers (not by); of the group ``workers``. Fewer than there are change nothing.
+
+        Parameters
+        ----------
+        n
+            Number of workers.
+        reason
+            Noted in the log.
+
+        Raises
+        ------
+        ClusterClosed, ClusterEnded, ClusterStopped, InvalidInput
+            As `scale` does.
+        """
+        logger.info("cluster %s: scaling up to %d workers%s", self._health.name, n, f": {reason}" if reason else "")
+        if n <= len(self.groups[WORKER_GROUP].plan):
+            return False
+        self._deployment.check_workers(n)
+        self.requests.target({WORKER_GROUP: n})
+        return True
+
+    def scale_down(self, workers: Iterable[Any]) -> None:
+        """End the hosts of these workers, with what they hold moved first.
+
+        Parameters
+        ----------
+        workers
+            Names of Dask workers, or those of `plan`.
+
+        Raises
+        ------
+        ClusterClosed, ClusterEnded, ClusterStopped
+            As `scale` does.
+        """
+        self.requests.remove(host_of(name) for name in workers)
+
+    async def recommendations(self, target: int) -> dict[str, Any]:
+        """Tell what scaling the group ``workers`` to `target` would mean.
+
+        Parameters
+        ----------
+        target
+            Number of workers.
+
+        Returns
+        -------
+        dict
+            ``{"status": "same"}``, ``{"status": "up", "n": target}`` or ``{"status": "down", "workers": names}``.
+        """
+        group = self.groups[WORKER_GROUP]
+        if target == len(group.plan):
+            return {"status": "same"}
+        if target > len(group.plan):
+            return {"status": "up", "n": target}
+        excess = len(group.plan) - target
+        absent = sorted(group.plan - group.observed, reverse=True)[:excess]
+        close = await self.workers_to_close(target) if len(absent) < excess else []
+        return {"status": "down", "workers": (absent + close)[:excess]}
+
+    async def workers_to_close(self, target: int) -> list[str]:
+        """Ask the scheduler which workers to close for `target` to remain in the group ``workers``, the cheapest to move first.
+
+        With several workers on a host these are hosts, as in `plan`.
+
+        Parameters
+        ----------
+        target
+            Number of workers.
+
+        Returns
+        -------
+        list of str
+            Names, as in `plan`.
+        """
+        own, joined, each = self.groups[WORKER_GROUP].observed, self._joined.hosts, self._deployment.descriptor.workers_per_host
+        excess = max(len(own) - target, 0)
+        # The scheduler knows no groups: where there are several, it has to tell of all hosts.
+        if own != joined:
+            hosts = await hosts_to_close(self._scheduler, each, len(joined))
+            return [host for host in hosts if host in own][:excess]
+        return await hosts_to_close(self._scheduler, each, excess)
+
+    @cached_property
+    def _quotas(self) -> ScaleQuotas:
+        """Warns, in the background, of numbers that AWS's quotas have no room for; what they are is asked once in a run."""
+        name = self._deployment.name
+        return ScaleQuotas(
+            self._deployment.aws,
+            self._deployment.descriptor,
+            lambda text: logger.warning("cluster %s: %s", name, text),
+            at_first={name: len(group.plan) for name, group in self.groups.items()},
+        )
+
+    # ---- telling AWS ------------------------------------------------------------------------------------------------
+
+    async def apply(self) -> None:
+        """Bring the groups to what is asked for, `lock` being held."""
+        if not self._health.is_running:
+            return
+        self.requests.take()
+        try:
+            await self._send()
+        finally:
+            self._interval.wake()
+
+    async def _send(self) -> None:
+        """Send AWS what is pending. What can't be sent now, for a reason that passes, is sent after the next poll."""
+        try:
+            if self.requests.pending_removals:
+                await self._workers.remove(self.requests.pending_removals, self._scheduler, self._joined)
+                self.requests.note_sent_removals()
+            if self.requests.pending_targets:
+                await self._workers.resize(self.requests.pending_targets, self._scheduler, self._joined)
+                self.requests.note_sent_targets()
+        except Exception as error:
+            if not is_transient(error):
+                self.requests.drop()
+            raise
+
+    # ---- polling ----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Read the groups for the first time, and mirror them from then on."""
+        await self._workers.mirror()
+        self._polling = asyncio.create_task(self.poll())
+
+    async def stop(self) -> None:
+        """Read the groups no more."""
+        if self._polling is not None:
+            self._polling.cancel()
+            await asyncio.gather(self._polling, return_exceptions=True)
+
+    def on_workers_changed(self, *, left: bool) -> None:
+        """Read the groups soon, where workers left or such have joined as the plan doesn't have."""
+        if left or not self._joined.hosts <= self.plan:
+            self._interval.wake()
+
+    async def poll(self) -> None:
+        """Read the groups again and again, until the cluster is closed or over."""
+        pending_launches = self._workers.pending_launches
+        while self._health.is_running and self._health.ended is None:
+            # With nothing new to be known, what is missing is looked for as rarely as anything else.
+            awaited = pending_launches.pending and pending_launches.shortfall is None
+            await self._interval.wait(longest_seconds=_AWAITED_SECONDS if awaited else None)
+            if not self._health.is_running:
+                return
+            try:
+                if pending_launches.asks:
+                    async with self._deployment.limiter.async_slot():
+                        await pending_launches.ask()
+                async with self._deployment.limiter.async_slot():
+                    await self.refresh()
+                if self._workers.abandoned:
+                    await self._run.look()
+                self._logged_failure = ""
+            except InterruptedError:
+                return
+            except TerradaskError as error:
+                logger.log(self._level(error), "cluster %s: %s", self._health.name, error)
+            except Exception as error:
+                logger.log(self._level(error), "cluster %s: can't read its groups of workers", self._health.name, exc_info=True)
+
+    async def refresh(self) -> None:
+        """Read the groups, and send AWS what is still pending."""
+        # Scaling reads the groups anyway, and doesn't wait for this.
+        if self.lock.locked():
+            return
+        async with self.lock:
+            if not self.requests.are_new:
+                await self._workers.watch()
+                self._warn_of_shortfall()
+                # Where no scheduler is wanted any more, no worker is to be retired, and nothing to be launched.
+                if not self._workers.abandoned:
+                    await self._send()
+                    await self._workers.finish(self._scheduler, self._joined)
+
+    def _warn_of_shortfall(self) -> None:
+        """Warn of workers that AWS doesn't launch, once for each cause."""
+        shortfall = self.shortfall
+        if shortfall is not None and shortfall.there and not shortfall.causes <= self._warned_causes:
+            logger.warning("cluster %s: %s", self._health.name, describe(shortfall, self._deployment.descriptor.pools))
+            self._warned_causes |= shortfall.causes
+        elif not self._workers.pending_launches.pending:
+            self._warned_causes = frozenset()
+
+    def _level(self, error: Exception) -> int:
+        """Return the level for what went wrong: a warning when it is new, and not at every poll."""
+        known, self._logged_failure = self._logged_failure, f"{type(error).__name__}: {error}"
+        return logging.DEBUG if known == self._logged_failure else logging.WARNING

@@ -1,0 +1,180 @@
+"""What a caller of ``Cluster`` wants, read from the arguments before anything is made."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from terradask._aws.credentials import check_duration
+from terradask._dask.arguments import ClusterArguments
+from terradask._dask.decision import check_exclusive
+from terradask._deployments.lifetime import parse_duration
+from terradask.errors import ArgumentCombination, InvalidInput
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a caller of ``Cluster`` wants."""
+
+    name: str
+    structure: Mapping[str, Any] = field(default_factory=dict)
+    run: Mapping[str, Any] = field(default_factory=dict)
+    workspace: Mapping[str, Any] = field(default_factory=dict)
+    path: Path | None = None
+    create: bool | None = None
+    attach: bool | None = None
+    #: Whether it ends when its `Cluster` object closes; None: where it was made or started by that.
+    shutdown_on_close: bool | None = None
+    #: Whether it gets temporary credentials of the caller's, and for how long those of a user are.
+    credentials: Literal["local"] | None = None
+    credentials_duration_seconds: int | None = None
+
+
+def request_of(arguments: ClusterArguments) -> Request:
+    """Return what is wanted.
+
+    Raises
+    ------
+    ArgumentCombination, InvalidInput, UnsupportedOption
+        For arguments that can't be used, or not together.
+    """
+    check_exclusive(arguments.create, arguments.attach)
+    arguments.refuse_unsupported()
+    _check_credentials(arguments.credentials)
+    workspace, where = _where_given(arguments)
+    settled = _settled(arguments)
+    return Request(
+        name=parse_name(arguments.name),
+        structure=_as_settings(settled.given("structure")) | where,
+        run=_as_settings(settled.given("run")),
+        workspace=workspace,
+        path=None if arguments.settings is None else Path(arguments.settings),
+        create=arguments.create,
+        attach=arguments.attach,
+        shutdown_on_close=arguments.shutdown_on_close,
+        credentials=arguments.credentials,
+        credentials_duration_seconds=check_duration(arguments.credentials_duration_seconds),
+    )
+
+
+def _settled(arguments: ClusterArguments) -> ClusterArguments:
+    """Return arguments of which each is said once, and as its setting is."""
+    market, lock = arguments.compute_purchase_option, arguments.software_lock
+    each = arguments._n_worker_specs_per_host
+    return replace(
+        arguments,
+        spot_policy=_under_either_name("spot_policy", arguments.spot_policy, "compute_purchase_option", market),
+        workers_per_host=_under_either_name("workers_per_host", arguments.workers_per_host, "_n_worker_specs_per_host", each),
+        # As a setting it would be relative to terradask.toml.
+        software_lock=None if lock is None else str(Path(lock).expanduser().absolute()),
+        idle_timeout=parse_duration("idle_timeout", arguments.idle_timeout),
+        no_client_timeout=parse_duration("no_client_timeout", arguments.no_client_timeout),
+        max_lifetime=parse_duration("max_lifetime", arguments.max_lifetime),
+    )
+
+
+def _as_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of which none is a class: it is the dotted path by which hosts import it."""
+    return {name: _import_path(value) if isinstance(value, type) else value for name, value in given.items()}
+
+
+def _where_given(arguments: ClusterArguments) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what is said of region, zone and ingress, be it by arguments of their own or by ``backend_options``.
+
+    Raises
+    ------
+    ArgumentCombination
+        When both say something, and not the same.
+    """
+    from terradask_stacks.backend_options import read_backend_options
+
+    options = read_backend_options(arguments.backend_options)
+    workspace, cluster = options.get("workspace", {}), options.get("cluster", {})
+    for argument, value, option, said in (
+        ("region", arguments.region, "region_name", workspace),
+        ("zone_name", arguments.zone_name, "zone_name", cluster),
+    ):
+        other = said.get(argument)
+        if None not in (value, other) and value != other:
+            raise ArgumentCombination(
+                (argument, "backend_options"),
+                f"`{argument}` and `backend_options` name different ones.",
+                given=f"{argument}={value!r}, backend_options={{{option!r}: {other!r}}}",
+                allowed="one of them, or the same in both",
+                advice=f"leave {option} out of backend_options",
+            )
+        if value is not None:
+            said[argument] = value
+    return workspace, cluster
+
+
+def _under_either_name(name: str, value: Any, other: str, other_value: Any) -> Any:
+    """Return the value of an argument that has two names.
+
+    Raises
+    ------
+    ArgumentCombination
+        When they say different things.
+    """
+    if None not in (value, other_value) and value != other_value:
+        raise ArgumentCombination(
+            (name, other),
+            f"`{other}` is another name of `{name}`: they can't differ.",
+            given=f"{name}={value!r}, {other}={other_value!r}",
+            allowed="one of them",
+            advice=f"leave `{other}` out",
+        )
+    return value if value is not None else other_value
+
+
+def _check_credentials(credentials: Any) -> None:
+    """Refuse credentials other than ``"local"`` and None.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    if credentials not in (None, "local"):
+        # It may be the credentials themselves.
+        raise InvalidInput(
+            "There are no such credentials for a cluster.",
+            given=f"credentials, a {type(credentials).__name__}",
+            allowed="'local', for temporary ones of yours, or None, for the instance role",
+            advice="name a profile of yours by AWS_PROFILE, and pass credentials='local'",
+        )
+
+
+def _import_path(value: type) -> str:
+    if value.__module__ == "__main__" or "<locals>" in value.__qualname__:
+        raise InvalidInput(
+            "Hosts can't import this class.",
+            given=f"{value.__module__}.{value.__qualname__}",
+            allowed="a class of a module that is installed there, such as distributed.Nanny",
+            advice="put it into a package that `software` names",
+        )
+    package, name = value.__module__.partition(".")[0], value.__name__
+    if getattr(sys.modules.get(package), name, None) is value:
+        # As people write it, and as it stands in settings: distributed.Nanny.
+        return f"{package}.{name}"
+    return f"{value.__module__}.{value.__qualname__}"
+
+
+def parse_name(name: str | None) -> str:
+    """Return the cluster's name, made up where none is given.
+
+    Raises
+    ------
+    InvalidInput
+        When AWS would refuse what is named after it.
+    """
+    from terradask_stacks.settings import validate_cluster_name
+
+    if name is None:
+        return f"dask-{secrets.token_hex(4)}"
+    if not isinstance(name, str):
+        raise InvalidInput("A cluster's name is text.", given=name, allowed="such as 'etl'", advice="pass a string")
+    return validate_cluster_name(name)

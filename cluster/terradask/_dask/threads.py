@@ -1,0 +1,34 @@
+"""Threads in which a cluster's blocking calls run, so that its event loop goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+#: Runs a blocking function in a thread and awaits it.
+Call = Callable[..., Awaitable[Any]]
+
+_THREADS = 4
+
+
+class Threads:
+    """The threads of one cluster object."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="terradask")
+        self.is_shut_down = False
+
+    def call(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
+        """Run a function in a thread; raises ``InterruptedError`` where there are no threads any more."""
+        try:
+            return asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
+        except RuntimeError as error:
+            # This object is being closed, or the process ends.
+            raise InterruptedError("the cluster was closed") from error
+
+    def shutdown(self) -> None:
+        """Take no more calls; those that run are not waited for."""
+        self.is_shut_down = True
+        self._executor.shutdown(wait=False)

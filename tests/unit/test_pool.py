@@ -1,0 +1,254 @@
+"""The pool of workers: what AWS couldn't be sent is sent again, what goes wrong is logged once, a closed object polls no more."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
+from distributed.comm import CommClosedError
+from distributed.core import Status
+
+from terradask._aws.groups import Group
+from terradask._aws.rate_limit import RateLimiter
+from terradask._aws.transient import is_transient
+from terradask._dask.health import Health
+from terradask._dask.joined import JoinedWorkers
+from terradask._dask.pool import WorkerPool
+from terradask._dask.threads import Threads
+from terradask._dask.workers import Workers
+from terradask._deployments.pending_launches import PendingLaunches
+from terradask.errors import ClusterError
+
+
+def refusal(code: str, status: int = 400) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "SetDesiredCapacity")  # type: ignore[typeddict-item]
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (refusal("Throttling"), True),
+        (refusal("RequestLimitExceeded"), True),
+        (refusal("InternalFailure", 500), True),
+        (refusal("ExpiredToken", 403), True),
+        (refusal("RequestExpired"), True),
+        (refusal("AccessDenied", 403), False),
+        (refusal("ValidationError"), False),
+        (ReadTimeoutError(endpoint_url="http://127.0.0.1"), True),
+        (CommClosedError("cut"), True),
+        (TimeoutError(), True),
+        (InterruptedError(), False),
+        (ClusterError("gone"), False),
+        (KeyError("a mistake"), False),
+    ],
+)
+def test_what_passes(error: Exception, expected: bool) -> None:
+    assert is_transient(error) is expected
+
+
+class RefusingWorkers:
+    """Workers at an AWS that refuses what it is sent, or what it is asked, as often as there are errors; then takes it."""
+
+    def __init__(self, *refusals: Exception, polls: tuple[Exception | None, ...] = ()) -> None:
+        self.pending_launches = SimpleNamespace(pending=False, shortfall=None, asks=False)
+        self.plan: set[str] = set()
+        self.sets: dict[str, Any] = {}
+        self.abandoned = False
+        self.sent: list[Any] = []
+        self.watched = 0
+        self._refusals = list(refusals)
+        self._polls = list(polls)
+
+    async def watch(self) -> None:
+        self.watched += 1
+        error = self._polls.pop(0) if self._polls else None
+        if error is not None:
+            raise error
+
+    async def finish(self, scheduler: Any, joined: Any) -> None:
+        pass
+
+    async def resize(self, wanted: Any, scheduler: Any, joined: Any) -> None:
+        if self._refusals:
+            raise self._refusals.pop(0)
+        self.sent.append(wanted)
+
+    remove = resize
+
+
+class CountedInterval:
+    """Waits for nothing, and closes the cluster after so many polls."""
+
+    def __init__(self, health: Health, polls: int) -> None:
+        self._health = health
+        self._polls = polls
+
+    async def wait(self, *, longest_seconds: float | None = None) -> None:
+        self._polls -= 1
+        if self._polls < 0:
+            self._health.status = Status.closed
+
+    def wake(self) -> None:
+        pass
+
+
+def pool_of(workers: Any, *, polls: int = 0) -> tuple[WorkerPool, Health]:
+    deployment: Any = SimpleNamespace(limiter=RateLimiter(0), name="etl")
+    health = Health("etl", on_lost=lambda: None)
+    health.status = Status.running
+    interval: Any = CountedInterval(health, polls)
+    run: Any = SimpleNamespace()
+    return WorkerPool(deployment, workers, None, joined=JoinedWorkers(), health=health, run=run, interval=interval), health
+
+
+async def applied(pool: WorkerPool) -> bool:
+    """Return whether AWS could be sent what is wanted."""
+    try:
+        async with pool.lock:
+            await pool.apply()
+    except Exception:  # noqa: BLE001
+        return False
+    return True
+
+
+async def refreshed(pool: WorkerPool) -> bool:
+    try:
+        await pool.refresh()
+    except Exception:  # noqa: BLE001
+        return False
+    return True
+
+
+def test_what_could_not_be_sent_is_sent_after_the_next_poll_that_can() -> None:
+    async def main() -> None:
+        workers = RefusingWorkers(refusal("Throttling"), refusal("Throttling"))
+        pool, _ = pool_of(workers)
+        pool.requests.target({"workers": 5, "gpu": 1})
+        assert not await applied(pool)
+        assert not await refreshed(pool)
+        assert await refreshed(pool)
+        assert workers.sent == [{"workers": 5, "gpu": 1}]
+        assert await refreshed(pool)
+        assert workers.sent == [{"workers": 5, "gpu": 1}]
+
+    asyncio.run(main())
+
+
+def test_a_later_number_counts() -> None:
+    async def main() -> None:
+        workers = RefusingWorkers(CommClosedError("cut"))
+        pool, _ = pool_of(workers)
+        pool.requests.remove({"i-1"})
+        assert not await applied(pool)
+        pool.requests.target({"workers": 2})
+        assert await applied(pool)
+        assert workers.sent == [{"i-1"}, {"workers": 2}]
+
+    asyncio.run(main())
+
+
+def test_what_is_refused_for_good_is_not_sent_again() -> None:
+    async def main() -> None:
+        workers = RefusingWorkers(refusal("AccessDenied", 403))
+        pool, _ = pool_of(workers)
+        pool.requests.target({"workers": 5})
+        assert not await applied(pool)
+        assert await refreshed(pool)
+        assert workers.sent == []
+
+    asyncio.run(main())
+
+
+def test_polling_leaves_the_groups_to_scaling() -> None:
+    async def main() -> None:
+        workers = RefusingWorkers()
+        pool, _ = pool_of(workers)
+        async with pool.lock:
+            await asyncio.wait_for(pool.refresh(), 5)
+        assert not workers.watched
+        await pool.refresh()
+        assert workers.watched
+
+    asyncio.run(main())
+
+
+def test_what_aws_is_being_sent_is_wanted() -> None:
+    async def main() -> None:
+        workers = RefusingWorkers(refusal("Throttling"))
+        workers.sets = {"workers": SimpleNamespace(roster=["i-1"]), "gpu": SimpleNamespace(roster=["i-2"])}
+        pool, _ = pool_of(workers)
+        assert pool.wanted == 2
+        pool.requests.target({"workers": 3})
+        assert not await applied(pool)
+        pool.requests.target({"gpu": 2})
+        assert pool.wanted == 5
+
+    asyncio.run(main())
+
+
+def poll(*outcomes: Exception | None) -> None:
+    async def main() -> None:
+        pool, _ = pool_of(RefusingWorkers(polls=outcomes), polls=len(outcomes))
+        await pool.poll()
+
+    asyncio.run(main())
+
+
+def test_what_goes_wrong_at_every_poll_is_logged_once_and_again_after_a_good_one(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "terradask")
+    gone = ClusterError("Groups of the cluster are gone.", given="gpu", advice="make it again")
+    poll(gone, gone, gone, OSError("no route"), OSError("no route"), None, OSError("no route"))
+    told = [(record.getMessage().splitlines()[0], record.exc_info is not None) for record in caplog.records]
+    unread = ("cluster etl: can't read its groups of workers", True)
+    # What says itself what to do needs no traceback.
+    assert told == [("cluster etl: Groups of the cluster are gone.", False), unread, unread]
+    assert "make it again" in caplog.text
+
+
+def test_without_threads_the_groups_are_polled_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        threads = Threads()
+        threads.shutdown()
+        workers = RefusingWorkers()
+
+        async def watch() -> None:
+            await threads.call(print)
+
+        workers.watch = watch  # type: ignore[method-assign]
+        pool, health = pool_of(workers, polls=2)
+        await pool.poll()
+        assert health.status == Status.running
+
+    asyncio.run(main())
+    assert caplog.records == []
+
+
+def test_groups_that_are_gone_are_named() -> None:
+    async def call(function: Any, *args: Any) -> Any:
+        return function(*args)
+
+    groups: Any = SimpleNamespace(describe=lambda: {"workers": None})
+    workers = Workers(groups, {"workers": ("workers",), "gpu": ("gpu-spot", "gpu")}, SimpleNamespace(), call, limiter=RateLimiter(0))  # type: ignore[arg-type]
+    with pytest.raises(ClusterError, match="given: gpu, gpu-spot"):
+        asyncio.run(workers.mirror())
+
+
+@pytest.mark.parametrize(("error", "again"), [(refusal("Throttling"), True), (refusal("AccessDenied", 403), False)])
+def test_why_instances_are_missing_is_asked_again_unless_it_may_not_be_asked(error: Exception, again: bool) -> None:
+    def failures(name: str) -> list[Any]:
+        raise error
+
+    async def call(function: Any, *args: Any) -> Any:
+        return function(*args)
+
+    now = datetime.datetime.now(datetime.UTC)
+    pending_launches = PendingLaunches(SimpleNamespace(failures=failures), call, started_at=now, fallback_seconds=60)  # type: ignore[arg-type]
+    pending_launches.look([[Group("workers", 3, 9)]])
+    assert pending_launches.asks
+    asyncio.run(pending_launches.ask())
+    assert pending_launches.asks is again
