@@ -498,7 +498,7 @@ def test_a_plugin_that_is_missing_is_told_before_anything_is_made(sim_environ, t
 
 
 def test_my_own_address_has_to_lie_within_a_network_that_all_share(sim_environ, monkeypatch):
-    monkeypatch.setattr(connectivity, "own_block", lambda url: "203.0.113.7/32")
+    monkeypatch.setattr(connectivity, "own_cidr", lambda url: "203.0.113.7/32")
     with pytest.raises(SettingsError, match=r"8786-8787 from 203\.0\.113\.7/32"):
         Cluster("mine", n_workers=1, allow_ingress_from="me")
     assert not Deployment(Workspace.load().aws, Workspace.load().bucket, "mine").objects.names()

@@ -21,9 +21,9 @@ import pytest
 from terradask import app
 from terradask._aws.session import Aws
 from terradask._common.processes import this_user
-from terradask._terraform.state.backend import StateBackend, Waiting
+from terradask._terraform.state.backend import LockWait, StateBackend
 from terradask._terraform.state.bucket import TAG, make_state_bucket
-from terradask._terraform.state.local import LocalPlace
+from terradask._terraform.state.local import LocalBackend
 from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.terraform import CONFIGURATION, Terraform
 from terradask._workspace.context import SettingsSource, WorkspaceContext
@@ -160,7 +160,7 @@ def test_a_state_moves_there_and_back_and_a_dead_owners_lock_is_broken(
 
     # Terraform takes our lock for one of its own.
     remote = _network_state(tmp_path)
-    with remote.held(Waiting(network.folder, None, 0, told.append)), pytest.raises(StateLocked) as caught:
+    with remote.held(LockWait(network.folder, None, 0, told.append)), pytest.raises(StateLocked) as caught:
         Terraform(network.folder, state_lock_seconds=0).plan(tmp_path / "q.tfplan")
     assert (caught.value.holder, caught.value.given) == (this_user(), f"{BUCKET}/{network.key}")
 
@@ -193,7 +193,7 @@ def test_a_state_moves_there_and_back_and_a_dead_owners_lock_is_broken(
     assert not network.plan(told).changed
     assert network.local.read_bytes() == state
     assert json.loads(state)["lineage"] == json.loads(before)["lineage"]
-    with LocalPlace(network.local).held(Waiting(network.folder, None, 0, told.append)), pytest.raises(StateLocked):
+    with LocalBackend(network.local).held(LockWait(network.folder, None, 0, told.append)), pytest.raises(StateLocked):
         Terraform(network.folder, state_lock_seconds=0).plan(tmp_path / "q.tfplan")
 
 

@@ -121,10 +121,10 @@ def test_the_tables_of_names_say_what_aws_says():
     supply = Supply.of(catalog())
     for one in catalog().types.values():
         if one.gpus is None:
-            taken = Constraints(one.architecture).objection(one, supply) is None
+            taken = Constraints(one.architecture).rejection(one, supply) is None
         else:
             demand = Constraints(one.architecture, gpus=one.gpus.count, gpu_model=model_key(one.gpus.name))
-            taken = demand.objection(one, supply) is None
+            taken = demand.rejection(one, supply) is None
         assert taken == taken_unasked({"cpu": "*"}, one, False), one.name
 
 

@@ -12,8 +12,8 @@ from moto import mock_aws
 
 from terradask._aws.session import Aws
 from terradask._deployments.store import ClusterObjects
-from terradask._terraform.state.backend import Waiting
-from terradask._terraform.state.s3 import S3Place
+from terradask._terraform.state.backend import LockWait
+from terradask._terraform.state.s3 import S3Backend
 from terradask.errors import StateLocked
 
 BUCKET = "terradask-default-123456789012-us-east-1"
@@ -65,15 +65,15 @@ def test_what_was_replaced_is_ones_own(objects: ClusterObjects) -> None:
 
 
 def test_a_lock_that_was_taken_is_ones_own(aws: Aws, tmp_path: Path) -> None:
-    place = S3Place(aws, BUCKET, "workspaces/default/network.tfstate")
-    waiting = Waiting(tmp_path, None, 0, print)
+    place = S3Backend(aws, BUCKET, "workspaces/default/network.tfstate")
+    waiting = LockWait(tmp_path, None, 0, print)
     with place.held(waiting), pytest.raises(StateLocked), place.held(waiting):
         pass
     assert place.lock() is None
 
 
 def test_only_the_lock_that_was_looked_at_is_broken(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
-    place, client = S3Place(aws, BUCKET, "workspaces/default/network.tfstate"), aws.client("s3")
+    place, client = S3Backend(aws, BUCKET, "workspaces/default/network.tfstate"), aws.client("s3")
 
     def take(lock_id: str) -> None:
         client.put_object(Bucket=BUCKET, Key=f"{place.key}.tflock", Body=f'{{"ID": "{lock_id}"}}'.encode())

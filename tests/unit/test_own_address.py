@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from terradask._aws.own_address import own_block
+from terradask._aws.own_address import own_cidr
 from terradask._dask.connectivity import names_me, with_own_address
 from terradask.errors import EndpointUnreachable
 
@@ -42,7 +42,7 @@ def asked() -> Iterator[tuple[str, type[Answer]]]:
 def test_the_address_becomes_a_block_of_its_own(asked: tuple[str, type[Answer]]) -> None:
     url, answer = asked
     answer.text = b"203.0.113.7\n"
-    assert own_block(url) == "203.0.113.7/32"
+    assert own_cidr(url) == "203.0.113.7/32"
     structure = {"max_workers": 3, "allow_ingress_from": "me", "allow_ssh_from": ["me", "198.51.100.0/24", "203.0.113.7/32"]}
     assert with_own_address(structure, url) == {
         "max_workers": 3,
@@ -65,14 +65,14 @@ def test_answers_that_are_no_address(asked: tuple[str, type[Answer]], text: byte
     url, answer = asked
     answer.text, answer.status = text, status
     with pytest.raises(EndpointUnreachable, match=problem) as caught:
-        own_block(url)
+        own_cidr(url)
     assert "allow_ingress_from='203.0.113.7/32'" in str(caught.value)
     assert "connect='ssm'" in str(caught.value)
 
 
 def test_nobody_answers() -> None:
     with pytest.raises(EndpointUnreachable, match="doesn't answer"):
-        own_block("http://127.0.0.1:9")
+        own_cidr("http://127.0.0.1:9")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from terradask._terraform.state.model import StateVersion
-from terradask._terraform.state.rollback import refuse_older
+from terradask._terraform.state.rollback import check_not_rolled_back
 from terradask.errors import StateRolledBack
 
 NOTED = StateVersion(12, "a-lineage")
@@ -26,12 +26,12 @@ NOTED = StateVersion(12, "a-lineage")
     ],
 )
 def test_what_is_not_older_passes(found: StateVersion | None, noted: StateVersion | None) -> None:
-    refuse_older("etl", found, noted, place="s3://b/k", folder="/w/etl")
+    check_not_rolled_back("etl", found, noted, place="s3://b/k", folder="/w/etl")
 
 
 def test_an_older_state_is_refused_with_both_serials_and_the_ways_on() -> None:
     with pytest.raises(StateRolledBack) as refused:
-        refuse_older("etl", StateVersion(11, "a-lineage"), NOTED, place="s3://b/k", folder="/w/etl")
+        check_not_rolled_back("etl", StateVersion(11, "a-lineage"), NOTED, place="s3://b/k", folder="/w/etl")
     told = str(refused.value)
     assert "s3://b/k has serial 11, the last apply left 12" in told
     assert "terradask plan etl --accept-older-state" in told

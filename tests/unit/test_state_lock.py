@@ -18,7 +18,7 @@ import pytest
 from terradask._common.processes import process_started, this_machine, this_user
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state import lock_owner
-from terradask._terraform.state.lock import locked_error, past_lock
+from terradask._terraform.state.lock import locked_error, run_past_lock
 from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.lock_owner import may_hold, proof_of_end, proof_of_loss
 from terradask.errors import StateLocked
@@ -137,7 +137,7 @@ def test_a_command_goes_on_past_its_own_lock(tmp_path: Path, times: int, in_s3: 
     with FolderLock(tmp_path / "etl", limit_seconds=0) as folder_lock:
 
         def go_on() -> str:
-            return past_lock(
+            return run_past_lock(
                 _refused(folder_lock, _lock(), times), limit_seconds=0, folder_lock=folder_lock, in_s3=in_s3,
                 remove_lock=gone.append, on_unlock=lambda lock, proof: None, on_wait=lambda text: None,
             )  # fmt: skip

@@ -17,9 +17,9 @@ from terradask._aws.translation import typed_error
 from terradask._common.processes import this_user
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state.bucket import make_state_bucket
-from terradask._terraform.state.local import LocalPlace
+from terradask._terraform.state.local import LocalBackend
 from terradask._terraform.state.migrate import NetworkState, owners_of
-from terradask._terraform.state.s3 import S3Place
+from terradask._terraform.state.s3 import S3Backend
 from terradask._terraform.state.unlock import unlock
 from terradask.cli import _init
 from terradask.errors import AccessDenied, BackendMissing, BucketTaken, InvalidInput, StateConflict, StateLocked, StateNotMoved
@@ -388,7 +388,7 @@ def test_it_is_not_moved_under_the_hands_of_somebody_who_works_on_it(folder: Fol
             holder.stdout.readline()
             with pytest.raises(StateLocked):
                 folder.settle()
-            place = LocalPlace(folder.root / LOCAL)
+            place = LocalBackend(folder.root / LOCAL)
             with pytest.raises(StateLocked, match="a process of this machine holds the file"):
                 unlock(place, folder=folder.stack, state_dir=folder.root, caller=folder.state._aws, force="x")
     assert folder.local == _state()
@@ -400,13 +400,13 @@ def test_while_it_moves_a_local_state_is_locked_as_terraform_locks_it(folder: Fo
     folder.settings("s3")
     tries: list[int] = []
     code = f"import fcntl; f=open({str(folder.root / LOCAL)!r},'a'); fcntl.lockf(f,fcntl.LOCK_EX|fcntl.LOCK_NB)"
-    write = S3Place.write
+    write = S3Backend.write
 
-    def wait_and_write(self: S3Place, *arguments: Any, **options: Any) -> None:
+    def wait_and_write(self: S3Backend, *arguments: Any, **options: Any) -> None:
         tries.append(subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode)
         write(self, *arguments, **options)
 
-    monkeypatch.setattr(S3Place, "write", wait_and_write)
+    monkeypatch.setattr(S3Backend, "write", wait_and_write)
     folder.settle()
     assert tries == [1]
 

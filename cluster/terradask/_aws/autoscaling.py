@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from terradask._aws.session import Aws
 
-#: How far ahead a start sets the dead man's switch; the scheduler's host moves it on every ten minutes.
-DEAD_MAN_MINUTES = 30
+#: How far ahead a start sets the watchdog schedule; the scheduler's host moves it on every ten minutes.
+WATCHDOG_MINUTES = 30
 
 #: How long AWS may take to come after a smaller number before its survivors are left to its choice.
 LOWERED_SECONDS = 60.0
@@ -117,7 +117,7 @@ class Groups:
             self._terminate(instance_id)
 
     def _await_lowered(self, group: str, how: ProtectAndLower, pause: Callable[[], None]) -> None:
-        """Return when AWS has chosen whom it ends, or the number is somebody else's, or after a minute.
+        """Return when AWS has chosen what it ends, or another client has set the number, or after a minute.
 
         AWS takes a smaller number at once and chooses later; from whom, nothing says but the protection at that moment.
         """
@@ -137,8 +137,8 @@ class Groups:
             if group.desired or group.members:
                 self.set_desired(name, 0)
 
-    def arm(self, minutes: float = DEAD_MAN_MINUTES) -> None:
-        """Set the dead man's switch: each group goes to zero in so many minutes, unless the scheduler's host moves that on.
+    def set_watchdog(self, minutes: float = WATCHDOG_MINUTES) -> None:
+        """Set the watchdog schedule: each group goes to zero in so many minutes, unless the scheduler's host moves that on.
 
         It also ends a cluster whose scheduler never came up, with no process of ours alive.
         """
@@ -146,16 +146,16 @@ class Groups:
         for autoscaling_group in self._names.values():
             self._client.put_scheduled_update_group_action(
                 AutoScalingGroupName=autoscaling_group,
-                ScheduledActionName=_dead_man_action(autoscaling_group),
+                ScheduledActionName=_watchdog_action(autoscaling_group),
                 StartTime=start,
                 DesiredCapacity=0,
             )
 
-    def disarm(self) -> None:
-        """Take the dead man's switch away, so that it can't hit a later run."""
+    def remove_watchdog(self) -> None:
+        """Take the watchdog schedule away, so that it can't hit a later run."""
         for autoscaling_group in self._names.values():
             self._client.batch_delete_scheduled_action(
-                AutoScalingGroupName=autoscaling_group, ScheduledActionNames=[_dead_man_action(autoscaling_group)]
+                AutoScalingGroupName=autoscaling_group, ScheduledActionNames=[_watchdog_action(autoscaling_group)]
             )
 
     def tag(self, tags: Mapping[str, str]) -> None:
@@ -208,10 +208,10 @@ class Groups:
                 raise
         except AccessDenied:
             # Where an instance is in no group, AWS may refuse for want of a right on the group as well.
-            if not self._is_nobodys(instance_id):
+            if not self._is_in_no_group(instance_id):
                 raise
 
-    def _is_nobodys(self, instance_id: str) -> bool:
+    def _is_in_no_group(self, instance_id: str) -> bool:
         return all(instance_id != member.instance_id for group in self.describe().values() for member in group.members)
 
 
@@ -235,12 +235,12 @@ def _as_group(name: str, found: Mapping[str, Any]) -> Group:
 
 
 def _has_left(error: ClientError) -> bool:
-    """Tell whether AWS refuses because an instance isn't in its group any more."""
+    """Return whether AWS refuses because an instance isn't in its group any more."""
     told = error.response["Error"]
     text = told.get("Message", "").lower()
     return told.get("Code") == "ValidationError" and ("not found" in text or "not part of" in text)
 
 
-def _dead_man_action(autoscaling_group: str) -> str:
+def _watchdog_action(autoscaling_group: str) -> str:
     # The scheduler's host moves an action of this name.
     return f"{autoscaling_group}-dead-man"

@@ -109,5 +109,5 @@ def _session(aws: Aws, duration_seconds: int | None) -> LentCredentials:
 
 
 def _expiry(held: Credentials) -> datetime.datetime | None:
-    """Return when credentials expire that botocore renews by itself; it tells nobody else."""
+    """Return when credentials expire that botocore renews by itself; it has no public name for it."""
     return getattr(held, "_expiry_time", None)

@@ -61,7 +61,7 @@ class TerminateEach:
 class ProtectAndLower:
     """Protect those that stay, lower desired once, and take the protection back.
 
-    Interrupted in between it is harmless: whoever lowers the group next takes leftover protection back first.
+    Interrupted in between it is harmless: the next lowering of the group takes leftover protection back first.
 
     Parameters
     ----------

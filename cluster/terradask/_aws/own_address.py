@@ -1,4 +1,4 @@
-"""The address from which this machine is seen outside: what "me" means where somebody says who may reach a scheduler."""
+"""The address from which this machine is seen outside: what "me" means in the rules of who may reach a scheduler."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _INSTEAD = (
 )
 
 
-def own_block(url: str) -> str:
+def own_cidr(url: str) -> str:
     """Return this machine's public address as a block of its own, such as ``203.0.113.7/32``.
 
     Raises
     ------
     EndpointUnreachable
-        When nobody answers, or with something else than an IPv4 address, the one kind that schedulers are reached at.
+        When there is no answer, or one with something else than an IPv4 address, the one kind that schedulers are reached at.
     """
     try:
         with build_opener().open(url, timeout=_SECONDS) as answer:

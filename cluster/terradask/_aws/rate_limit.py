@@ -1,4 +1,4 @@
-"""How often one client asks AWS how a cluster is: two calls a second at most, whoever looks."""
+"""How often one client asks AWS how a cluster is: two calls a second at most, from all its parts together."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def _make(aws: Aws, role: ServiceRole) -> bool:
     except client.exceptions.EntityAlreadyExistsException:
         return False
     except client.exceptions.InvalidInputException as error:
-        # Somebody else made it in the meantime, or it could not be seen.
+        # Another caller made it in the meantime, or it could not be seen.
         if _TAKEN not in str(error):
             raise
         return False

@@ -15,7 +15,7 @@ from terradask._deployments.deployment import Deployment
 from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, STATE, STATE_LOCK, ClusterObjects
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state.lock_owner import proof_of_end
-from terradask._terraform.state.s3 import S3Place
+from terradask._terraform.state.s3 import S3Backend
 from terradask.errors import DocumentFormat, FolderBusy, InvalidInput
 from terradask_modules.names import cluster_key
 from terradask_stacks.settings import validate_cluster_name
@@ -60,7 +60,7 @@ class BucketScan:
             closing_at=listed.get(CLOSING) or self._ended_at(name, listed),
             started_at=listed.get(RUN),
         )
-        place = S3Place(self._aws, self._bucket, cluster_key(name, STATE))
+        place = S3Backend(self._aws, self._bucket, cluster_key(name, STATE))
         return replace(found, held=self.held(name, place if STATE_LOCK in listed else None))
 
     def _ended_at(self, name: str, listed: Mapping[str, datetime.datetime]) -> datetime.datetime | None:
@@ -72,7 +72,7 @@ class BucketScan:
     def _has_resources(self, name: str) -> bool:
         return has_resources(ClusterObjects(self._aws, self._bucket, name))
 
-    def held(self, stack: str, place: S3Place | None) -> str | None:
+    def held(self, stack: str, place: S3Backend | None) -> str | None:
         """Return who works on a stack, whose state lies at a place; a lock whose owner is provably gone is noted."""
         folder, killed = self._stacks / stack, None
         if folder.with_name(f".{folder.name}.lock").exists():

@@ -25,7 +25,7 @@ from terradask._cleanup.search import (
 from terradask._deployments.instances import Instance, find_instances
 from terradask._plans.basis import PLAN_LIFETIME
 from terradask._pricing.running import parts_of_host, parts_of_secret, parts_of_volume
-from terradask._terraform.state.s3 import S3Place
+from terradask._terraform.state.s3 import S3Backend
 from terradask.errors import AccessDenied, BackendMissing
 from terradask_modules.names import NETWORK_STACK, ROLES, TAG_CLUSTER, TAG_WORKSPACE, host_name
 
@@ -124,7 +124,7 @@ class _Scan:
 
     def _scan_network_lock(self) -> None:
         place = self._scope.network_state
-        if isinstance(place, S3Place):
+        if isinstance(place, S3Backend):
             # Without its bucket there is no lock either.
             with suppress(BackendMissing):
                 self._unless_denied("the lock on the network's state", "s3:GetObject", partial(self._bucket.held, NETWORK_STACK, place))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from terradask._aws.own_address import own_block
+from terradask._aws.own_address import own_cidr
 from terradask._aws.ssm.plugin import find_plugin
 from terradask._deployments.endpoint import route_of
 from terradask.errors import NoIngress, SettingsError
@@ -36,7 +36,7 @@ def with_own_address(structure: Mapping[str, Any], url: str) -> dict[str, Any]:
     EndpointUnreachable
         When it can't be found.
     """
-    block = own_block(url)
+    block = own_cidr(url)
     found = {name: [block if each == ME else each for each in _listed(structure[name])] for name in _SOURCES if name in structure}
     return {**structure, **{name: list(dict.fromkeys(blocks)) for name, blocks in found.items()}}
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from terradask._aws.autoscaling import DEAD_MAN_MINUTES
+from terradask._aws.autoscaling import WATCHDOG_MINUTES
 from terradask._common.clock import utc_text
 from terradask._deployments.archive_hashes import lock_file_of
 from terradask._deployments.dask_config import portable_config
@@ -243,7 +243,7 @@ def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
         waits = [
             pool.submit(record.objects.write_text, SOFTWARE, plan.software.to_requirements()),
             pool.submit(groups.tag, tags),
-            pool.submit(groups.arm, min(DEAD_MAN_MINUTES, lifetime_seconds / 60)),
+            pool.submit(groups.set_watchdog, min(WATCHDOG_MINUTES, lifetime_seconds / 60)),
         ]
         # Keys are made while AWS answers.
         keys = make_keys(record.name, run.run_id, lifetime_days=lifetime_seconds / 86_400).to_document()

@@ -23,7 +23,7 @@ def stop_cluster(record: ClusterRecord, *, wait_seconds: float = 0) -> None:
             described = groups.describe()
         if not any(group.members for group in described.values()):
             break
-    groups.disarm()
+    groups.remove_watchdog()
     # Void keys: hosts that boot now find none.
     write_secret(record.aws, record.descriptor.secret_id, {"format": 1}, version_id=str(uuid.uuid4()))
     run = record.run()

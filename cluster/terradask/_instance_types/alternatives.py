@@ -1,4 +1,4 @@
-"""What is nearest to an ask that nothing meets: other asks, each of them tried."""
+"""What is nearest to a request that nothing meets: other requests, each of them tried."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ZONES = 2
 
 @dataclass(frozen=True)
 class Alternative:
-    """An ask that finds something.
+    """A request that finds something.
 
     Parameters
     ----------
@@ -61,19 +61,19 @@ class Alternative:
 
 
 def no_match(request: HardwareRequest, supply: Supply, nothing: Selection) -> NoMatchingType:
-    """Return the error for an ask that nothing meets."""
-    demand = nothing.attempt.demand
-    problem = f"no instance type in {supply.where} has {_sizes(request, demand, supply)}"
-    if any(why in TO_BE_NAMED for why in nothing.objections):
+    """Return the error for a request that nothing meets."""
+    constraints = nothing.attempt.constraints
+    problem = f"no instance type in {supply.where} has {_sizes(request, constraints, supply)}"
+    if any(why in TO_BE_NAMED for why in nothing.rejections):
         problem += ", but for those that have to be named"
     if "spot" in supply.markets:
         problem += f", for sale {supply.how}"
     alternatives = [one.as_dict() for one in nearest(request, supply)]
-    return NoMatchingType(problem, given=request.given(), allowed=_gpus_allowed(request, supply, demand), alternatives=alternatives)
+    return NoMatchingType(problem, given=request.given(), allowed=_gpus_allowed(request, supply, constraints), alternatives=alternatives)
 
 
 def nearest(request: HardwareRequest, supply: Supply) -> list[Alternative]:
-    """Return asks near to one, which differ from it in as little as possible and each find something.
+    """Return requests near to one, which differ from it in as little as possible and each find something.
 
     Raises
     ------
@@ -94,8 +94,8 @@ def _alternatives(request: HardwareRequest, supply: Supply, nothing: Selection) 
     yield from _elsewhere(request, supply)
     yield from _tried(request, _any_family(request), supply)
     yield from _by_name(request, supply, nothing)
-    yield from _tried(request, _near_sizes(request, supply, nothing.attempt.demand), supply)
-    yield from _tried(request, _near_gpus(request, supply, nothing.attempt.demand), supply)
+    yield from _tried(request, _near_sizes(request, supply, nothing.attempt.constraints), supply)
+    yield from _tried(request, _near_gpus(request, supply, nothing.attempt.constraints), supply)
 
 
 def _tried(request: HardwareRequest, near_requests: Iterable[HardwareRequest], supply: Supply) -> Iterator[Alternative]:
@@ -105,11 +105,13 @@ def _tried(request: HardwareRequest, near_requests: Iterable[HardwareRequest], s
             yield Alternative(_changes(request, near), types, supply.prices.get(types[0].name))
 
 
-def _sizes(request: HardwareRequest, demand: Constraints, supply: Supply) -> str:
-    gpus = f"{demand.gpus} {gpu_model(request, supply.catalog)} GPU{'' if demand.gpus == 1 else 's'}" if demand.gpus else None
-    cores = cores_text(demand.cores) if request.cpu is not None else None
-    memory = memory_text(demand.memory) if request.memory is not None else None
-    parts = [part for part in (gpus, cores, memory) if part] or [cores_text(demand.cores), memory_text(demand.memory)]
+def _sizes(request: HardwareRequest, constraints: Constraints, supply: Supply) -> str:
+    gpus = (
+        f"{constraints.gpus} {gpu_model(request, supply.catalog)} GPU{'' if constraints.gpus == 1 else 's'}" if constraints.gpus else None
+    )
+    cores = cores_text(constraints.cores) if request.cpu is not None else None
+    memory = memory_text(constraints.memory) if request.memory is not None else None
+    parts = [part for part in (gpus, cores, memory) if part] or [cores_text(constraints.cores), memory_text(constraints.memory)]
     return " and ".join(parts) + (" (ARM)" if request.arm else "")
 
 
@@ -138,7 +140,7 @@ def _elsewhere(request: HardwareRequest, supply: Supply) -> Iterator[Alternative
 
 def _by_name(request: HardwareRequest, supply: Supply, nothing: Selection) -> Iterator[Alternative]:
     """Types that are as asked for, of families that aren't taken unasked."""
-    types = next((nothing.objections[why] for why in TO_BE_NAMED if why in nothing.objections), ())
+    types = next((nothing.rejections[why] for why in TO_BE_NAMED if why in nothing.rejections), ())
     if types:
         left_out = dict.fromkeys((request.option(name) for name in ("cpu", "memory") if request.option(name) in request.parameters()), None)
         change = {request.option("vm_types"): [one.name for one in types[:_EXAMPLES]], **left_out}
@@ -152,38 +154,38 @@ def _any_family(request: HardwareRequest) -> Iterator[HardwareRequest]:
         yield replace(request, memory=ANY)
 
 
-def _near_sizes(request: HardwareRequest, supply: Supply, demand: Constraints) -> Iterator[HardwareRequest]:
+def _near_sizes(request: HardwareRequest, supply: Supply, constraints: Constraints) -> Iterator[HardwareRequest]:
     """Yield the same memory with other cores, the same cores with other memory, and what is nearest to both."""
-    pool = _meeting(replace(demand, cores=ANY, memory=ANY), supply)
+    pool = _meeting(replace(constraints, cores=ANY, memory=ANY), supply)
     if request.cpu is not None:
-        for cores in _around(demand.cores, (one.vcpus for one in pool if one.memory_mib << 20 in demand.memory)):
+        for cores in _around(constraints.cores, (one.vcpus for one in pool if one.memory_mib << 20 in constraints.memory)):
             yield replace(request, cpu=request.cpu.widened_to(cores))
     if request.memory is not None:
-        for size in _around(demand.memory, (one.memory_mib << 20 for one in pool if one.vcpus in demand.cores)):
+        for size in _around(constraints.memory, (one.memory_mib << 20 for one in pool if one.vcpus in constraints.cores)):
             yield replace(request, memory=Span(size, size))
     if request.cpu is not None and request.memory is not None:
         yield replace(request, cpu=None)
-        closest = min(pool, key=lambda one: (_distance(demand, one), supply.rank(one)), default=None)
+        closest = min(pool, key=lambda one: (_distance(constraints, one), supply.rank(one)), default=None)
         if closest is not None:
             size = closest.memory_mib << 20
             yield replace(request, cpu=Span(closest.vcpus, closest.vcpus), memory=Span(size, size))
 
 
-def _near_gpus(request: HardwareRequest, supply: Supply, demand: Constraints) -> Iterator[HardwareRequest]:
+def _near_gpus(request: HardwareRequest, supply: Supply, constraints: Constraints) -> Iterator[HardwareRequest]:
     """Other numbers of the same GPU; the same number of other ones, the cheapest first."""
-    if not demand.gpus:
+    if not constraints.gpus:
         return
-    for count in sorted(_gpu_counts(supply, demand.gpu_model), key=lambda count: (abs(count - demand.gpus), count)):
+    for count in sorted(_gpu_counts(supply, constraints.gpu_model), key=lambda count: (abs(count - constraints.gpus), count)):
         yield replace(request, gpu=count)
-    others = _meeting(replace(demand, cores=ANY, memory=ANY, gpu_model=None), supply)
+    others = _meeting(replace(constraints, cores=ANY, memory=ANY, gpu_model=None), supply)
     for name in dict.fromkeys(one.gpus.name for one in sorted(others, key=supply.rank) if one.gpus is not None):
         yield replace(request, gpu_type=name)
 
 
-def _gpus_allowed(request: HardwareRequest, supply: Supply, demand: Constraints) -> str | None:
-    """How many GPUs there are to be had, where their number is what the ask fails by."""
-    counts = sorted(_gpu_counts(supply, demand.gpu_model))
-    if not demand.gpus or demand.gpus in counts:
+def _gpus_allowed(request: HardwareRequest, supply: Supply, constraints: Constraints) -> str | None:
+    """How many GPUs there are to be had, where their number is what the request fails by."""
+    counts = sorted(_gpu_counts(supply, constraints.gpu_model))
+    if not constraints.gpus or constraints.gpus in counts:
         return None
     model, most = gpu_model(request, supply.catalog), max(_gpu_counts(supply, None), default=0)
     return f"{' or '.join(map(str, counts)) or 'no'} {model} GPUs; of other models up to {most}"
@@ -193,8 +195,8 @@ def _gpu_counts(supply: Supply, model: str | None) -> set[int]:
     return {gpus.count for one in supply.catalog.types.values() if (gpus := one.gpus) and model in (None, model_key(gpus.name))}
 
 
-def _meeting(demand: Constraints, supply: Supply) -> list[InstanceType]:
-    return [one for one in supply.catalog.types.values() if demand.objection(one, supply) is None]
+def _meeting(constraints: Constraints, supply: Supply) -> list[InstanceType]:
+    return [one for one in supply.catalog.types.values() if constraints.rejection(one, supply) is None]
 
 
 def _around(span: Span, numbers: Iterable[int]) -> Iterator[int]:
@@ -208,9 +210,9 @@ def _around(span: Span, numbers: Iterable[int]) -> Iterator[int]:
         yield max(below)
 
 
-def _distance(demand: Constraints, one: InstanceType) -> float:
-    """How far a type is from a demand: by how many doublings of cores and memory."""
-    return _doublings(demand.cores, one.vcpus) + _doublings(demand.memory, one.memory_mib << 20)
+def _distance(constraints: Constraints, one: InstanceType) -> float:
+    """Return how far a type is from meeting constraints: by how many doublings of cores and memory."""
+    return _doublings(constraints.cores, one.vcpus) + _doublings(constraints.memory, one.memory_mib << 20)
 
 
 def _doublings(span: Span, number: int) -> float:

@@ -70,7 +70,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Choice:
-    """The types for an ask.
+    """The types for a request.
 
     Parameters
     ----------

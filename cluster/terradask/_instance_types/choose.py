@@ -27,16 +27,16 @@ def choose(
     zones: Iterable[str] | None = None,
     markets: Iterable[Market] = ("on-demand",),
 ) -> Choice:
-    """Choose the instance types for an ask.
+    """Choose the instance types for a request.
 
     Raises
     ------
     NoMatchingType
-        If no type is as asked for; it carries the nearest asks that find something.
+        If no type is as asked for; it carries the nearest requests that find something.
     UnknownInstanceType
         If a named type doesn't exist, or isn't offered in the zones.
     ArgumentCombination
-        If named types don't go together, or not with the rest of the ask.
+        If named types don't go together, or not with the rest of the request.
     InvalidHardware
         If the region has no such GPU.
     UnknownZone
@@ -57,7 +57,7 @@ def choose_scheduler(
     """Choose the instance types for the scheduler of some workers.
 
     Where its own types aren't named, it has the workers' architecture unless ``arm`` says otherwise, and a GPU when they have one and
-    nothing is said about its own, as far as there is one that meets the rest of the ask.
+    nothing is said about its own, as far as there is one that meets the rest of the request.
 
     Raises
     ------
@@ -94,11 +94,11 @@ def _selected(request: HardwareRequest, supply: Supply) -> Choice:
     return Choice(
         request=request,
         where=supply.where,
-        architecture=attempt.demand.architecture,
+        architecture=attempt.constraints.architecture,
         rule=attempt.rule,
         types=_chosen(selection.types, supply),
         left_out=tuple(
-            LeftOut(why.value, len(types), tuple(one.name for one in types[:_EXAMPLES])) for why, types in selection.objections.items()
+            LeftOut(why.value, len(types), tuple(one.name for one in types[:_EXAMPLES])) for why, types in selection.rejections.items()
         ),
         notes=tuple(notes),
     )

@@ -1,4 +1,4 @@
-"""An ask made exact: what a type has to be, and what speaks against one that isn't. Decision 023 has the rules."""
+"""A request made exact: what a type has to be, and what speaks against one that isn't. Decision 023 has the rules."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Constraints:
     series: frozenset[str] | None = None
     shared_cores: bool = False
 
-    def objection(self, one: InstanceType, supply: Supply) -> Rejection | None:
+    def rejection(self, one: InstanceType, supply: Supply) -> Rejection | None:
         """Return the first thing that speaks against a type; size comes before the rules, so that the rules count near misses alone."""
         return self._misfit(one) or self._rule(one, supply)
 
@@ -121,11 +121,11 @@ class Constraints:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A demand, and what people are told about it.
+    """Constraints, and what an explanation says of them.
 
     Parameters
     ----------
-    demand
+    constraints
         What a type has to be.
     rule
         Which families come into question, and why.
@@ -133,13 +133,13 @@ class Attempt:
         What is unusual where this attempt is the one that finds something.
     """
 
-    demand: Constraints
+    constraints: Constraints
     rule: str
     note: str | None = None
 
 
 def attempts_for(request: HardwareRequest, supply: Supply) -> list[Attempt]:
-    """Return the demands that an ask means, best first: the first that any type meets counts.
+    """Return the constraints that a request means, best first: the first that any type meets counts.
 
     Raises
     ------
@@ -163,23 +163,23 @@ def attempts_for(request: HardwareRequest, supply: Supply) -> list[Attempt]:
     return _alone_and_shared(Constraints(architecture, cores or ANY, _tolerant(memory), series=series), rule)
 
 
-def _alone_and_shared(demand: Constraints, rule: str) -> list[Attempt]:
+def _alone_and_shared(constraints: Constraints, rule: str) -> list[Attempt]:
     note = "no other type is as small: these share their cores and are slowed down, or cost more, under steady load"
-    return [Attempt(demand, rule), Attempt(replace(demand, shared_cores=True), rule, note)]
+    return [Attempt(constraints, rule), Attempt(replace(constraints, shared_cores=True), rule, note)]
 
 
 def _with_gpus(request: HardwareRequest, supply: Supply, architecture: Architecture, count: int) -> list[Attempt]:
     model = gpu_model(request, supply.catalog)
-    demand = Constraints(architecture, request.cpu or ANY, _tolerant(request.memory), count, model_key(model))
+    constraints = Constraints(architecture, request.cpu or ANY, _tolerant(request.memory), count, model_key(model))
     rule = f"types with {count} {model} GPU{'' if count == 1 else 's'}"
     if count > 1 or request.cpu is not None or request.memory is not None:
-        return [Attempt(demand, rule)]
-    few = replace(demand, cores=_CORES_BESIDE_A_GPU)
-    return [Attempt(few, f"{rule} and 4 to 8 cores"), Attempt(demand, rule, f"no type has a {model} GPU beside 4 to 8 cores")]
+        return [Attempt(constraints, rule)]
+    few = replace(constraints, cores=_CORES_BESIDE_A_GPU)
+    return [Attempt(few, f"{rule} and 4 to 8 cores"), Attempt(constraints, rule, f"no type has a {model} GPU beside 4 to 8 cores")]
 
 
 def gpu_model(request: HardwareRequest, catalog: Catalog) -> str:
-    """Return the GPU that an ask means, as AWS names it: NVIDIA's T4 unless another is given, its sibling T4g beside ARM processors.
+    """Return the GPU that a request means, as AWS names it: NVIDIA's T4 unless another is given, its sibling T4g beside ARM processors.
 
     Raises
     ------

@@ -21,7 +21,7 @@ def choose_default(
     zones: Iterable[str] | None = None,
     markets: Iterable[Market] = ("on-demand",),
 ) -> Choice | None:
-    """Return the default types, for an ask that says nothing."""
+    """Return the default types, for a request that says nothing."""
     supply = Supply.of(catalog, prices, zones=zones, markets=markets)
     types = [catalog.types[name] for name in names if name in catalog.types and supply.has(name)]
     types = [one for one in types if supply.sells(one)]

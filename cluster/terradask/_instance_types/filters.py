@@ -1,4 +1,4 @@
-"""Which instance types somebody wants to see. Pure."""
+"""Which instance types a listing shows. Pure."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class TypeFilter:
         )
 
     def matches(self, one: InstanceType) -> bool:
-        """Tell whether a type is as wanted."""
+        """Return whether a type is as wanted."""
         return (
             one.vcpus in self.cores
             and one.memory_mib << 20 in self.memory

@@ -12,7 +12,7 @@ from terradask_stacks.hardware.request import HardwareRequest
 
 
 def named_types(request: HardwareRequest, supply: Supply) -> tuple[InstanceType, ...]:
-    """Return the types that an ask names, in its order.
+    """Return the types that a request names, in its order.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The types that meet an ask, best first, and what speaks against the others."""
+"""The types that meet a request, best first, and what speaks against the others."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ PRICE_LIMIT = 2
 
 @dataclass(frozen=True)
 class Selection:
-    """The types for an ask.
+    """The types for a request.
 
     Parameters
     ----------
     attempt
-        The demand that they meet.
+        The constraints that they meet.
     types
         The types, best first; empty where none meets it.
-    objections
+    rejections
         The other types, by what speaks against them, best first.
     """
 
     attempt: Attempt
     types: tuple[InstanceType, ...]
-    objections: Mapping[Rejection, tuple[InstanceType, ...]]
+    rejections: Mapping[Rejection, tuple[InstanceType, ...]]
 
 
 def select(request: HardwareRequest, supply: Supply) -> Selection:
-    """Return the types for an ask that names none: of its first demand that any type meets, of its first demand where none is met.
+    """Return the types for a request that names none: of its first attempt that finds any, or of its first attempt.
 
     Raises
     ------
@@ -53,8 +53,8 @@ def _selection(attempt: Attempt, supply: Supply) -> Selection:
     fitting: list[InstanceType] = []
     against: dict[Rejection, list[InstanceType]] = {}
     for one in supply.catalog.types.values():
-        objection = attempt.demand.objection(one, supply)
-        (fitting if objection is None else against.setdefault(objection, [])).append(one)
+        rejection = attempt.constraints.rejection(one, supply)
+        (fitting if rejection is None else against.setdefault(rejection, [])).append(one)
     fitting.sort(key=supply.rank)
     kept: list[InstanceType] = []
     dear: list[InstanceType] = []

@@ -75,11 +75,11 @@ class Supply:
         return " and ".join("on demand" if market == "on-demand" else "on spot" for market in sorted(self.markets))
 
     def has(self, name: str) -> bool:
-        """Tell whether a type is offered in the zones."""
+        """Return whether a type is offered in the zones."""
         return self.offered is None or name in self.offered
 
     def sells(self, one: InstanceType) -> bool:
-        """Tell whether a type is for sale on every market that counts."""
+        """Return whether a type is for sale on every market that counts."""
         return (one.on_demand or "on-demand" not in self.markets) and (one.spot or "spot" not in self.markets)
 
     def rank(self, one: InstanceType) -> tuple[bool, Decimal, int, int, int, str]:

@@ -34,7 +34,7 @@ class ZoneFailure:
         return f"{self.problem.code}: {self.problem.instance_type or 'no type named'}, {how}"
 
     def concerns(self, choice: Choice, markets: frozenset[Market]) -> bool:
-        """Tell whether a group of these types on these markets would meet the same there.
+        """Return whether a group of these types on these markets would meet the same there.
 
         A quota is short in every zone alike. A subnet without addresses takes no host, whatever its type.
         """

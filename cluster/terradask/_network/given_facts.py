@@ -27,7 +27,7 @@ _IDENTIFIED = {
 
 @dataclass(frozen=True, kw_only=True)
 class GivenFacts:
-    """What given resources are, in AWS's own words. A field is None where nobody looked, or nobody may look.
+    """What given resources are, in AWS's own words. A field is None where it wasn't looked at, or may not be.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ class Peer:
     Parameters
     ----------
     group
-        Its security group. None: not known yet, or somebody outside.
+        Its security group. None: not known yet, or outside.
     blocks
         Its addresses.
     """
@@ -64,7 +64,7 @@ def firewall_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding
 
 
 def admits(permissions: Iterable[Description], ports: Ports, peer: Peer) -> bool:
-    """Tell whether rules of a security group, in one direction, let TCP through between it and a peer on all of some ports."""
+    """Return whether rules of a security group, in one direction, let TCP through between it and a peer on all of some ports."""
     permissions = list(permissions)
     named = [_span(p) for p in permissions if peer.group is not None and peer.group in _groups(p)]
     return all(_admits(ports, [*named, *(_span(p) for p in permissions if _holds(p, block))]) for block in peer.blocks)

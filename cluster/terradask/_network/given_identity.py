@@ -36,7 +36,7 @@ def identity_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding
 
 
 def trusts_instances(role: Description) -> bool:
-    """Tell whether EC2 may hand a role to instances."""
+    """Return whether EC2 may hand a role to instances."""
     return any(
         statement.get("Effect") == "Allow"
         and any(action in {"sts:AssumeRole", "sts:*", "*"} for action in listed(statement.get("Action")))
@@ -46,7 +46,7 @@ def trusts_instances(role: Description) -> bool:
 
 
 def key_policy_names(policy: Description, kind: str, ending: str) -> bool:
-    """Tell whether a key's policy allows something to a principal, by its name's ending, or to everybody."""
+    """Return whether a key's policy allows something to a principal, by its name's ending, or to everybody."""
     return any(
         statement.get("Effect") == "Allow"
         and any(str(principal) == "*" or str(principal).endswith(ending) for principal in _principals(statement, kind))

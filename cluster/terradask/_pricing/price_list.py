@@ -71,7 +71,7 @@ class AwsPriceList:
         refusals: dict[PriceKey, str] = {}
         refused: dict[Aws, str] = {}
         for aws, batch in self._batches(keys):
-            # Whoever refuses once does so again, after the same wait.
+            # What refuses once does so again, after the same wait.
             if aws not in refused:
                 try:
                     answers.update(self._answers(batch, now))

@@ -114,7 +114,7 @@ def read_instance_prices(region: str, entries: Iterable[str]) -> dict[str, Readi
             entry = json.loads(text)
             name = str(entry["product"]["attributes"]["instanceType"])
         except _MALFORMED:
-            # Nobody knows of which type: that one then has no price.
+            # Of which type isn't known: that one then has no price.
             continue
         try:
             offers.setdefault(name, set()).update(_offers(_query_for_instance(region, name), entry))

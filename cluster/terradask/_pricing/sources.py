@@ -42,7 +42,7 @@ def unavailable(region: str, market: Market | None) -> str | None:
 
 
 def endpoint_of(aws: Aws, service: str) -> str | None:
-    """Return the URL that answers for a service; None for AWS's own, where nobody can be asked."""
+    """Return the URL that answers for a service; None for AWS's own, where it can't be asked."""
     try:
         url: str = aws.client(service).meta.endpoint_url
     except AwsError:
@@ -51,7 +51,7 @@ def endpoint_of(aws: Aws, service: str) -> str | None:
 
 
 def describe_source(endpoint: str | None, name: str) -> str:
-    """Return who told a price, for people."""
+    """Return where a price is from, in words."""
     if endpoint is None or is_aws(endpoint):
         return name
     if is_loopback_endpoint({ENDPOINT_VARIABLE: endpoint}):

@@ -38,7 +38,7 @@ class LaunchCheck:
             except Exception as error:  # noqa: BLE001  whatever it is: `_allowance` tells, and nothing fails for it
                 self._answer.set_exception(error)
 
-        # Nobody waits for it at the end of the process.
+        # The end of the process doesn't wait for it.
         threading.Thread(target=look, name="terradask-quotas", daemon=True).start()
 
     def before_plan(self, warn: Callable[[str], None]) -> None:

@@ -138,7 +138,7 @@ def shortages(hosts: Collection[Hosts], allowance: Allowance) -> list[Shortage]:
     wanted: Counter[Quota] = Counter()
     counted = [(each, smallest) for each in hosts if (smallest := _smallest(each, allowance)) is not None]
     found = []
-    # Whoever has no choice comes first: what may be spot or on demand takes what is left.
+    # Hosts without a choice come first: what may be spot or on demand takes what is left.
     for each, smallest in sorted(counted, key=lambda one: (one[0].group != SCHEDULER_GROUP, len(one[1]))):
         before, missing = dict(wanted), each.number
         for quota, (_, vcpus) in smallest.items():

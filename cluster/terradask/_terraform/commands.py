@@ -106,38 +106,38 @@ class TerraformCommands:
 
     def _stream(self, verb: str, *arguments: str, **options: Any) -> CommandOutput:
         """Run a command that prints events, and return what it said. The folder's lock must be held."""
-        heard = CommandOutput(self._request_seconds)
+        output = CommandOutput(self._request_seconds)
         done = process.follow(
             self.command_line(verb, *arguments, json=FLAG, **options),
             cwd=self.folder,
             environ=self.environ(),
-            on_line=lambda text: self._hear(text, heard),
+            on_line=lambda text: self._take_line(text, output),
             cancelled=self._cancelled,
             on_stopping=self._tell_stopping,
             pass_fds=self.lock.descriptors,
             on_started=lambda pid: self.lock.note(f"terraform {verb}", pid),
             on_ended=self.lock.note_end,
-            may_stop=heard.between_requests,
+            may_stop=output.between_requests,
         )
         if done.cancelled:
             self._cancelled.clear()
         if done.exit_code == 0:
-            return heard
+            return output
         if done.cancelled:
             raise TerraformCancelled(
                 f"terraform {verb} was cancelled and has stopped in order",
                 verb=verb,
                 folder=str(self.folder),
                 exit_code_of_terraform=done.exit_code,
-                diagnostics=[d for d in heard.diagnostics if d.severity == "error"],
+                diagnostics=[d for d in output.diagnostics if d.severity == "error"],
                 advice="run the same command again: it goes on from where this one stopped",
             )
-        raise self._error(verb, done, heard.diagnostics)
+        raise self._error(verb, done, output.diagnostics)
 
-    def _hear(self, text: str, heard: CommandOutput) -> None:
+    def _take_line(self, text: str, output: CommandOutput) -> None:
         event = parse_event(text)
         if event is not None:
-            heard.take(event)
+            output.take(event)
             self._on_event(event)
 
     def _tell_stopping(self) -> None:

@@ -50,7 +50,7 @@ _DENIED_CODES = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation
 
 
 def needs_init(error: TerraformError) -> bool:
-    """Tell whether initialising the folder again helps."""
+    """Return whether initialising the folder again helps."""
     return any(d.summary.startswith(_NEEDS_INIT) for d in error.diagnostics)
 
 

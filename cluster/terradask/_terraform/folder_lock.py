@@ -43,7 +43,7 @@ class FolderLock:
         self._depth = 0
         self._file: IO[str] | None = None
         self._noted: Mapping[str, Any] = {}
-        #: The last command here that was killed, or whose end nobody saw: ``command`` and ``started_at``, in seconds since the epoch.
+        #: The last command here that was killed, or whose end wasn't seen: ``command`` and ``started_at``, in seconds since the epoch.
         self.killed: Mapping[str, Any] | None = None
         #: The last command here that ended by itself: the same, and ``ended_at``.
         self.ended: Mapping[str, Any] | None = None
@@ -125,13 +125,13 @@ class FolderLock:
             raise
         self._file = stream
         earlier = self._read()
-        # Whoever has the lock now: a command that is noted as running is dead.
+        # The lock is held here now: a command that is noted as running is dead.
         self.killed = earlier if earlier.get("child") else earlier.get("killed")
         self.note("terradask")
 
     def _wait_for(self, stream: IO[str]) -> None:
         started = time.monotonic()
-        told = ended = False
+        is_told = ended = False
         while True:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -144,9 +144,9 @@ class FolderLock:
                 busy = self._busy(waited)
                 if waited >= self._limit_seconds:
                     raise busy from error
-                if not told and self._on_wait is not None:
+                if not is_told and self._on_wait is not None:
                     self._on_wait(busy)
-                told = True
+                is_told = True
                 time.sleep(_POLL_SECONDS)
             else:
                 return

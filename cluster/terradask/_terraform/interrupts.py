@@ -12,7 +12,7 @@ from typing import Any
 class HeldInterrupts:
     """Holds back SIGINT and SIGTERM, where Python handles them, until they are let through.
 
-    An interrupt inside ``subprocess.Popen`` would leave a child that runs and that nobody knows. Blocking the signals is no way: the child
+    An interrupt inside ``subprocess.Popen`` would leave a child that runs unknown. Blocking the signals is no way: the child
     would inherit that. Outside the main thread, where no signal arrives, this does nothing.
     """
 

@@ -45,7 +45,7 @@ class CommandOutput:
             self.creating.pop(event.address, None)
 
     def between_requests(self) -> bool:
-        """Tell whether no request to create something seems to be on its way.
+        """Return whether no request to create something seems to be on its way.
 
         When Terraform is asked to stop, the provider drops such requests, and AWS may make what no state will know. A creation that has
         gone on for longer waits for AWS: Terraform has its id, and keeps it.

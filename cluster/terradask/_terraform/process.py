@@ -86,7 +86,7 @@ def follow(
     Notes
     -----
     The output goes to unlinked files rather than to pipes: were this process killed, a pipe would break, and Terraform would die at its
-    next line, with its state unwritten and locked. With a file it finishes what it has begun. Nobody has to drain a file, either.
+    next line, with its state unwritten and locked. With a file it finishes what it has begun. A file needn't be drained, either.
     """
     with _output_file() as (out, lines_of_out), _output_file() as (err, lines_of_err):
         reader = _Lines(lines_of_out)

@@ -67,7 +67,7 @@ def this_platform() -> str:
 
 
 def holds_provider(mirror: Path, version: str = PROVIDER_VERSION) -> bool:
-    """Tell whether a folder is a filesystem mirror with the provider for this platform, unpacked."""
+    """Return whether a folder is a filesystem mirror with the provider for this platform, unpacked."""
     folder = mirror / _HOST / _PROVIDER / version / this_platform()
     try:
         with os.scandir(folder) as entries:

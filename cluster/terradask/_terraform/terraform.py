@@ -14,7 +14,7 @@ from terradask._terraform.events import Event
 from terradask._terraform.init_stamp import InitStamp, init_key
 from terradask._terraform.output import CommandOutput
 from terradask._terraform.plan_file import PlanFile, sha256_of
-from terradask._terraform.state.lock import OnUnlock, past_lock
+from terradask._terraform.state.lock import OnUnlock, run_past_lock
 from terradask._terraform.state.model import StateInfo, read_state_file, state_file
 from terradask.errors import TerraformError
 
@@ -97,7 +97,7 @@ class Terraform(TerraformCommands):
         Raises
         ------
         StateLocked
-            If somebody else works on the same state.
+            If another command works on the same state.
         TerraformError
             If the plan can't be made.
         """
@@ -111,10 +111,10 @@ class Terraform(TerraformCommands):
         if not refresh:
             options["refresh"] = False
         with self.lock:
-            heard = self._lock_state_or_init("plan", **options)
+            output = self._lock_state_or_init("plan", **options)
         out.chmod(0o600)
-        counts = {name: int(heard.counts.get(name, 0)) for name in ("add", "change", "remove")}
-        return PlanFile(out, sha256_of(out), tuple(heard.changes), **counts, imports=int(heard.counts.get("import", 0)))
+        counts = {name: int(output.counts.get(name, 0)) for name in ("add", "change", "remove")}
+        return PlanFile(out, sha256_of(out), tuple(output.changes), **counts, imports=int(output.counts.get("import", 0)))
 
     def show(self, plan: PlanFile | Path) -> dict[str, Any]:
         """Return a saved plan as Terraform's JSON. It holds secrets in plain text; only values in `PlanSummary` are masked."""
@@ -175,7 +175,7 @@ class Terraform(TerraformCommands):
 
     def _lock_state(self, verb: str, *arguments: str, **options: Any) -> CommandOutput:
         """Run a command that locks the state."""
-        return past_lock(
+        return run_past_lock(
             lambda seconds: self._stream(verb, *arguments, lock_timeout=f"{seconds}s", **options),
             limit_seconds=self._state_lock_seconds,
             folder_lock=self.lock,

@@ -39,7 +39,7 @@ class Destroyer:
     def destroy_cluster(self, name: str) -> None:
         """Destroy a cluster; as `Workspace.destroy_cluster` says."""
         validate_cluster_name(name)
-        self._stacks.states.refuse_older(name)
+        self._stacks.states.check_not_rolled_back(name)
         if not self._clusters.one(name).objects.names():
             if self._cleanup.cluster(name).remove_all():
                 return
@@ -67,7 +67,7 @@ class Destroyer:
         """Destroy the network; as `Workspace.destroy_network` says."""
         self._cleanup.refuse_while_in_use()
         with self._stacks.locked(NETWORK_STACK) as stack:
-            self._stacks.states.refuse_older(NETWORK_STACK)
+            self._stacks.states.check_not_rolled_back(NETWORK_STACK)
             configuration_of(self._context).network()
             stack.init()
             recovery = self._cleanup.network(stack)

@@ -73,7 +73,7 @@ class Planner:
         if destroy:
             self._cleanup.refuse_while_in_use()
         with self._stacks.locked(NETWORK_STACK) as stack:
-            self._stacks.states.refuse_older(NETWORK_STACK)
+            self._stacks.states.check_not_rolled_back(NETWORK_STACK)
             configuration_of(self._context).network(refresh=refresh, check=not destroy)
             stack.init()
             imports = {} if destroy else self._cleanup.network(stack).imports()
@@ -94,7 +94,7 @@ class Planner:
         configuration = configuration_of(self._context, overrides)
         check: LaunchCheck | None = None
         with self._stacks.locked(name) as stack:
-            self._stacks.states.refuse_older(name)
+            self._stacks.states.check_not_rolled_back(name)
             if destroy:
                 configuration.cluster_to_destroy(name)
             else:

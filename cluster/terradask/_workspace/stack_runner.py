@@ -65,12 +65,12 @@ class StackRunner:
     @contextmanager
     def holding_state(self, cluster: str) -> Iterator[None]:
         """Keep every other process, here and elsewhere, from working on a cluster; without a bucket none could."""
-        from terradask._terraform.state.backend import Waiting
+        from terradask._terraform.state.backend import LockWait
 
         place = self.states.place(cluster)
         with self.locked(cluster) as stack, ExitStack() as held:
             lock = stack.terraform.lock
-            waiting = Waiting(stack.folder, lock.killed, 0, self._context.message)
+            waiting = LockWait(stack.folder, lock.killed, 0, self._context.message)
             held.enter_context(lock.holding("terradask sweep"))
             with suppress(BackendMissing):
                 held.enter_context(place.held(waiting))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from terradask._deployments.store import STATE
 from terradask._plans.applied import AppliedNotes
 from terradask._terraform.state.migrate import NetworkState
-from terradask._terraform.state.rollback import refuse_older
-from terradask._terraform.state.s3 import S3Place
+from terradask._terraform.state.rollback import check_not_rolled_back
+from terradask._terraform.state.s3 import S3Backend
 from terradask._terraform.state.unlock import BrokenLock, unlock, write_down
 from terradask.errors import AwsError
 from terradask_modules.names import NETWORK_STACK, cluster_key
@@ -42,15 +42,15 @@ class StackStates:
         if stack == NETWORK_STACK:
             return self.network.place()
         key = cluster_key(stack, STATE)
-        return S3Place(self._context.aws, self._context.bucket, key, made_by="terradask apply network")
+        return S3Backend(self._context.aws, self._context.bucket, key, made_by="terradask apply network")
 
-    def refuse_older(self, stack: str) -> None:
+    def check_not_rolled_back(self, stack: str) -> None:
         """Refuse to work from a state that is older than the one that the last apply left."""
         noted = self.applied.version(stack)
         place = self.place(stack)
         found = None if noted is None else place.read()
         version = None if found is None else found.info.version
-        refuse_older(stack, version, noted, place=place.name, folder=str(self._context.folder(stack)))
+        check_not_rolled_back(stack, version, noted, place=place.name, folder=str(self._context.folder(stack)))
 
     def forget_applied(self, stack: str) -> None:
         """Forget what a destroyed stack was applied from, if the caller may: the next state has another lineage."""
@@ -66,7 +66,7 @@ class StackStates:
     def note_unlock(self, stack: str, lock: LockInfo, proof: str) -> None:
         """Write down that the lock of a command that has ended is removed from a stack's state."""
         place, context = self.place(stack), self._context
-        if isinstance(place, S3Place):
+        if isinstance(place, S3Backend):
             write_down(
                 place,
                 lock,
@@ -80,5 +80,5 @@ class StackStates:
     def remove_lock(self, stack: str, lock_id: str) -> None:
         """Remove the lock of a command that has ended from a stack's state."""
         place = self.place(stack)
-        if isinstance(place, S3Place):
+        if isinstance(place, S3Backend):
             place.break_lock(lock_id)

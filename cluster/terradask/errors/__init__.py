@@ -17,7 +17,7 @@
     │   ├── SoftwareNotInstalled             a package that hosts shall have isn't installed here, or in another version
     │   ├── SoftwareLockInvalid              the file that software_lock names can't be used
     │   ├── SoftwareNotLocked                it lacks a package, its version, or its hashes
-    │   └── NoIngress                        a cluster that nobody could reach
+    │   └── NoIngress                        a cluster that no client could reach
     ├── SetupError                       3   something on this machine is missing
     │   ├── RegoMissing                      rules are set, and what reads them isn't installed
     │   ├── TerraformMissing, TerraformTooOld
@@ -32,7 +32,7 @@
     │   ├── QuotaExceeded                8   by what a cluster starts with
     │   ├── RegionUnknown
     │   ├── EndpointUnreachable
-    │   ├── BucketTaken                      a bucket's name belongs to somebody else
+    │   ├── BucketTaken                      a bucket's name belongs to another account
     │   └── AccountChanged                   locked answers belong to another account
     ├── TerraformError                   4   Terraform failed; carries its diagnostics
     │   ├── ProviderUnavailable          3
@@ -55,7 +55,7 @@
     │   ├── ArchitectureMissing              it has no launch templates for a cluster's machines
     │   ├── BaselineFormat                   client and network don't fit
     │   └── BaselineInUse                5   deployments exist on it
-    ├── SweepIncomplete                      something that nobody owns could not be removed
+    ├── SweepIncomplete                      an orphan could not be removed
     └── ClusterError                     1
         ├── ClusterNotFound              6
         ├── ClusterExists                6   a name that must be new, or must not run

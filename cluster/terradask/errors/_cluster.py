@@ -109,7 +109,7 @@ class ClusterEnded(ClusterStopped):
 
 
 class SweepIncomplete(TerradaskError):
-    """Something that nobody owns could not be removed.
+    """An orphan could not be removed.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class UnknownImage(InvalidInput):
 
 
 class NoIngress(InvalidInput):
-    """A cluster that nobody could reach: no rule lets clients in."""
+    """A cluster that no client could reach: no rule lets clients in."""
 
 
 class SoftwareLockInvalid(InvalidInput):

@@ -72,7 +72,7 @@ class BackendMissing(TerraformError):
 
 
 class StateLocked(TerraformError):
-    """Somebody else holds the state's lock.
+    """Another command holds the state's lock.
 
     Attributes
     ----------

@@ -88,7 +88,7 @@ class PortForwarding:
         if self._keeper.is_alive():
             self._keeper.join(_END_SECONDS)
         if self._session_id is not None:
-            # In order, the plugin has ended it. Nobody waits for an answer that a machine without a network won't get.
+            # In order, the plugin has ended it. There is no waiting for an answer that a machine without a network won't get.
             threading.Thread(target=self._end_session, name="terradask-session-end", daemon=True).start()
 
     def _keep(self) -> None:
@@ -110,7 +110,7 @@ class PortForwarding:
             pause_seconds = min(pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
 
     def _gave_up(self, error: Exception) -> bool:
-        """Whether it never opened, which is for whoever waits to know; a session that opened once is opened again."""
+        """Return whether it never opened, which `wait` tells; a session that opened once is opened again."""
         if self._closing.is_set() or self.local_port is not None:
             return False
         self._error = error

@@ -39,7 +39,7 @@ class FoundState:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class LockWait:
     """What to do where a lock is held.
 
     Parameters
@@ -49,11 +49,11 @@ class Waiting:
     killed
         The command of this folder that was killed, as `FolderLock.killed` knows it.
     limit_seconds
-        How long to wait for somebody else.
+        How long to wait for the lock's holder.
     on_wait
-        Told once, before waiting.
+        Called once, before waiting.
     on_unlock
-        Told before the killed command's lock is broken, with the place, the lock and why its owner is gone.
+        Called before the killed command's lock is broken, with the place, the lock and why its owner is gone.
     """
 
     folder: Path
@@ -83,32 +83,32 @@ class StateBackend(Protocol):
         """Take the state away, keeping it under another name, and return that."""
         ...
 
-    def held(self, waiting: Waiting) -> contextlib.AbstractContextManager[None]:
+    def held(self, waiting: LockWait) -> contextlib.AbstractContextManager[None]:
         """Hold the lock that Terraform takes, too."""
         ...
 
     def lock(self) -> LockInfo | None:
-        """Return the lock that somebody holds; None where nobody does."""
+        """Return the lock; None where it is free."""
         ...
 
 
-def until_free(take: Callable[[], bool], holder: Callable[[], LockInfo | None], waiting: Waiting) -> None:
-    """Take a lock, waiting for whoever holds it.
+def until_free(take: Callable[[], bool], holder: Callable[[], LockInfo | None], waiting: LockWait) -> None:
+    """Take a lock, waiting for its holder.
 
     Raises
     ------
     StateLocked
-        If somebody holds it for longer.
+        If it is held for longer.
     """
     deadline = time.monotonic() + waiting.limit_seconds
-    told = False
+    is_told = False
     while not take():
         lock = holder()
         if lock is None:
             continue
         if time.monotonic() >= deadline:
             raise locked_error(lock, {"verb": "state", "folder": str(waiting.folder)})
-        if not told:
+        if not is_told:
             waiting.on_wait(f"waiting up to {waiting.limit_seconds:.0f} s: the state is {lock.describe()}")
-            told = True
+            is_told = True
         time.sleep(_POLL_SECONDS)

@@ -142,7 +142,7 @@ def _header(answer: Mapping[str, Any]) -> str | None:
 
 
 def _exists_for_others(client: Any, bucket: str) -> bool:
-    """Tell whether the bucket answers, so that it was its owner whom S3 refused."""
+    """Return whether the bucket answers, so that it was its owner whom S3 refused."""
     from botocore.exceptions import ClientError
 
     try:
@@ -173,7 +173,7 @@ def _create(aws: Aws, bucket: str) -> bool:
 
 
 def _is_mine(aws: Aws, bucket: str) -> bool:
-    """Tell whether the caller can see the bucket: in us-east-1, S3 says of a second creation that all is well."""
+    """Return whether the caller can see the bucket: in us-east-1, S3 says of a second creation that all is well."""
     from botocore.exceptions import ClientError
 
     try:

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from terradask._terraform.state.backend import ASIDE, FoundState, Waiting, until_free
+from terradask._terraform.state.backend import ASIDE, FoundState, LockWait, until_free
 from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.model import StateInfo, read_state_file, state_of
 from terradask_stacks.files import write_whole
 
 
-class LocalPlace:
+class LocalBackend:
     """A state in a file of this machine.
 
     Notes
@@ -48,7 +48,7 @@ class LocalPlace:
         return str(aside)
 
     @contextlib.contextmanager
-    def held(self, waiting: Waiting) -> Iterator[None]:
+    def held(self, waiting: LockWait) -> Iterator[None]:
         """Hold the lock on the file."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab+") as stream:
@@ -60,7 +60,7 @@ class LocalPlace:
                 self._release()
 
     def lock(self) -> LockInfo | None:
-        """Return the lock; whoever holds it is alive."""
+        """Return the lock; its holder is alive."""
         if not self.path.exists():
             return None
         with self.path.open("ab+") as stream:

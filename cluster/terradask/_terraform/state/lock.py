@@ -17,7 +17,7 @@ _Result = TypeVar("_Result")
 #: So many answers in a row may get lost to a Terraform that takes a lock.
 _LOSSES = 3
 
-#: Told of a lock that is about to be broken, and why its owner is gone.
+#: Called with a lock that is about to be broken, and why its owner is gone.
 OnUnlock = Callable[[LockInfo, str], None]
 
 
@@ -37,7 +37,7 @@ def locked_error(lock: LockInfo | str, common: Mapping[str, Any]) -> StateLocked
     return error
 
 
-def past_lock(
+def run_past_lock(
     run: Callable[[int], _Result],
     *,
     limit_seconds: int,
@@ -54,7 +54,7 @@ def past_lock(
     Raises
     ------
     StateLocked
-        If somebody else holds the lock for longer.
+        If another command holds the lock for longer.
     """
 
     def run_but_for_itself(seconds: int) -> _Result:

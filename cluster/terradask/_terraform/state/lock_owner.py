@@ -65,7 +65,7 @@ def proof_of_loss(lock: LockInfo, ended: Mapping[str, Any] | None) -> str | None
     """Return why it was a command that has ended itself that took a lock, without knowing; None where that can't be proven.
 
     S3 makes a lock once. Where its answer is lost, the SDK in Terraform asks again, and is refused because of its own first attempt:
-    Terraform then says that its own lock is somebody else's, and ends.
+    Terraform then says that its own lock is another's, and ends.
     """
     locked_at = lock.seconds
     if ended is None or locked_at is None or not lock.id or not is_this_user(lock.holder):
@@ -82,7 +82,7 @@ def proof_of_loss(lock: LockInfo, ended: Mapping[str, Any] | None) -> str | None
 
 
 def _took(lock: LockInfo, note: Mapping[str, Any], locked_at: float) -> bool:
-    """Tell whether it was the noted command that took a lock: by this user, on this machine, in the seconds after its start."""
+    """Return whether it was the noted command that took a lock: by this user, on this machine, in the seconds after its start."""
     if (
         not lock.id
         or not is_this_user(lock.holder)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from terradask._common.progress import Message, Progress
-from terradask._terraform.state.backend import FoundState, StateBackend, Waiting
+from terradask._terraform.state.backend import FoundState, LockWait, StateBackend
 from terradask._terraform.state.bucket import check_state_bucket
-from terradask._terraform.state.local import LocalPlace
-from terradask._terraform.state.s3 import S3Place
+from terradask._terraform.state.local import LocalBackend
+from terradask._terraform.state.s3 import S3Backend
 from terradask._terraform.state.unlock import write_down
 from terradask.errors import StateConflict, StateNotMoved, TerraformError
 from terradask_modules.names import NETWORK_STACK, TAG_WORKSPACE
@@ -55,7 +55,7 @@ class NetworkState:
         if state.backend == "local":
             return self._local
         bucket = state.bucket or state.bucket_for(account or self._aws.account_id, workspace.region)
-        return S3Place(self._aws, bucket, network_state_key(workspace.name), kms_key_arn=state.kms_key_arn)
+        return S3Backend(self._aws, bucket, network_state_key(workspace.name), kms_key_arn=state.kms_key_arn)
 
     def settle(self, folder_lock: FolderLock, *, folder: Path) -> None:
         """Move the state to where the settings say, where it lies elsewhere; interrupted at any point, the next call goes on.
@@ -65,20 +65,20 @@ class NetworkState:
         StateConflict
             If both places have states of which neither may be overwritten, or one is another network's.
         StateLocked
-            If somebody works on either.
+            If a command works on either.
         BackendMissing, AccessDenied, InvalidInput
             If the bucket can't be used.
         """
         place = self.place()
-        if isinstance(place, S3Place):
+        if isinstance(place, S3Backend):
             check_state_bucket(self._aws, place.bucket, own_name=self._settings.state.bucket is None, warn=self._message)
             self._refuse_foreign(place, place.read())
-        waiting = Waiting(folder, folder_lock.killed, self._settings.state.lock_timeout_seconds, self._message, self._note_unlock)
+        waiting = LockWait(folder, folder_lock.killed, self._settings.state.lock_timeout_seconds, self._message, self._note_unlock)
         sources = list(self._elsewhere(place, self._aws.account_id)) if self._may_be_elsewhere else []
         for each in [place, *sources]:
-            if isinstance(each, S3Place) and waiting.killed:
+            if isinstance(each, S3Backend) and waiting.killed:
                 # A move that was killed after its work was done, and before it gave its locks back.
-                each.free_of_killed(waiting)
+                each.release_killed(waiting)
         for source in sources:
             found = source.read()
             if found is not None:
@@ -129,7 +129,7 @@ class NetworkState:
         note = self._read_note()
         # The place of another workspace, account or region isn't where this network's state was.
         if (note.get("account"), note.get("region"), note.get("key")) == (account, self._aws.region, key) and "bucket" in note:
-            noted = S3Place(self._aws, note["bucket"], key, kms_key_arn=self._settings.state.kms_key_arn)
+            noted = S3Backend(self._aws, note["bucket"], key, kms_key_arn=self._settings.state.kms_key_arn)
             if noted.name != place.name:
                 yield noted
 
@@ -141,7 +141,7 @@ class NetworkState:
         return note if isinstance(note, dict) else {}
 
     def _remember(self, place: StateBackend, account: Callable[[], str]) -> None:
-        if not isinstance(place, S3Place):
+        if not isinstance(place, S3Backend):
             if self._read_note().get("key") == network_state_key(self._settings.workspace.name):
                 self._note.unlink()
             return
@@ -153,7 +153,7 @@ class NetworkState:
         # In one step: a half note would be none.
         write_whole(self._note, text, mode=0o644)
 
-    def _move(self, source: StateBackend, target: StateBackend, waiting: Waiting) -> None:
+    def _move(self, source: StateBackend, target: StateBackend, waiting: LockWait) -> None:
         with source.held(waiting), target.held(waiting):
             found, present = source.read(), target.read()
             step = next_step(found, present, source=source.name, target=target.name)
@@ -167,7 +167,7 @@ class NetworkState:
             self._message(f"the network's state lies in {target.name}; what was in {source.name} is kept as {aside}")
 
     def _note_unlock(self, place: StateBackend, lock: LockInfo, proof: str) -> None:
-        if isinstance(place, S3Place):
+        if isinstance(place, S3Backend):
             write_down(
                 place,
                 lock,
@@ -195,13 +195,13 @@ class NetworkState:
 
 
 def lies_here(loaded: LoadedSettings) -> bool:
-    """Tell whether the state of a deployed network lies on this machine."""
+    """Return whether the state of a deployed network lies on this machine."""
     found = _local_place(loaded).read()
     return found is not None and bool(found.info.ids)
 
 
-def _local_place(loaded: LoadedSettings) -> LocalPlace:
-    return LocalPlace(loaded.state_dir / "state" / "network.tfstate")
+def _local_place(loaded: LoadedSettings) -> LocalBackend:
+    return LocalBackend(loaded.state_dir / "state" / "network.tfstate")
 
 
 def next_step(found: FoundState | None, present: FoundState | None, *, source: str, target: str) -> Step:

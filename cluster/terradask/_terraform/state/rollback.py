@@ -1,4 +1,4 @@
-"""A state that is older than what was applied last: somebody restored an earlier version, and what was made since is unknown to it."""
+"""A state that is older than what was applied last: an earlier version was restored, and what was made since is unknown to it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from terradask._terraform.state.model import StateVersion
 from terradask.errors import StateRolledBack
 
 
-def refuse_older(stack: str, found: StateVersion | None, noted: StateVersion | None, *, place: str, folder: str) -> None:
+def check_not_rolled_back(stack: str, found: StateVersion | None, noted: StateVersion | None, *, place: str, folder: str) -> None:
     """Refuse a state that is older than the one that the last apply left.
 
     Raises

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.s3 import ObjectStore, StoredObject, as_json
 from terradask._common.processes import this_user
-from terradask._terraform.state.backend import ASIDE, FoundState, Waiting, until_free
+from terradask._terraform.state.backend import ASIDE, FoundState, LockWait, until_free
 from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.lock_owner import proof_of_end
 from terradask._terraform.state.model import StateInfo, state_of
@@ -27,7 +27,7 @@ MAKE_BUCKET = "terradask init --state s3"
 _LOCK = ".tflock"
 
 
-class S3Place:
+class S3Backend:
     """A state in an object of S3, locked by an object beside it as Terraform's ``use_lockfile`` does.
 
     Notes
@@ -77,7 +77,7 @@ class S3Place:
         return self.name + ASIDE
 
     @contextlib.contextmanager
-    def held(self, waiting: Waiting) -> Iterator[None]:
+    def held(self, waiting: LockWait) -> Iterator[None]:
         """Hold the lock on the object."""
         lock = {
             "ID": str(uuid.uuid4()),
@@ -89,25 +89,25 @@ class S3Place:
             "Path": f"{self.bucket}/{self.key}",
         }
         content = json.dumps(lock).encode()
-        until_free(lambda: self._claim(self.key + _LOCK, content), lambda: self.free_of_killed(waiting), waiting)
+        until_free(lambda: self._claim(self.key + _LOCK, content), lambda: self.release_killed(waiting), waiting)
         try:
             yield
         finally:
             self._delete(self.key + _LOCK)
 
     def lock(self) -> LockInfo | None:
-        """Return the lock that somebody holds, alive or not."""
+        """Return the lock, whether its holder is alive or not."""
         found = self._get(self.key + _LOCK)
         return None if found is None else LockInfo.from_json(found.content)
 
     def break_lock(self, lock_id: str | None) -> None:
-        """Delete the lock of this id, whoever holds it, and none that was taken meanwhile."""
+        """Delete the lock of this id, and none that was taken meanwhile."""
         found = self._get(self.key + _LOCK)
         if found is not None and LockInfo.from_json(found.content).id == lock_id:
             self._delete(self.key + _LOCK, etag=found.etag)
 
-    def free_of_killed(self, waiting: Waiting) -> LockInfo | None:
-        """Break the lock of the folder's killed command, and return somebody else's; None where there is none."""
+    def release_killed(self, waiting: LockWait) -> LockInfo | None:
+        """Break the lock of the folder's killed command, and return another one; None where there is none."""
         lock = self.lock()
         proof = None if lock is None else proof_of_end(lock, waiting.killed)
         if lock is not None and proof is not None:
@@ -117,7 +117,7 @@ class S3Place:
             return None
         return lock
 
-    def put_beside(self, key: str, document: Mapping[str, Any]) -> None:
+    def write_beside(self, key: str, document: Mapping[str, Any]) -> None:
         """Write a JSON object into the same bucket."""
         with self._named("s3:PutObject"):
             self._store.write(key, as_json(document))

@@ -15,7 +15,7 @@ from terradask._terraform.state.backend import StateBackend
 from terradask._terraform.state.lock import locked_error
 from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.lock_owner import proof_of_end
-from terradask._terraform.state.s3 import S3Place
+from terradask._terraform.state.s3 import S3Backend
 from terradask.errors import AccessDenied, InvalidInput, StateLocked
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ def unlock(place: StateBackend, *, folder: Path, state_dir: Path, caller: Aws, f
     lock = place.lock()
     if lock is None:
         return None
-    # Whoever has this lock knows that no command of this folder runs: each one inherits it.
+    # Where this lock is held, no command of this folder runs: each one inherits it.
     with FolderLock(folder, limit_seconds=0) as folder_lock:
         proof = proof_of_end(lock, folder_lock.killed)
-        if not isinstance(place, S3Place):
+        if not isinstance(place, S3Backend):
             raise _alive(lock, folder)
         if force is not None and force != lock.id:
             raise InvalidInput("the lock has another id", given=force, allowed=lock.id or "no id", advice=f"it is {lock.describe()}")
@@ -102,7 +102,7 @@ def unlock(place: StateBackend, *, folder: Path, state_dir: Path, caller: Aws, f
 
 
 def write_down(
-    place: S3Place,
+    place: S3Backend,
     lock: LockInfo,
     *,
     stack: str,
@@ -134,7 +134,7 @@ def write_down(
     document: Mapping[str, Any] = broken.as_dict()
     path = state_dir / RECORDS
     try:
-        place.put_beside(f"unlocks/{broken.at}.json", document)
+        place.write_beside(f"unlocks/{broken.at}.json", document)
     except AccessDenied as denied:
         if unless_denied is None:
             raise
