@@ -127,13 +127,6 @@ def load_config(environ: Mapping[str, str]) -> HostConfig:
 def parse_document(text: str | bytes, source: str) -> dict[str, Any]:
     """Return a JSON document of format 1.
 
-    Parameters
-    ----------
-    text
-        What was read.
-    source
-        Where it came from, for the error's text.
-
     Raises
     ------
     ConfigInvalid

@@ -38,11 +38,6 @@ def unused_disks(listing: Mapping[str, Any]) -> list[str]:
     """Return the paths of the instance store's disks that nobody uses, the largest first.
 
     A disk with partitions, a file system, a mount or something built on it belongs to the image's own set-up, and is never touched.
-
-    Parameters
-    ----------
-    listing
-        What ``lsblk --json`` says.
     """
     free = [disk for disk in listing.get("blockdevices", ()) if _is_local(disk) and not _is_used(disk)]
     return [disk["path"] for disk in sorted(free, key=lambda disk: (-int(disk["size"]), disk["path"]))]
@@ -66,12 +61,7 @@ def stripe_commands(disks: Sequence[str]) -> list[list[str]]:
 def mount_commands(device: str, scratch: Path) -> list[list[str]]:
     """Return the commands that put a file system on a device, mount it and give it to the host program's user.
 
-    Parameters
-    ----------
-    device
-        The disk or array; what it holds is lost.
-    scratch
-        Where to mount it.
+    What the device holds is lost.
     """
     return [
         # -K: without discarding the whole device first.
@@ -86,19 +76,7 @@ def mount_commands(device: str, scratch: Path) -> list[list[str]]:
 def prepare_scratch(paths: Paths, *, run: Run, log: Callable[[str], None]) -> bool:
     """Mount the instance's local disks, if it has any, where Dask spills.
 
-    Parameters
-    ----------
-    paths
-        The host's paths.
-    run
-        Runs a command and returns its output; raises `subprocess.CalledProcessError` or `OSError` where that fails.
-    log
-        Takes a line for the log.
-
-    Returns
-    -------
-    bool
-        Whether scratch space lies on local disks now. Where it does not, Dask spills to the instance's volume.
+    Return whether scratch space lies on local disks now; where it does not, Dask spills to the instance's volume.
     """
     disks = unused_disks(json.loads(run(LIST)))
     if not disks:

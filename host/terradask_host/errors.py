@@ -19,19 +19,7 @@ from typing import Any
 
 
 class HostError(Exception):
-    """Something that the host can explain; its text becomes the reason in the host's report.
-
-    Parameters
-    ----------
-    problem
-        What went wrong, in one sentence.
-    given
-        What was given, where that is part of the story.
-    allowed
-        What would have been accepted.
-    advice
-        What to do now.
-    """
+    """Something that the host can explain; its text becomes the reason in the host's report."""
 
     def __init__(self, problem: str, *, given: Any = None, allowed: str | None = None, advice: str | None = None) -> None:
         super().__init__(problem)

@@ -37,25 +37,14 @@ def own_cgroup(listing: Path = Path("/proc/self/cgroup")) -> str:
 def memory_limit_bytes(root: Path, group: str) -> int | None:
     """Return the lowest ``memory.max`` of a control group and those around it; None where none has any.
 
-    Parameters
-    ----------
-    root
-        Where control groups are mounted.
-    group
-        The group's path below it, as ``/proc/self/cgroup`` tells it.
+    `root` is where control groups are mounted, `group` the path below it, as ``/proc/self/cgroup`` tells it.
     """
     limits = [int(words[0]) for words in _settings(root, group, "memory.max") if words[0].isdigit()]
     return min((limit for limit in limits if limit > 0), default=None)
 
 
 def cpu_quota(root: Path, group: str) -> float | None:
-    """Return the lowest ``cpu.max`` of a control group and those around it, in processors; None where none has any.
-
-    Parameters
-    ----------
-    root, group
-        As of `memory_limit_bytes`.
-    """
+    """Return the lowest ``cpu.max`` of a control group and those around it, in processors; None where none has any."""
     pairs = [words for words in _settings(root, group, "cpu.max") if len(words) == 2 and all(word.isdigit() for word in words)]
     return min((int(quota) / int(period) for quota, period in pairs if int(quota) > 0 and int(period) > 0), default=None)
 

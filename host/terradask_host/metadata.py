@@ -30,15 +30,7 @@ class Identity:
 
 
 class InstanceMetadata:
-    """A client of the instance metadata service that speaks version 2 alone.
-
-    Parameters
-    ----------
-    endpoint
-        ``http://host[:port]``.
-    timeout_seconds
-        For each request; 2 s by default, since the service is a hop away.
-    """
+    """A client of the instance metadata service that speaks version 2 alone."""
 
     def __init__(self, endpoint: str, *, timeout_seconds: float = 2.0) -> None:
         parts = urlsplit(endpoint)

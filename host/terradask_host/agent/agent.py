@@ -35,10 +35,7 @@ from terradask_host.rules.policy import is_own_run
 def main() -> int:
     """Run the host program.
 
-    Returns
-    -------
-    int
-        0 when the host has left in order, and the machine may power off; 1 when it failed.
+    0 when the host has left in order, and the machine may power off; 1 when it failed, with the reason in the host's report.
     """
     log = HostLog()
     events = EventQueue()
@@ -59,17 +56,7 @@ def main() -> int:
 
 
 class Agent:
-    """One life of the host program.
-
-    Parameters
-    ----------
-    config
-        What the machine says.
-    log
-        The log.
-    events
-        Where a request to stop arrives.
-    """
+    """One life of the host program."""
 
     def __init__(self, config: HostConfig, log: HostLog, events: EventQueue) -> None:
         self._config = config
@@ -81,11 +68,6 @@ class Agent:
 
     def run(self) -> int:
         """Find out who this host is and be that until it leaves.
-
-        Returns
-        -------
-        int
-            0 when it has left in order, 1 when it failed; the reason is in the host's report then.
 
         Raises
         ------

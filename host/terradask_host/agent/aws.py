@@ -12,13 +12,7 @@ if TYPE_CHECKING:
 
 
 class Aws:
-    """Clients that share one session; safe to use from several threads.
-
-    Parameters
-    ----------
-    region
-        Of the cluster. Credentials are the instance profile's, found by botocore.
-    """
+    """Clients that share one session; safe to use from several threads."""
 
     def __init__(self, region: str) -> None:
         self.region = region

@@ -28,16 +28,8 @@ _OWN_VARIABLES = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONSAFEPATH", "__PYVENV_LAUNC
 def child_environ(base: Mapping[str, str], *, home: Path, region: str, run_environ: Mapping[str, str]) -> dict[str, str]:
     """Return the Dask process's environment variables.
 
-    Parameters
-    ----------
-    base
-        The host program's own.
-    home
-        The home of the host's user: nobody's personal Dask configuration or credentials lie there.
-    region
-        For AWS SDKs in tasks, unless the run says otherwise.
-    run_environ
-        What the cluster's ``environ=`` asks for; only the Dask process gets it.
+    On the host program's own: the home of the host's user, which has no personal Dask configuration or credentials; the region for AWS SDKs
+    in tasks, unless the run says otherwise; and what the cluster's ``environ=`` asks for, which the Dask process alone gets.
     """
     kept = {name: value for name, value in base.items() if name not in _OWN_VARIABLES}
     kept.setdefault("AWS_REGION", region)
@@ -50,19 +42,6 @@ class DaskChild:
 
     It hears from us on standard input (one JSON document a line; the end of it means that the host program is gone, and the process
     with all its children goes too), and speaks on a pipe of its own. Its output goes to the log.
-
-    Parameters
-    ----------
-    python
-        The Python to run it with.
-    environ
-        Its environment variables.
-    folder
-        Its working directory.
-    events
-        Where its events go.
-    log
-        Takes its lines.
     """
 
     _count = 0

@@ -13,13 +13,7 @@ from terradask_host.rules.policy import Exit
 
 
 class Crashes:
-    """Counts the crashes of the Dask process in one life of the host program.
-
-    Parameters
-    ----------
-    host
-        Whose process.
-    """
+    """Counts the crashes of the Dask process in one life of the host program."""
 
     def __init__(self, host: Host) -> None:
         self._host = host

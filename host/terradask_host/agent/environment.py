@@ -74,22 +74,8 @@ def build_environment(
 ) -> Path:
     """Build the environment, unless it is there already, and return its Python.
 
-    Parameters
-    ----------
-    paths
-        Where to.
-    python
-        The client's Python, ``"3.11"``.
-    lock_text
-        ``software.lock``: one ``name==version`` a line, with ``--hash=sha256:…`` of each archive that may be installed, or without.
-    events
-        Lets a request to stop end the installation.
-    log
-        Takes the installer's lines.
-    deadline_seconds
-        For the whole.
-    require_hashes
-        Whether a lock without hashes is refused. By default it isn't.
+    The lock has one ``name==version`` a line, with ``--hash=sha256:…`` of each archive that may be installed, or without. A request to stop
+    ends the installation.
 
     Raises
     ------

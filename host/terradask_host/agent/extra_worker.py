@@ -14,13 +14,6 @@ class ExtraWorker:
     """Runs the worker on a thread, with events of its own, for as long as the scheduler's process lives.
 
     One that crashes is started again as often as any other; then the cluster does without. One that is retired stays away.
-
-    Parameters
-    ----------
-    host
-        The scheduler's.
-    scheduler
-        Its address.
     """
 
     def __init__(self, host: Host, scheduler: str) -> None:

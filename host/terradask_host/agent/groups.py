@@ -21,15 +21,6 @@ class ClusterGroups:
 
     Permissions: ``autoscaling:TerminateInstanceInAutoScalingGroup`` on the cluster's groups; for a scheduler's host also
     ``autoscaling:SetDesiredCapacity`` and ``PutScheduledUpdateGroupAction`` on them, and ``DescribeAutoScalingGroups``.
-
-    Parameters
-    ----------
-    aws
-        Clients.
-    cluster
-        The document ``cluster.json``.
-    log
-        Takes a log line.
     """
 
     def __init__(self, aws: Aws, cluster: ClusterDocument, log: Callable[[str], None]) -> None:
@@ -46,17 +37,8 @@ class ClusterGroups:
     def leave(self, instance_id: str, *, replaced: bool = False) -> bool:
         """End this instance.
 
-        Parameters
-        ----------
-        instance_id
-            This one.
-        replaced
-            Whether its group launches another at once. By default its desired capacity is lowered, so that no other takes the place.
-
-        Returns
-        -------
-        bool
-            Whether AWS agreed. If not, the instance still powers off, and the group decides about another.
+        By default its group's desired capacity is lowered, so that no other takes the place. Return whether AWS agreed: if not, it
+        still powers off, and the group decides about another.
         """
         try:
             self._aws.client("autoscaling").terminate_instance_in_auto_scaling_group(
@@ -99,10 +81,7 @@ class ClusterGroups:
     def zero(self) -> bool:
         """Set the desired capacity of each group to 0, workers first: the cluster is over.
 
-        Returns
-        -------
-        bool
-            Whether all groups took it.
+        Return whether all groups took it.
         """
         done = True
         for name in self.names:
@@ -116,10 +95,7 @@ class ClusterGroups:
     def move_watchdog(self, at: datetime.datetime) -> bool:
         """Put each group's scheduled action "desired 0" to a time; minimum and maximum stay.
 
-        Returns
-        -------
-        bool
-            Whether all groups took it.
+        Return whether all groups took it.
         """
         done = True
         for name in self.names:

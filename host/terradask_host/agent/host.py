@@ -63,13 +63,6 @@ class Host:
     def spawn(self, role: str | None = None, events: EventQueue | None = None) -> DaskChild:
         """Start a Dask process; it imports distributed at once and then waits to be told where.
 
-        Parameters
-        ----------
-        role
-            What it becomes. By default what the host is.
-        events
-            Where its events go. By default the host's.
-
         Raises
         ------
         DaskFailed
@@ -98,11 +91,6 @@ class Host:
 
 def check_distributed(imported: Mapping[str, Any]) -> None:
     """Refuse an environment whose distributed is too old.
-
-    Parameters
-    ----------
-    imported
-        ``packages`` of the Dask process, as it tells them.
 
     Raises
     ------

@@ -12,13 +12,7 @@ from terradask_host.rules.join_watchdog import Action, GiveUp, GroupMemory, Memb
 
 
 class JoinWatchdog:
-    """Compares the groups of workers with the workers at the scheduler, and acts on those that have had their time.
-
-    Parameters
-    ----------
-    host
-        The scheduler's.
-    """
+    """Compares the groups of workers with the workers at the scheduler, and acts on those that have had their time."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -30,10 +24,7 @@ class JoinWatchdog:
     def check(self, worker_names: Iterable[str]) -> frozenset[str] | None:
         """Take who was at the scheduler since the last call: look, decide, act. What AWS refuses is tried again at the next call.
 
-        Returns
-        -------
-        frozenset of str or None
-            The instances that the groups of workers have, as in :meth:`instance_ids`.
+        Return the instances that the groups of workers have, as :meth:`instance_ids`.
         """
         self._joined |= {join_watchdog.instance_of(name) for name in worker_names}
         members = self._look()

@@ -25,15 +25,6 @@ def write_keys(secret: Mapping[str, Any], role: str, folder: Path) -> KeyFiles:
 
     Files are 0600 in a folder that is 0700; each appears whole. The bundles of other roles are never written.
 
-    Parameters
-    ----------
-    secret
-        The secret's document.
-    role
-        Whose bundle to write.
-    folder
-        Where to.
-
     Raises
     ------
     ConfigInvalid

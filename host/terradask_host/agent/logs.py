@@ -38,13 +38,7 @@ def take_batch(backlog: deque[LogEvent]) -> list[LogEvent]:
 
 
 class HostLog:
-    """Takes lines from any thread, writes them to the journal and keeps the last.
-
-    Parameters
-    ----------
-    stream
-        Where lines go at once; standard error by default, which systemd keeps in the journal.
-    """
+    """Takes lines from any thread, writes them to the journal and keeps the last."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -97,17 +91,6 @@ class LogShipper:
     """Ships a log to CloudWatch on a thread.
 
     Creates the log stream. Permissions: ``logs:CreateLogStream`` and ``logs:PutLogEvents`` on the workspace's log group.
-
-    Parameters
-    ----------
-    aws
-        Clients.
-    log
-        What to ship.
-    log_group, log_stream
-        Where to.
-    flush_seconds
-        Between batches.
     """
 
     def __init__(self, aws: Aws, log: HostLog, *, log_group: str, log_stream: str, flush_seconds: float) -> None:

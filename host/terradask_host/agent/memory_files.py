@@ -33,12 +33,7 @@ def check_in_memory(folder: Path) -> None:
 def filesystem_of(path: Path, mounts: Path = MOUNTS) -> str | None:
     """Return the type of the file system that a path lies in, be it there yet or not; None where that can't be told.
 
-    Parameters
-    ----------
-    path
-        Any path; links are followed.
-    mounts
-        Where the kernel lists what is mounted: https://docs.kernel.org/filesystems/proc.html#proc-pid-mountinfo-information-about-mounts
+    Links are followed. The kernel lists what is mounted: https://docs.kernel.org/filesystems/proc.html#proc-pid-mountinfo-information-about-mounts
     """
     real = path.resolve()
     try:

@@ -27,15 +27,6 @@ class ClusterObjects:
 
     Permissions: ``s3:GetObject`` and ``s3:PutObject`` below ``clusters/<name>/``, ``secretsmanager:GetSecretValue`` on the
     cluster's secret.
-
-    Parameters
-    ----------
-    aws
-        Clients.
-    bucket
-        The workspace bucket.
-    cluster
-        The cluster's name.
     """
 
     def __init__(self, aws: Aws, bucket: str, cluster: str) -> None:
@@ -68,19 +59,8 @@ class ClusterObjects:
     def write_document(self, name: str, document: dict[str, Any], *, over: str | None = None) -> str | None:
         """Write a JSON document.
 
-        Parameters
-        ----------
-        name
-            The object's name.
-        document
-            What to write.
-        over
-            ETag of the object that may be overwritten; None: whatever is there, or nothing.
-
-        Returns
-        -------
-        str or None
-            The new object's ETag; None when `over` is no longer there, and nothing was written.
+        `over` is the ETag of the object that may be overwritten; None: whatever is there, or nothing. Return the new object's ETag; None
+        when `over` is no longer there, and nothing was written.
         """
         condition = {} if over is None else {"IfMatch": over}
         try:
@@ -112,12 +92,7 @@ class ClusterObjects:
     def read_secret(self, secret_id: str, version_id: str | None) -> dict[str, Any] | None:
         """Return the secret's document, or None while it has no value.
 
-        Parameters
-        ----------
-        secret_id
-            The secret.
-        version_id
-            The version that ``run.json`` names; None for the current one.
+        The version is that which ``run.json`` names; None for the current one.
         """
         which = {"VersionId": version_id} if version_id else {}
         try:
@@ -154,23 +129,10 @@ def wait_for(
 ) -> T:
     """Ask until there is an answer; AWS's errors count as none.
 
+    `ask` gets the seconds waited so far. `what` and `advice` are for the error; a request to stop among the `events` ends the wait.
+
     Right after launch the instance profile's credentials, or its rights, may not be there yet, and without the right to list a
     bucket a missing object answers ``AccessDenied``: so no error of AWS ends the wait, but the last one is told.
-
-    Parameters
-    ----------
-    ask
-        Called with the seconds waited so far; returns None while there is no answer.
-    what
-        What is waited for, for the error's text.
-    advice
-        What to do when it never comes.
-    deadline_seconds
-        After which it is given up.
-    events
-        Lets a request to stop end the wait.
-    first_pause_seconds
-        The first pause; 0.2 s by default, growing to 5 s.
 
     Raises
     ------
@@ -202,13 +164,6 @@ class OwnReport:
     """A host's report object: overwritten as long as it is there, never brought back.
 
     Whoever stops a cluster deletes the reports; a host that is still on its way out must not leave one behind.
-
-    Parameters
-    ----------
-    objects
-        The cluster's objects.
-    name
-        The report's name.
     """
 
     def __init__(self, objects: ClusterObjects, name: str) -> None:

@@ -61,17 +61,6 @@ class Reporter:
     """Keeps the history of states and writes the report behind the host's back.
 
     Writing happens on a thread: a slow bucket delays no state. Where several states wait to be written, only the newest is.
-
-    Parameters
-    ----------
-    write
-        Puts a report where it belongs; may raise, is tried again.
-    identity
-        Who reports.
-    tail
-        Returns the last log lines.
-    warn
-        Takes a line about a report that could not be written.
     """
 
     def __init__(

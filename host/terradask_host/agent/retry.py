@@ -16,18 +16,7 @@ def backoff(
 ) -> Iterator[float]:
     """Yield pauses in seconds, for ever.
 
-    Parameters
-    ----------
-    first_seconds
-        The first pause.
-    factor
-        By which each pause grows; doubling by default.
-    ceiling_seconds
-        No pause is longer, but for the jitter; 30 s by default.
-    jitter
-        Each pause is varied by up to this part of it, both ways, so that a thousand hosts don't ask in step.
-    rng
-        Source of randomness, for tests.
+    Each is varied by up to `jitter` of it, both ways, so that a thousand hosts don't ask in step.
     """
     source = rng or random.SystemRandom()
     pause = first_seconds

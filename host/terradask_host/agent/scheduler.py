@@ -54,13 +54,7 @@ class _Over(Exception):
 
 
 class SchedulerHost:
-    """Runs the Dask scheduler of one host until the cluster is over or the host is asked to stop.
-
-    Parameters
-    ----------
-    host
-        Who it is and what it runs.
-    """
+    """Runs the Dask scheduler of one host until the cluster is over or the host is asked to stop."""
 
     def __init__(self, host: Host) -> None:
         self._host = host

@@ -24,15 +24,8 @@ NOTICE_SECONDS = 120.0
 def stop_of_notice(notice: dict[str, Any], *, now: datetime.datetime, monotonic_seconds: float, margin_seconds: float) -> Stop:
     """Return what a notice means for the host: the reason, and by when it must be gone.
 
-    Parameters
-    ----------
-    notice
-        ``action`` and ``time``, as the metadata service tells them. A time that can't be read, or makes no sense, counts as two minutes
-        from now.
-    now, monotonic_seconds
-        What the clocks say.
-    margin_seconds
-        The host is gone so long before AWS acts.
+    It has ``action`` and ``time``, as the metadata service tells them; a time that can't be read, or makes no sense, counts as two minutes
+    from now. The host is gone `margin_seconds` before AWS acts.
     """
     action, at = notice.get("action") or "interrupt", notice.get("time")
     left = NOTICE_SECONDS
@@ -48,16 +41,7 @@ def stop_of_notice(notice: dict[str, Any], *, now: datetime.datetime, monotonic_
 class SpotWatch:
     """Looks for notice and recommendation on a thread, as long as the host lives; on an on-demand instance it ends at once.
 
-    Parameters
-    ----------
-    metadata
-        The metadata service.
-    events
-        Where a `Recommended` arrives, once, and a `Stop`, once.
-    timing
-        Gives the pause between looks, and the margin.
-    log
-        Takes a log line.
+    A `Recommended` and a `Stop` arrive among the events, each once.
     """
 
     def __init__(self, metadata: InstanceMetadata, events: EventQueue, timing: Timing, log: Callable[[str], None]) -> None:

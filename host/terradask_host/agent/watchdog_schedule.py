@@ -12,13 +12,6 @@ class WatchdogSchedule:
     """Moves the groups' scheduled action "desired 0" on, as long as the scheduler's event loop gives signs of life.
 
     It never lies behind the end of the cluster's lifetime, so that AWS keeps that too.
-
-    Parameters
-    ----------
-    host
-        Whose groups.
-    ends_at
-        When the cluster's lifetime is over. None: never.
     """
 
     def __init__(self, host: Host, ends_at: datetime.datetime | None = None) -> None:

@@ -24,13 +24,7 @@ class _SchedulerSilent(Exception):
 
 
 class WorkerHost:
-    """Runs the Dask worker of one host until it leaves.
-
-    Parameters
-    ----------
-    host
-        Who it is and what it runs.
-    """
+    """Runs the Dask worker of one host until it leaves."""
 
     def __init__(self, host: Host) -> None:
         self._host = host

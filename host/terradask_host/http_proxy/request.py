@@ -92,11 +92,6 @@ class Request:
 def parse_request(head: bytes) -> Request:
     """Read the head of a request.
 
-    Parameters
-    ----------
-    head
-        All of it, to the empty line at its end.
-
     Raises
     ------
     BadRequest

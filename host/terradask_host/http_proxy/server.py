@@ -23,12 +23,7 @@ MOST_WAITING = 200
 class ProxyServer:
     """Takes HTTP connections, and carries what `admission` lets in.
 
-    Parameters
-    ----------
-    admission
-        Who gets in.
-    dial
-        Connects to the dashboard; ``OSError`` and ``TimeoutError`` are told to the browser.
+    ``OSError`` and ``TimeoutError`` of `dial`, which connects to the dashboard, are told to the browser.
     """
 
     def __init__(self, admission: Admission, dial: Dial) -> None:

@@ -8,13 +8,7 @@ from terradask_host.rules.membership import EXTRA_WORKER_PREFIX
 
 
 def keep_extra_worker(scheduler: Any) -> None:
-    """Keep the worker on the scheduler's host out of what a scheduler suggests to close.
-
-    Parameters
-    ----------
-    scheduler
-        A `distributed.Scheduler`.
-    """
+    """Keep the worker on the scheduler's host out of what a scheduler suggests to close."""
     from distributed.diagnostics.plugin import SchedulerPlugin
 
     class KeepExtraWorker(SchedulerPlugin):  # type: ignore[misc]  # distributed carries no types here

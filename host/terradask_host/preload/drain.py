@@ -19,11 +19,6 @@ def allow_draining(scheduler: Any) -> None:
     """Let hosts of workers ask a scheduler to be drained: one at a time, the next when as many workers run as before.
 
     Where AWS launches no other, hosts are given up slowly, and not all at once.
-
-    Parameters
-    ----------
-    scheduler
-        A `distributed.Scheduler`.
     """
     turn, before = asyncio.Lock(), 0
 
@@ -53,17 +48,7 @@ def allow_draining(scheduler: Any) -> None:
 
 
 async def ask_to_drain(workers: list[Any], address: str, security: Any) -> bool:
-    """Ask the scheduler to drain a host's workers; return when they are, with whether they could be.
-
-    Parameters
-    ----------
-    workers
-        The host's nannies or workers.
-    address
-        Of the scheduler.
-    security
-        The host's keys.
-    """
+    """Ask the scheduler to drain a host's workers; return when they are, with whether they could be."""
     from distributed.core import rpc
 
     names = [str(worker.name) for worker in workers]

@@ -21,13 +21,7 @@ CLIENT_ROLE = "client"
 
 
 def server_context(*, ca: str, cert: str, key: str) -> ssl.SSLContext:
-    """Return a TLS context that demands a certificate of the cluster's authority from whoever connects.
-
-    Parameters
-    ----------
-    ca, cert, key
-        Paths of PEM files.
-    """
+    """Return a TLS context that demands a certificate of the cluster's authority from whoever connects."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
@@ -47,16 +41,7 @@ def roles_of(certificate: Mapping[str, Any] | None) -> list[str]:
 class Forward:
     """Takes connections of the cluster's clients at an address and joins each to another.
 
-    Parameters
-    ----------
-    host, port
-        Where to listen.
-    target_port
-        Of `target_host`.
-    context
-        As from :func:`server_context`. None: bytes are passed on as they come.
-    target_host
-        Where to connect to; loopback by default.
+    The context is that of :func:`server_context`. None: bytes are passed on as they come.
     """
 
     def __init__(self, host: str, port: int, *, target_port: int, context: ssl.SSLContext | None, target_host: str = "127.0.0.1") -> None:

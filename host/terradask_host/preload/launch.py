@@ -18,10 +18,7 @@ from pathlib import Path
 class Events:
     """Tells the host program what happens, one JSON document a line.
 
-    Parameters
-    ----------
-    descriptor
-        Of the pipe's writing end. Processes started from here don't inherit it, so that its end is this process's end.
+    Processes started from here don't inherit the pipe's writing end, so that its end is this process's end.
     """
 
     def __init__(self, descriptor: int) -> None:

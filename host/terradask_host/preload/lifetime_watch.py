@@ -26,16 +26,9 @@ _WORKERS_CLIENT = "worker"
 class LifetimeWatch:
     """Looks at a scheduler every so often, and tells the host program when the cluster's life is over.
 
-    The host program acts: it also brings the groups to zero where this process no longer can.
+    Goes by ``life`` of ``run.json``, with ``look_seconds`` and ``first_client_seconds``.
 
-    Parameters
-    ----------
-    scheduler
-        A `distributed.Scheduler`.
-    life
-        ``life`` of ``run.json``, with ``look_seconds`` and ``first_client_seconds``.
-    tell
-        Tells the host program an event.
+    The host program acts: it also brings the groups to zero where this process no longer can.
     """
 
     def __init__(self, scheduler: Any, life: Mapping[str, Any], tell: Callable[..., None]) -> None:
@@ -75,13 +68,7 @@ class LifetimeWatch:
 
 
 class Observer:
-    """Looks at a scheduler.
-
-    Parameters
-    ----------
-    scheduler
-        A `distributed.Scheduler`.
-    """
+    """Looks at a scheduler."""
 
     def __init__(self, scheduler: Any) -> None:
         self._scheduler = scheduler

@@ -21,13 +21,7 @@ RETRY_SECONDS = 1.0
 
 
 class SecretStore:
-    """Keeps the secrets that clients send to a scheduler, and passes it to all workers, also those to come.
-
-    Parameters
-    ----------
-    scheduler
-        A `distributed.Scheduler`.
-    """
+    """Keeps the secrets that clients send to a scheduler, and passes it to all workers, also those to come."""
 
     def __init__(self, scheduler: Any) -> None:
         self._scheduler = scheduler
@@ -40,10 +34,7 @@ class SecretStore:
     async def take(self, sealed: Any) -> dict[str, list[str]]:
         """Take a client's ``environ`` or ``credentials``, or both: JSON in a wrapping that logs show nothing of.
 
-        Returns
-        -------
-        dict
-            ``missed``: names of the workers that could not be told.
+        Return ``missed``: names of the workers that could not be told.
         """
         given = json.loads(_unsealed(sealed))
         async with self._telling:

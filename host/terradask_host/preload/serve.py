@@ -55,12 +55,7 @@ class Leave:
 def run(read: Read, tell: Tell) -> int:
     """Configure, import, wait for the word, and serve until the server has closed.
 
-    Parameters
-    ----------
-    read
-        Returns the host program's next document; where that is gone, it ends this process instead.
-    tell
-        Tells the host program an event.
+    `read` returns the host program's next document; where that is gone, it ends this process instead.
     """
     prepared = read()
     configure(prepared["dask_config"], prepared["host_config"])

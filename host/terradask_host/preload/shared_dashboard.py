@@ -18,12 +18,7 @@ SHARED_DASHBOARD_OPERATION = "terradask_shared_dashboard"
 class SharedDashboard:
     """A proxy with TLS in front of a scheduler's dashboard. Its token is made with it, and is kept in this process's memory alone.
 
-    Parameters
-    ----------
-    scheduler
-        A `distributed.Scheduler`.
-    wanted
-        ``host``, ``port``, and the paths ``cert`` and ``key``; None: there is none, and clients are told so.
+    `wanted` has ``host``, ``port``, and the paths ``cert`` and ``key``; None: there is none, and clients are told so.
     """
 
     def __init__(self, scheduler: Any, wanted: Mapping[str, Any] | None) -> None:

@@ -25,15 +25,7 @@ class Uploads:
         self._at: float | None = None
 
     def look(self, comms: Iterable[Any], now: float) -> bool:
-        """Return whether one of these connections has received much since the last look.
-
-        Parameters
-        ----------
-        comms
-            Dask's connections.
-        now
-            The monotonic clock.
-        """
+        """Return whether one of these connections has received much since the last look."""
         received = {comm: number for comm in comms if (number := received_bytes(comm)) is not None}
         seconds = None if self._at is None else now - self._at
         much = seconds is not None and self._much(received, seconds)

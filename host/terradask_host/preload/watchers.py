@@ -15,13 +15,7 @@ _PREFIX = "terradask-watch-"
 
 
 def allow_several(scheduler: Any) -> None:
-    """Let every cluster manager that subscribes to a scheduler's workers keep its subscription.
-
-    Parameters
-    ----------
-    scheduler
-        A `distributed.Scheduler`.
-    """
+    """Let every cluster manager that subscribes to a scheduler's workers keep its subscription."""
     from distributed.scheduler import WorkerStatusPlugin
 
     class Watch(WorkerStatusPlugin):  # type: ignore[misc]  # distributed carries no types here
@@ -41,13 +35,7 @@ def allow_several(scheduler: Any) -> None:
 
 
 def watching(scheduler: Any) -> frozenset[str]:
-    """Return the names of the subscriptions whose cluster managers are connected; those of others are dropped.
-
-    Parameters
-    ----------
-    scheduler
-        A `distributed.Scheduler` of which :func:`allow_several` knows.
-    """
+    """Return the names of the subscriptions whose cluster managers are connected; those of others are dropped."""
     watches = {name: plugin for name, plugin in scheduler.plugins.items() if name.startswith(_PREFIX)}
     closed = {name for name, plugin in watches.items() if plugin.bcomm.closed()}
     for name in closed:

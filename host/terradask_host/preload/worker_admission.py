@@ -26,14 +26,7 @@ class WorkerAdmission:
 
     AWS is the host program's to ask: an instance that isn't known yet makes its worker wait for the answer.
 
-    Parameters
-    ----------
-    scheduler
-        A `distributed.Scheduler` that doesn't listen yet.
-    rules
-        What the cluster's workers are called.
-    tell
-        Tells the host program an event: ``who`` asks which instances there are, ``refused`` says who was sent away.
+    The scheduler doesn't listen yet. Events: ``who`` asks which instances there are, ``refused`` says which worker was sent away.
     """
 
     def __init__(self, scheduler: Any, rules: Rules, tell: Callable[..., None]) -> None:

@@ -8,17 +8,7 @@ from typing import Any
 
 
 async def report_workers(scheduler: Any, seconds: float, tell: Callable[..., None]) -> None:
-    """Tell the names of a scheduler's workers, also of those that came and went meanwhile, for as long as it runs.
-
-    Parameters
-    ----------
-    scheduler
-        A `distributed.Scheduler`.
-    seconds
-        How often.
-    tell
-        Tells the host program an event.
-    """
+    """Tell the names of a scheduler's workers, also of those that came and went meanwhile, for as long as it runs."""
     from distributed.diagnostics.plugin import SchedulerPlugin
 
     came: set[str] = set()

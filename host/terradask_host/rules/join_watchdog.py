@@ -99,18 +99,7 @@ def look(
 ) -> tuple[dict[str, GroupMemory], list[Action]]:
     """Compare what AWS shows with who is at the scheduler, and return what to remember and what to do.
 
-    Parameters
-    ----------
-    memory
-        What the last look returned.
-    groups
-        The groups, as AWS shows them.
-    joined
-        Instance ids of the workers that were at the scheduler since the last look, for however short a time.
-    now
-        In seconds of a monotonic clock.
-    timing
-        Gives the limits.
+    `joined`: instance ids of the workers that were there since the last look, for however short a time. `now` is a monotonic clock's.
     """
     remembered, actions = {}, []
     for group in groups:

@@ -129,17 +129,7 @@ class Activity:
 
 
 def end_reason(activity: Activity, limits: Limits, now: datetime.datetime) -> str | None:
-    """Return why a cluster ends; None while it goes on.
-
-    Parameters
-    ----------
-    activity
-        What was seen.
-    limits
-        How long it may live.
-    now
-        The time of day, for the reason's words.
-    """
+    """Return why a cluster ends; None while it goes on."""
 
     def clock(at: float) -> str:
         return (now - datetime.timedelta(seconds=activity.seen_at - at)).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -88,21 +88,8 @@ class Membership:
 def judge(name: str, since: float, membership: Membership, rules: Rules) -> Verdict:
     """Decide whether a worker belongs to the cluster.
 
-    Parameters
-    ----------
-    name
-        The worker's.
-    since
-        When it asked to join; minus infinity once it has joined.
-    membership
-        What AWS has shown.
-    rules
-        The cluster's.
-
-    Returns
-    -------
-    Verdict
-        A stranger's only once AWS's answers have left its instance out for as long as they may lag behind.
+    `since` is when it asked to join; minus infinity once it has joined. A stranger's only once AWS's answers have left its instance out
+    for as long as they may lag behind.
     """
     if rules.extra_worker is not None and name == rules.extra_worker:
         return Verdict.OURS

@@ -95,19 +95,7 @@ def is_own_run(tag_run_id: str | None, run_id: str | None, waited_seconds: float
 
 
 def after_worker_exit(end: Exit, *, crashes: int, scheduler_answers: bool, timing: Timing) -> Next:
-    """Decide what a worker's host does when its Dask process has ended by itself.
-
-    Parameters
-    ----------
-    end
-        How it ended.
-    crashes
-        Crashes before this one.
-    scheduler_answers
-        Whether the scheduler it was joined to answers now.
-    timing
-        Gives the number of restarts.
-    """
+    """Decide what a worker's host does when its Dask process has ended by itself."""
     if end.reason in LOST_REASONS:
         return Next.SEEK
     if end.reason in FORGOTTEN_REASONS:
@@ -137,20 +125,7 @@ def seek(
 ) -> Seek:
     """Decide what a worker without a scheduler does.
 
-    Parameters
-    ----------
-    scheduler
-        ``scheduler.json``; None while there is none.
-    run_id
-        This host's run. A document of another run is ignored.
-    lost_boot
-        The boot that this worker was joined to; None when it never was.
-    lost_boot_answers
-        Whether that one answers again.
-    silent_seconds
-        Since when there has been no scheduler.
-    timing
-        Gives the limits.
+    A ``scheduler.json`` of another run is ignored. `lost_boot` is the one that it was joined to, if any; it may answer again.
     """
     if has_ended(scheduler, run_id):
         return Seek.LEAVE
@@ -180,10 +155,7 @@ def next_boot(previous: SchedulerAddress | None, run_id: str) -> int:
 def version_differences(own: Mapping[str, Any], scheduler: Mapping[str, Any]) -> dict[str, tuple[str | None, str | None]]:
     """Return what differs between worker and scheduler: name -> (worker's, scheduler's).
 
-    Parameters
-    ----------
-    own, scheduler
-        Documents with ``python`` (``"3.11"``) and ``packages`` (with ``dask`` and ``distributed``).
+    Of both: ``python`` (``3.11``) and ``packages`` (with ``dask`` and ``distributed``).
     """
     pairs = {"python": (_minor(own.get("python")), _minor(scheduler.get("python")))}
     for name in ("dask", "distributed"):
