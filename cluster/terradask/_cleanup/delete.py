@@ -65,10 +65,7 @@ def delete_resource(aws: Aws, resource: Resource) -> None:
 def delete_resources(aws: Aws, resources: Iterable[Resource], *, progress: Progress, cluster: str | None = None) -> None:
     """Delete resources, each after what depends on it, and wait for what is in the way of one.
 
-    Raises
-    ------
-    BaselineError, ClusterError
-        If something that isn't terradask's stands in the way for too long, naming what can't be removed.
+    Raises `BaselineError`, `ClusterError`.
 
     Notes
     -----

@@ -26,10 +26,7 @@ _THERE = ["pending", "running", "shutting-down", "stopping", "stopped"]
 def end_instances(aws: Aws, ids: Collection[str], *, cluster: str | None, progress: Progress) -> None:
     """End instances, and see that they do: that EC2 doesn't know one just now doesn't mean that it is gone.
 
-    Raises
-    ------
-    ClusterError
-        If one isn't seen ending in two minutes.
+    Raises `ClusterError`.
 
     Notes
     -----

@@ -30,39 +30,26 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Item:
-    """Something that there is.
+    """Something that there is."""
 
-    Parameters
-    ----------
-    kind
-        What it is.
-    id
-        Its id, or the name of what has none.
-    workspace, cluster
-        Whose it is, by its tags; None where it carries none of the kind.
-    born
-        Since when it is certainly there; None where AWS doesn't say.
-    group
-        The Auto Scaling group of an instance.
-    is_hosts
-        Whether it is a volume or an interface that was made for a host, and belongs to none.
-    ends_at
-        When a secret that is scheduled for deletion is gone by itself.
-    parts
-        What has a price in it; None where that isn't known.
-    resource
-        What removes it, where its kind has more to it than an id.
-    """
-
+    #: What it is.
     kind: Kind
+    #: Its id, or the name of what has none.
     id: str
+    #: `workspace`, `cluster`: whose it is, by its tags; None where it carries none of the kind.
     workspace: str | None
     cluster: str | None
+    #: Since when it is certainly there; None where AWS doesn't say.
     born: datetime.datetime | None
+    #: The Auto Scaling group of an instance.
     group: str | None = None
+    #: Whether it is a volume or an interface that was made for a host, and belongs to none.
     is_hosts: bool = False
+    #: When a secret that is scheduled for deletion is gone by itself.
     ends_at: datetime.datetime | None = None
+    #: What has a price in it; None where that isn't known.
     parts: Parts = ()
+    #: What removes it, where its kind has more to it than an id.
     resource: Resource | None = field(default=None, compare=False)
 
     @property
@@ -73,32 +60,22 @@ class Item:
 
 @dataclass(frozen=True)
 class Deployed:
-    """What the bucket has of one cluster.
+    """What the bucket has of one cluster."""
 
-    Parameters
-    ----------
-    name
-        The cluster's.
-    touched_at
-        When the newest of its objects was written.
-    is_whole
-        Whether Terraform has deployed it, up to its last resource: it has a descriptor.
-    has_resources
-        Whether its state knows of any.
-    closing_at
-        Since when it is to be destroyed, which wasn't finished; None where it isn't.
-    started_at
-        When its run was started; None where it has none.
-    held
-        Who works on it, in words: holds its state's lock, or its folder on this machine. None: nobody, or a process that is provably gone.
-    """
-
+    #: The cluster's.
     name: str
+    #: When the newest of its objects was written.
     touched_at: datetime.datetime
+    #: Whether Terraform has deployed it, up to its last resource: it has a descriptor.
     is_whole: bool = False
+    #: Whether its state knows of any.
     has_resources: bool = False
+    #: Since when it is to be destroyed, which wasn't finished; None where it isn't.
     closing_at: datetime.datetime | None = None
+    #: When its run was started; None where it has none.
     started_at: datetime.datetime | None = None
+    #: Who works on it, in words: holds its state's lock, or its folder on this machine. None:
+    #: nobody, or a process that is provably gone.
     held: str | None = None
 
     @property
@@ -109,23 +86,15 @@ class Deployed:
 
 @dataclass(frozen=True)
 class DeadLock:
-    """The lock of a command that is provably gone.
+    """The lock of a command that is provably gone."""
 
-    Parameters
-    ----------
-    stack
-        Whose state it locks: ``network``, or a cluster's name.
-    id
-        The lock's.
-    since
-        When it was taken; None where that can't be read.
-    proof
-        Why its owner is gone.
-    """
-
+    #: Whose state it locks: ``network``, or a cluster's name.
     stack: str
+    #: The lock's.
     id: str
+    #: When it was taken; None where that can't be read.
     since: datetime.datetime | None
+    #: Why its owner is gone.
     proof: str
 
 
@@ -139,47 +108,30 @@ class OldPlan:
 
 @dataclass(frozen=True)
 class NotVisible:
-    """What couldn't be looked at.
+    """What couldn't be looked at."""
 
-    Parameters
-    ----------
-    what
-        In words, such as ``volumes``.
-    action
-        The action that is missing.
-    """
-
+    #: In words, such as ``volumes``.
     what: str
+    #: The action that is missing.
     action: str
 
 
 @dataclass(frozen=True)
 class Inventory:
-    """Everything that one scan has found.
+    """Everything that one scan has found."""
 
-    Parameters
-    ----------
-    workspace
-        The workspace that was looked at.
-    seen_at
-        When.
-    items
-        What AWS has; also what isn't ours.
-    deployed
-        Name of a cluster -> what the bucket has of it.
-    groups
-        The names of the Auto Scaling groups that exist; None where those couldn't be looked at.
-    dead_locks, old_plans
-        What commands left that are gone.
-    unseen
-        What couldn't be looked at.
-    """
-
+    #: The workspace that was looked at.
     workspace: str
+    #: When.
     seen_at: datetime.datetime
+    #: What AWS has; also what isn't ours.
     items: tuple[Item, ...] = ()
+    #: Name of a cluster -> what the bucket has of it.
     deployed: Mapping[str, Deployed] = field(default_factory=dict)
+    #: The names of the Auto Scaling groups that exist; None where those couldn't be looked at.
     groups: frozenset[str] | None = frozenset()
+    #: `dead_locks`, `old_plans`: what commands left that are gone.
     dead_locks: tuple[DeadLock, ...] = ()
     old_plans: tuple[OldPlan, ...] = ()
+    #: What couldn't be looked at.
     unseen: tuple[NotVisible, ...] = ()

@@ -25,20 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Leftover:
-    """A resource of the cluster's that exists.
+    """A resource of the cluster's that exists."""
 
-    Parameters
-    ----------
-    address
-        What Terraform would call it.
-    resource
-        What AWS has.
-    busy
-        Whether it has, or is to have, instances.
-    """
-
+    #: What Terraform would call it.
     address: str
+    #: What AWS has.
     resource: Resource
+    #: Whether it has, or is to have, instances.
     busy: bool = False
 
 
@@ -88,10 +81,7 @@ def among(found: Iterable[Leftover], addresses: Iterable[str]) -> list[Leftover]
 def remove(aws: Aws, leftovers: Iterable[Leftover], *, cluster: str, force: bool) -> None:
     """Remove leftovers.
 
-    Raises
-    ------
-    ClusterError
-        Naming the groups that have instances, unless these are to go as well (`force`).
+    Raises `ClusterError`.
 
     Notes
     -----

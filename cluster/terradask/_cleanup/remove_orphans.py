@@ -29,23 +29,16 @@ _OWN: tuple[Kind, ...] = ("launch-template", "instance-profile", "role", "securi
 
 @dataclass(frozen=True)
 class ClusterActions:
-    """What a workspace does to clusters and states, each under its own locks.
+    """What a workspace does to clusters and states, each under its own locks."""
 
-    Parameters
-    ----------
-    destroy
-        Destroys a cluster.
-    unlock
-        Breaks the lock of a stack whose owner is provably gone, and writes that down.
-    hold
-        Keeps every other process, here and elsewhere, from working on a cluster, as long as the block runs.
-    objects
-        Returns a cluster's objects.
-    """
-
+    #: Destroys a cluster.
     destroy: Callable[[str], None]
+    #: Breaks the lock of a stack whose owner is provably gone, and writes that down.
     unlock: Callable[[str], object]
+    #: Keeps every other process, here and elsewhere, from working on a cluster, as long as the
+    #: block runs.
     hold: Callable[[str], contextlib.AbstractContextManager[None]]
+    #: Returns a cluster's objects.
     objects: Callable[[str], ClusterObjects]
 
 

@@ -29,39 +29,26 @@ OF_CLUSTERS = frozenset({
 
 @dataclass(frozen=True)
 class Resource:
-    """One resource.
+    """One resource."""
 
-    Parameters
-    ----------
-    type
-        What Terraform calls its kind.
-    id
-        Its id, as Terraform's state and ``terraform import`` have it: AWS's id, or the name of what has none.
-    tags
-        Its tags.
-    description
-        What AWS says of it.
-    """
-
+    #: What Terraform calls its kind.
     type: str
+    #: Its id, as Terraform's state and ``terraform import`` have it: AWS's id, or the name of what
+    #: has none.
     id: str
+    #: Its tags.
     tags: Mapping[str, str] = field(default_factory=dict)
+    #: What AWS says of it.
     description: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose a resource is, by its tags: one cluster's, or the workspace's network's.
+    """Whose a resource is, by its tags: one cluster's, or the workspace's network's."""
 
-    Parameters
-    ----------
-    workspace
-        Name of the workspace.
-    cluster
-        Name of the cluster. None: the network.
-    """
-
+    #: Name of the workspace.
     workspace: str
+    #: Name of the cluster. None: the network.
     cluster: str | None = None
 
     @property

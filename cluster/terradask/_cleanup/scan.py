@@ -70,10 +70,7 @@ def scan(scope: ScanScope) -> Inventory:
 
     What the caller may not look at is left out, and said to be. The bucket is needed: it alone says what lives.
 
-    Raises
-    ------
-    AccessDenied
-        If the caller may not list the bucket, or read the clusters' objects in it.
+    Raises `AccessDenied`.
 
     Notes
     -----

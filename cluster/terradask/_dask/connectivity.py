@@ -31,10 +31,7 @@ def names_me(structure: Mapping[str, Any]) -> bool:
 def with_own_address(structure: Mapping[str, Any], url: str) -> dict[str, Any]:
     """Return arguments with this machine's address in place of "me".
 
-    Raises
-    ------
-    EndpointUnreachable
-        When it can't be found.
+    Raises `EndpointUnreachable`.
     """
     block = own_cidr(url)
     found = {name: [block if each == ME else each for each in _listed(structure[name])] for name in _SOURCES if name in structure}
@@ -49,14 +46,7 @@ def decided_here(run: Mapping[str, Any], asked: Mapping[str, Any]) -> set[str]:
 def check_route(workspace: Workspace, settings: Mapping[str, Any]) -> None:
     """Refuse a cluster that can't be reached from here in the way that its settings say.
 
-    Raises
-    ------
-    NoIngress
-        When the public address is to be dialled, and nobody is let in to the scheduler's port.
-    SettingsError
-        When the network has no Session Manager, and that is the way.
-    SessionManagerPluginMissing
-        When this machine has no plugin for it.
+    Raises `NoIngress`, `SettingsError`, `SessionManagerPluginMissing`.
     """
     way = route_of(settings)
     if way == "ssm":

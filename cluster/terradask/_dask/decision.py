@@ -15,10 +15,7 @@ Way = Literal["deploy", "start", "attach"]
 def check_exclusive(create: bool | None, attach: bool | None) -> None:
     """Refuse arguments of which one excludes the other.
 
-    Raises
-    ------
-    ArgumentCombination
-        Where a cluster must be new, and must run already.
+    Raises `ArgumentCombination`.
     """
     if create and attach:
         raise ArgumentCombination(
@@ -42,12 +39,7 @@ def to_go(name: str) -> ClusterStopped:
 def way_to(name: str, found: Found, *, create: bool | None, attach: bool | None) -> Way:
     """Decide how to come to a cluster.
 
-    Raises
-    ------
-    ClusterExists
-        When it is there, or runs, and must not.
-    ClusterNotFound, ClusterStopped
-        When it isn't there, or doesn't run, and must.
+    Raises `ClusterExists`, `ClusterNotFound`, `ClusterStopped`.
     """
     if found == "nothing":
         if attach or create is False:

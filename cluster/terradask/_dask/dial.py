@@ -51,14 +51,7 @@ class Dialer:
     async def reach(self, attachment: Attachment, seconds: float = REACH_SECONDS) -> tuple[Attachment, Comm]:
         """Return the attachment to the scheduler that answers, the one it names or one that has replaced that, and the connection to it.
 
-        Raises
-        ------
-        SchedulerUnreachable
-            When none has answered in time; `SessionFailed` when no session led to it.
-        SessionManagerPluginMissing
-            When the route is Session Manager and this machine has no plugin for it.
-        ClusterStopped
-            When the run is over.
+        Raises `SchedulerUnreachable`, `SessionManagerPluginMissing`, `ClusterStopped`.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
@@ -115,10 +108,7 @@ async def _connect(address: str, **arguments: Any) -> Comm:
 def newest(attachment: Attachment, deployment: Deployment) -> Attachment:
     """Return the attachment to the scheduler that the run has now.
 
-    Raises
-    ------
-    ClusterStopped
-        When the run is over: it was stopped, ended by itself, or another one was started.
+    Raises `ClusterStopped`.
     """
     run, scheduler = deployment.run(), read_scheduler(deployment.objects)
     ours = scheduler is not None and scheduler.run_id == attachment.run.run_id

@@ -16,27 +16,18 @@ from terradask.errors import InvalidInput
 
 @dataclass(frozen=True)
 class HostSize:
-    """What one host gives to its Dask workers.
+    """What one host gives to its Dask workers."""
 
-    Parameters
-    ----------
-    cores
-        Threads.
-    memory_bytes
-        Memory; 0 where its workers have no limit.
-    """
-
+    #: Threads.
     cores: int
+    #: Memory; 0 where its workers have no limit.
     memory_bytes: int
 
     @classmethod
     def smallest(cls, workers: Iterable[Mapping[str, Any]], hosts: Collection[str]) -> HostSize:
         """Return what each of these hosts has at least.
 
-        Raises
-        ------
-        InvalidInput
-            Where none of them has joined: what a host has is known from its workers.
+        Raises `InvalidInput`.
         """
         cores: dict[str, int] = defaultdict(int)
         memory: dict[str, int] = defaultdict(int)

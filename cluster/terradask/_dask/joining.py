@@ -26,10 +26,7 @@ def check_joining(
 ) -> None:
     """Raise when the time is up, or when as many hosts have failed as were still waited for.
 
-    Raises
-    ------
-    WorkersMissing
-        With how far each missing host came.
+    Raises `WorkersMissing`.
     """
     lacking = wanted - len(joined)
     if lacking <= 0:

@@ -87,10 +87,7 @@ class Provisioner:
     def run(self) -> Provisioned:
         """Find or make the cluster and wait for its scheduler.
 
-        Raises
-        ------
-        TerradaskError
-            Whatever went wrong; what was made here is then gone again, or a note on the error says what removes it.
+        Raises `TerradaskError`.
         """
         with terminated_in_order():
             try:
@@ -111,10 +108,7 @@ class Provisioner:
     def undo_after(self, error: BaseException) -> None:
         """Undo because of an error, which gets a note about it and stays the one to raise, unless this is interrupted.
 
-        Raises
-        ------
-        KeyboardInterrupt, SystemExit
-            If this is interrupted, and `error` isn't an interruption itself.
+        Raises `KeyboardInterrupt`, `SystemExit`.
         """
         name, origin = self._request.name, self._origin
         if origin == "attached":

@@ -37,10 +37,7 @@ class Request:
 def request_of(arguments: ClusterArguments) -> Request:
     """Return what is wanted.
 
-    Raises
-    ------
-    ArgumentCombination, InvalidInput, UnsupportedOption
-        For arguments that can't be used, or not together.
+    Raises `ArgumentCombination`, `InvalidInput`, `UnsupportedOption`.
     """
     check_exclusive(arguments.create, arguments.attach)
     arguments.refuse_unsupported()
@@ -85,10 +82,7 @@ def _as_settings(given: Mapping[str, Any]) -> dict[str, Any]:
 def _where_given(arguments: ClusterArguments) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what is said of region, zone and ingress, be it by arguments of their own or by ``backend_options``.
 
-    Raises
-    ------
-    ArgumentCombination
-        When both say something, and not the same.
+    Raises `ArgumentCombination`.
     """
     from terradask_stacks.backend_options import read_backend_options
 
@@ -115,10 +109,7 @@ def _where_given(arguments: ClusterArguments) -> tuple[dict[str, Any], dict[str,
 def _under_either_name(name: str, value: Any, other: str, other_value: Any) -> Any:
     """Return the value of an argument that has two names.
 
-    Raises
-    ------
-    ArgumentCombination
-        When they say different things.
+    Raises `ArgumentCombination`.
     """
     if None not in (value, other_value) and value != other_value:
         raise ArgumentCombination(
@@ -134,9 +125,7 @@ def _under_either_name(name: str, value: Any, other: str, other_value: Any) -> A
 def _check_credentials(credentials: Any) -> None:
     """Refuse credentials other than ``"local"`` and None.
 
-    Raises
-    ------
-    InvalidInput
+    Raises `InvalidInput`.
     """
     if credentials not in (None, "local"):
         # It may be the credentials themselves.
@@ -166,10 +155,7 @@ def _import_path(value: type) -> str:
 def parse_name(name: str | None) -> str:
     """Return the cluster's name, made up where none is given.
 
-    Raises
-    ------
-    InvalidInput
-        When AWS would refuse what is named after it.
+    Raises `InvalidInput`.
     """
     from terradask_stacks.settings import validate_cluster_name
 

@@ -30,10 +30,7 @@ class SharedDashboard:
 async def ask_for_shared_dashboard(scheduler: Any, attachment: Attachment, *, public: bool) -> SharedDashboard:
     """Ask a cluster that has `use_dashboard_https` for its link.
 
-    Raises
-    ------
-    VersionMismatch
-        When the cluster's hosts are of a terradask that has no such dashboard.
+    Raises `VersionMismatch`.
     """
     told = await scheduler.terradask_shared_dashboard()
     if not told:

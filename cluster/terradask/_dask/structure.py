@@ -24,10 +24,7 @@ def structure_given(settings: Mapping[str, Any], given: Mapping[str, Any]) -> di
 def check_same_structure(cluster: str, wanted: Mapping[str, Any], deployed: Mapping[str, Any]) -> None:
     """Refuse to use a deployed cluster under other structural arguments than it has.
 
-    Raises
-    ------
-    InvalidInput
-        Listing each argument with what was given and what is deployed.
+    Raises `InvalidInput`.
     """
     other = {k: v for k, v in wanted.items() if k in deployed and deployed[k] != v}
     if other:

@@ -15,10 +15,7 @@ SAME_VERSION = ("dask", "distributed")
 def check_versions(cluster: str, attachment: Attachment) -> None:
     """Refuse to talk to a cluster of other versions.
 
-    Raises
-    ------
-    VersionMismatch
-        With both lists.
+    Raises `VersionMismatch`.
     """
     here = {"python": python_version(), **{p: importlib.metadata.version(p) for p in SAME_VERSION}}
     there = {"python": attachment.scheduler.python, **attachment.scheduler.packages}

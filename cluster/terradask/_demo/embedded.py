@@ -20,12 +20,7 @@ from terradask_modules.errors import InvalidInput
 def run_demo(story: Story) -> None:
     """Tell the main job.
 
-    Raises
-    ------
-    DemoFailed
-        When a step is not as promised.
-    InvalidInput
-        When the environment names an AWS that is not an embedded one.
+    Raises `DemoFailed`, `InvalidInput`.
     """
     with _embedded_aws(story) as calls, tempfile.TemporaryDirectory(prefix="terradask-demo-") as folder:
         MainJob(story, Path(folder), calls).run()

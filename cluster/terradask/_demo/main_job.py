@@ -41,20 +41,13 @@ Calls = Callable[[], dict[str, dict[str, dict[str, int]]]]
 
 @dataclass
 class MainJob:
-    """The main job in a workspace that is empty.
+    """The main job in a workspace that is empty."""
 
-    Parameters
-    ----------
-    story
-        Where it is told.
-    folder
-        For ``terradask.toml``.
-    calls
-        What each role called.
-    """
-
+    #: Where it is told.
     story: Story
+    #: For ``terradask.toml``.
     folder: Path
+    #: What each role called.
     calls: Calls
     bucket: str = field(default_factory=lambda: f"weather-{uuid.uuid4().hex[:12]}")
     _kept: list[Any] = field(default_factory=list)
@@ -68,10 +61,7 @@ class MainJob:
     def run(self) -> None:
         """Do everything.
 
-        Raises
-        ------
-        DemoFailed
-            When a step is not as promised.
+        Raises `DemoFailed`.
         """
         # Two zones, as a careful team would begin: every zone costs subnets, routes and time.
         text = _SETTINGS.format(bucket=self.bucket, zones=json.dumps(_zones()[:2]))

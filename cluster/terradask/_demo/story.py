@@ -65,10 +65,7 @@ class Story:
     def check(self, promise: str, kept: bool, found: Any = None) -> None:
         """Tell that a promise is kept.
 
-        Raises
-        ------
-        DemoFailed
-            When it isn't.
+        Raises `DemoFailed`.
         """
         if not kept:
             raise DemoFailed(self._title, promised=promise, found=found)

@@ -38,12 +38,7 @@ def lock_file_of(settings: Mapping[str, Any], root: Path | None) -> Path | None:
 def archive_hashes(path: Path, packages: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     """Return the SHA-256 of all archives of these packages' versions: hosts may be of another architecture than this machine.
 
-    Raises
-    ------
-    SoftwareLockInvalid
-        When the file isn't there, can't be read, or is of no known format.
-    SoftwareNotLocked
-        When a package isn't in it, or in other versions, or without a hash; it names all of them.
+    Raises `SoftwareLockInvalid`, `SoftwareNotLocked`.
     """
     locked = read_lock_file(path)
     missing: list[str] = []
@@ -69,10 +64,7 @@ def archive_hashes(path: Path, packages: Mapping[str, str]) -> dict[str, tuple[s
 def read_lock_file(path: Path) -> Locked:
     """Read a requirements file with hashes, ``uv.lock`` or ``pylock.toml``; which of them it is, its content tells.
 
-    Raises
-    ------
-    SoftwareLockInvalid
-        When the file isn't there, can't be read, or is of no known format. It repeats no line: an index's address may hold a password.
+    Raises `SoftwareLockInvalid`.
     """
     try:
         text = path.read_text(encoding="utf-8")

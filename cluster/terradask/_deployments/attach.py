@@ -44,10 +44,7 @@ class Attachment:
     def address(self, *, public: bool) -> str:
         """Return the address to dial: the scheduler's public or its private one.
 
-        Raises
-        ------
-        InvalidInput
-            When the public one is wanted and there is none.
+        Raises `InvalidInput`.
         """
         if not public:
             return self.scheduler.private_address

@@ -160,9 +160,7 @@ def reading(what: str, advice: str) -> Iterator[None]:
 def check_format(document: Mapping[str, Any], what: str, advice: str) -> None:
     """Refuse a document of another format.
 
-    Raises
-    ------
-    DocumentFormat
+    Raises `DocumentFormat`.
     """
     if document.get("format") != FORMAT:
         raise DocumentFormat(

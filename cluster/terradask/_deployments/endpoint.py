@@ -90,12 +90,7 @@ class SessionEndpoint:
     def scheduler(self, attachment: Attachment) -> str:
         """Return the local address that leads to the scheduler.
 
-        Raises
-        ------
-        SessionFailed
-            When no session can be opened, such as before the host's agent is connected.
-        SessionManagerPluginMissing
-            When this machine can't open any.
+        Raises `SessionFailed`, `SessionManagerPluginMissing`.
         """
         scheme, _, rest = attachment.scheduler.private_address.partition("://")
         return f"{scheme}://{LOOPBACK}:{self._local_port(attachment, int(rest.rpartition(':')[2]))}"

@@ -24,31 +24,22 @@ _ON = frozenset({"pending", "running"})
 
 @dataclass(frozen=True)
 class Instance:
-    """One machine.
+    """One machine."""
 
-    Parameters
-    ----------
-    id
-        Its id.
-    workspace, cluster, role
-        Whose it is, and what it does, by its tags.
-    autoscaling_group
-        The group that launched it, by AWS's own tag; None where that isn't there: somebody detached it.
-    launched_at
-        When.
-    host
-        What its price depends on.
-    is_on
-        Whether it is booting or running.
-    """
-
+    #: Its id.
     id: str
+    #: `workspace`, `cluster`, `role`: whose it is, and what it does, by its tags.
     workspace: str
     cluster: str | None
     role: str | None
+    #: The group that launched it, by AWS's own tag; None where that isn't there: somebody detached
+    #: it.
     autoscaling_group: str | None
+    #: When.
     launched_at: datetime.datetime
+    #: What its price depends on.
     host: RunningHost
+    #: Whether it is booting or running.
     is_on: bool
 
 

@@ -19,9 +19,7 @@ _NO_VALUE = "ResourceNotFoundException"
 def translated_key_errors(aws: Aws, descriptor: Descriptor) -> Iterator[None]:
     """Say who may read the keys of a private cluster, where AWS refuses to show them inside.
 
-    Raises
-    ------
-    ClusterPrivate
+    Raises `ClusterPrivate`.
     """
     try:
         yield
@@ -35,9 +33,7 @@ def translated_key_errors(aws: Aws, descriptor: Descriptor) -> Iterator[None]:
 def check_key_access(aws: Aws, descriptor: Descriptor) -> None:
     """Refuse a private cluster whose keys this caller may not read, before it is started for nobody.
 
-    Raises
-    ------
-    ClusterPrivate
+    Raises `ClusterPrivate`.
 
     Notes
     -----

@@ -51,10 +51,7 @@ class KeySet:
     def from_document(cls, document: dict[str, Any]) -> KeySet:
         """Read the document that the cluster's secret holds.
 
-        Raises
-        ------
-        DocumentFormat
-            If it lacks a part, which alone is named.
+        Raises `DocumentFormat`.
         """
         with reading("What the cluster's secret holds", "stop the cluster and start it again: start writes keys"):
             bundles = {role: Bundle(cert=_text(document[role]["cert"]), key=_text(document[role]["key"])) for role in ROLES}

@@ -35,10 +35,7 @@ def lifetime_policy(settings: Mapping[str, Any], *, closes_with_client: bool = F
 def parse_duration(name: str, value: Duration | None) -> float | Literal[False] | None:
     """Return a duration in seconds; False for never, None where nothing is said.
 
-    Raises
-    ------
-    InvalidInput
-        When it is no duration, or not greater than zero.
+    Raises `InvalidInput`.
     """
     from dask.utils import parse_timedelta
 

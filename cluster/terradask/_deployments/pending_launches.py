@@ -28,9 +28,7 @@ _SETTLED_SECONDS = 5.0
 def check_scheduler_launches(groups: Groups, limiter: RateLimiter, descriptor: Descriptor, run: Run) -> None:
     """Raise when AWS launches no host for the scheduler of a run, and says why.
 
-    Raises
-    ------
-    NoCapacity
+    Raises `NoCapacity`.
     """
     try:
         with limiter.slot():

@@ -21,10 +21,7 @@ _TAKEN = re.compile(r"(TERRADASK|DASK)_.*|AWS_CONTAINER_(CREDENTIALS|AUTHORIZATI
 def check_private_envs(env: Mapping[str, str]) -> dict[str, str]:
     """Return private environment variables if they can be set in a process that runs. No error shows a value.
 
-    Raises
-    ------
-    InvalidInput
-        For what is no mapping, for a name that is none or is taken, for a value that is no text or that no variable can hold.
+    Raises `InvalidInput`.
     """
     if not isinstance(env, Mapping):
         raise InvalidInput(

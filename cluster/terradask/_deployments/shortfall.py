@@ -15,26 +15,17 @@ _NAMED = 4
 
 @dataclass(frozen=True)
 class Pool:
-    """What the hosts of a group may be: AWS has capacity, or none, by type, zone and market.
+    """What the hosts of a group may be: AWS has capacity, or none, by type, zone and market."""
 
-    Parameters
-    ----------
-    zones
-        The availability zones.
-    market
-        ``on-demand`` or ``spot``.
-    instance_types
-        The types that are tried.
-    settings
-        What the names of the settings begin with that ask for these hosts.
-    zone_named
-        Whether the settings name the cluster's zone.
-    """
-
+    #: The availability zones.
     zones: tuple[str, ...]
+    #: ``on-demand`` or ``spot``.
     market: str
+    #: The types that are tried.
     instance_types: tuple[str, ...]
+    #: What the names of the settings begin with that ask for these hosts.
     settings: str = "worker_"
+    #: Whether the settings name the cluster's zone.
     zone_named: bool = False
 
     def __str__(self) -> str:
@@ -45,20 +36,13 @@ class Pool:
 
 @dataclass(frozen=True)
 class Shortfall:
-    """Workers that AWS doesn't launch in any of the groups that they may be in.
+    """Workers that AWS doesn't launch in any of the groups that they may be in."""
 
-    Parameters
-    ----------
-    wanted
-        How many instances the groups want.
-    there
-        How many they have, or are still to get where nothing speaks against it.
-    problems
-        Name of a group -> why it has no more.
-    """
-
+    #: How many instances the groups want.
     wanted: int
+    #: How many they have, or are still to get where nothing speaks against it.
     there: int
+    #: Name of a group -> why it has no more.
     problems: Mapping[str, tuple[LaunchProblem, ...]]
 
     @property

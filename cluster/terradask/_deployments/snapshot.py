@@ -13,20 +13,13 @@ from terradask._deployments.documents import Run
 
 @dataclass(frozen=True)
 class Snapshot:
-    """How a cluster was found.
+    """How a cluster was found."""
 
-    Parameters
-    ----------
-    closing
-        Whether its deployment shall go.
-    exists
-        Whether it is deployed.
-    run
-        The run that was started last, be it over by now; None when it was stopped.
-    """
-
+    #: Whether its deployment shall go.
     closing: bool
+    #: Whether it is deployed.
     exists: bool
+    #: The run that was started last, be it over by now; None when it was stopped.
     run: Run | None
 
 

@@ -35,20 +35,13 @@ MACHINES = {"x86_64": "x86_64", "arm64": "aarch64"}
 
 @dataclass(frozen=True)
 class SoftwareLock:
-    """Exact versions for the hosts.
+    """Exact versions for the hosts."""
 
-    Parameters
-    ----------
-    python
-        The client's Python, as ``major.minor``.
-    packages
-        Version by package name.
-    hashes
-        SHA-256 of each of the version's archives, by package name; of all packages, or none.
-    """
-
+    #: The client's Python, as ``major.minor``.
     python: str
+    #: Version by package name.
     packages: Mapping[str, str] = field(default_factory=dict)
+    #: SHA-256 of each of the version's archives, by package name; of all packages, or none.
     hashes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def to_requirements(self) -> str:
@@ -68,14 +61,7 @@ def python_version() -> str:
 def lock_software(software: Iterable[str] = (), *, architecture: str = "x86_64", lock_file: Path | None = None) -> SoftwareLock:
     """Lock the environment of a cluster's hosts to the versions that are installed here.
 
-    Raises
-    ------
-    SoftwareNotInstalled
-        When a requirement, or something that it needs, isn't installed here, or in another version.
-    SoftwareLockInvalid, SoftwareNotLocked
-        When the lock file can't be read, or hasn't got a package as it is installed here, with hashes.
-    InvalidInput
-        When an entry is no requirement.
+    Raises `SoftwareNotInstalled`, `SoftwareLockInvalid`, `SoftwareNotLocked`, `InvalidInput`.
     """
     base = [name for name in BASE if name not in OPTIONAL or _installed(name) is not None]
     markers = {**HOST_MARKERS, "platform_machine": MACHINES[architecture]}

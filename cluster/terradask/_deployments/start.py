@@ -43,23 +43,15 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """A run that is to be started.
+    """A run that is to be started."""
 
-    Parameters
-    ----------
-    run
-        What ``run.json`` will say.
-    numbers
-        Group of workers -> how many to start with.
-    software
-        Exact versions for the hosts.
-    check
-        The look at AWS's quotas that was begun; None where they don't matter.
-    """
-
+    #: What ``run.json`` will say.
     run: Run
+    #: Group of workers -> how many to start with.
     numbers: Mapping[str, int]
+    #: Exact versions for the hosts.
     software: SoftwareLock
+    #: The look at AWS's quotas that was begun; None where they don't matter.
     check: LaunchCheck | None = None
 
 
@@ -119,10 +111,7 @@ class Starter:
     def start_planned(self, plan: RunPlan, warn: Callable[[str], None]) -> Run:
         """Start a run, unless one goes on; return the one that does then.
 
-        Raises
-        ------
-        ClusterStopped, QuotaExceeded
-            As `Deployment.start` tells.
+        Raises `ClusterStopped`, `QuotaExceeded`.
         """
         record, run = self._record, plan.run
         while not claim(record, run):
@@ -164,10 +153,7 @@ class Starter:
 def plan_run(record: ClusterRecord, request: RunRequest) -> RunPlan:
     """Describe a run; nothing is written yet. AWS's quotas are looked at meanwhile.
 
-    Raises
-    ------
-    InvalidInput
-        When a package isn't installed here, or the lock file hasn't got it as it is installed.
+    Raises `InvalidInput`.
     """
     descriptor, numbers = record.descriptor, request.numbers
     launch = deployed_launch(descriptor, numbers) if request.check_quotas else None
@@ -193,10 +179,7 @@ def plan_run(record: ClusterRecord, request: RunRequest) -> RunPlan:
 def check_whole(record: ClusterRecord) -> None:
     """Refuse to start what shall go and was destroyed in part.
 
-    Raises
-    ------
-    ClusterError
-        Naming the groups that are gone.
+    Raises `ClusterError`.
     """
     if not record.marked_closing:
         return

@@ -97,10 +97,7 @@ class ClusterObjects:
 def parse_object(content: bytes | str, name: str) -> dict[str, Any]:
     """Return a JSON object.
 
-    Raises
-    ------
-    DocumentFormat
-        If it is none. What was read is never part of the error.
+    Raises `DocumentFormat`.
     """
     try:
         document = json.loads(content)

@@ -13,10 +13,7 @@ from terradask_stacks.settings.cluster import DEFAULT_WORKERS
 def numbers_at_start(descriptor: Descriptor, n_workers: int | None, group_workers: Mapping[str, int]) -> dict[str, int]:
     """Return how many workers each group starts with: as asked, else as the settings say.
 
-    Raises
-    ------
-    InvalidInput
-        As `check_workers`.
+    Raises `InvalidInput`.
     """
     asked = {**group_workers, WORKER_GROUP: n_workers}
     numbers = {}
@@ -34,10 +31,7 @@ def numbers_at_start(descriptor: Descriptor, n_workers: int | None, group_worker
 def check_workers(descriptor: Descriptor, n: int, group: str) -> None:
     """Refuse a number of workers that a group may not have.
 
-    Raises
-    ------
-    InvalidInput
-        Naming the setting to change, or the groups that there are.
+    Raises `InvalidInput`.
     """
     known, cluster = descriptor.worker_groups, descriptor.cluster
     if group not in known:

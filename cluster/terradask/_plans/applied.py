@@ -30,20 +30,14 @@ _PARALLEL_READS = 16
 
 @dataclass(frozen=True)
 class Applied:
-    """What a stack was applied from, and the state that this left.
+    """What a stack was applied from, and the state that this left."""
 
-    Parameters
-    ----------
-    configuration_sha256
-        Checksum of the configuration.
-    inputs_sha256
-        Checksum of what the configuration reads when it is planned: for a cluster, what the network tells it; else empty.
-    serial, lineage
-        The state afterwards: another apply or destroy changes it.
-    """
-
+    #: Checksum of the configuration.
     configuration_sha256: str
+    #: Checksum of what the configuration reads when it is planned: for a cluster, what the network
+    #: tells it; else empty.
     inputs_sha256: str
+    #: `serial`, `lineage`: the state afterwards: another apply or destroy changes it.
     serial: int
     lineage: str
 

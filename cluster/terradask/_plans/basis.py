@@ -24,14 +24,9 @@ _PROVIDER = re.compile(r'provider "[^"]*/hashicorp/aws" \{\s*version\s*=\s*"([^"
 
 @dataclass(frozen=True)
 class PlanPlace:
-    """What a plan is for.
+    """What a plan is for."""
 
-    Parameters
-    ----------
-    workspace, account, region
-        The workspace's name, and where it lies.
-    """
-
+    #: `workspace`, `account`, `region`: the workspace's name, and where it lies.
     workspace: str
     account: str
     region: str
@@ -39,37 +34,26 @@ class PlanPlace:
 
 @dataclass(frozen=True)
 class PlanBasis:
-    """What a plan was made from.
+    """What a plan was made from."""
 
-    Parameters
-    ----------
-    stack
-        ``network``, or the cluster's name.
-    destroy
-        Whether it destroys the stack.
-    workspace, account, region
-        What it is for.
-    terradask_version, terraform_version, provider_version
-        What made it.
-    configuration_sha256
-        Checksum of the configuration.
-    serial, lineage
-        The state that it starts from.
-    planned_at
-        When it was made, UTC, in ISO 8601.
-    """
-
+    #: ``network``, or the cluster's name.
     stack: str
+    #: Whether it destroys the stack.
     destroy: bool
+    #: `workspace`, `account`, `region`: what it is for.
     workspace: str
     account: str
     region: str
+    #: `terradask_version`, `terraform_version`, `provider_version`: what made it.
     terradask_version: str
     terraform_version: str
     provider_version: str
+    #: Checksum of the configuration.
     configuration_sha256: str
+    #: `serial`, `lineage`: the state that it starts from.
     serial: int
     lineage: str
+    #: When it was made, UTC, in ISO 8601.
     planned_at: str
 
     @property
@@ -80,10 +64,7 @@ class PlanBasis:
     def check_origin(self, place: PlanPlace, *, terraform_version: str) -> None:
         """Refuse a plan that was made for another workspace, or by other versions.
 
-        Raises
-        ------
-        PlanChanged
-            Naming which.
+        Raises `PlanChanged`.
         """
         found = {
             "workspace": (self.workspace, place.workspace),
@@ -98,10 +79,7 @@ class PlanBasis:
     def check_expiry(self, now: datetime.datetime | None = None) -> None:
         """Refuse a plan that is too old.
 
-        Raises
-        ------
-        PlanChanged
-            With ``expiry``.
+        Raises `PlanChanged`.
         """
         now = now or datetime.datetime.now(datetime.UTC)
         if now > datetime.datetime.fromisoformat(self.expires_at):
@@ -115,10 +93,7 @@ class PlanBasis:
     def check_configuration(self, folder: Path) -> None:
         """Refuse where a stack's folder has another configuration than the plan was made from.
 
-        Raises
-        ------
-        PlanChanged
-            With ``provider version`` or ``configuration``.
+        Raises `PlanChanged`.
         """
         self._same("provider version", self.provider_version, provider_version(folder))
         if configuration_sha256(folder) != self.configuration_sha256:
@@ -129,10 +104,7 @@ class PlanBasis:
     def check_state(self, now: StateVersion) -> None:
         """Refuse where the state isn't the one that the plan starts from.
 
-        Raises
-        ------
-        PlanChanged
-            With ``state lineage`` or ``state serial``.
+        Raises `PlanChanged`.
         """
         self._same("state lineage", self.lineage or "no state", now.lineage or "no state")
         self._same("state serial", str(self.serial), str(now.serial))
@@ -144,27 +116,18 @@ class PlanBasis:
 
 @dataclass(frozen=True)
 class PlanArchive:
-    """What Terraform itself wrote into a plan's file.
+    """What Terraform itself wrote into a plan's file."""
 
-    Parameters
-    ----------
-    terraform_version
-        The Terraform that made it.
-    state
-        The state that it starts from.
-    """
-
+    #: The Terraform that made it.
     terraform_version: str
+    #: The state that it starts from.
     state: StateVersion
 
     @classmethod
     def read(cls, path: Path) -> PlanArchive:
         """Read a plan's file.
 
-        Raises
-        ------
-        PlanChanged
-            If the file is cut off, or no plan of Terraform's.
+        Raises `PlanChanged`.
         """
         try:
             with zipfile.ZipFile(path) as archive:

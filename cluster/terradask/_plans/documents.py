@@ -20,17 +20,11 @@ _LONGEST = 1_000_000
 
 @dataclass(frozen=True)
 class DocumentChange:
-    """A document that changes.
+    """A document that changes."""
 
-    Parameters
-    ----------
-    path
-        The attribute that holds it.
-    lines
-        A unified diff, each line beginning with ``+``, ``-``, a blank or ``@@``; secrets are masked.
-    """
-
+    #: The attribute that holds it.
     path: str
+    #: A unified diff, each line beginning with ``+``, ``-``, a blank or ``@@``; secrets are masked.
     lines: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:

@@ -50,10 +50,7 @@ class PlanFolder:
     def check_own(self) -> None:
         """Refuse a folder with anything in it that terradask didn't write: a second plan into it removes what the first one left.
 
-        Raises
-        ------
-        InvalidInput
-            Naming what is in the way.
+        Raises `InvalidInput`.
         """
         if self.path.exists() and not self.path.is_dir():
             raise InvalidInput("plans are saved into a folder", given=self.path, allowed="a folder, new or of an earlier plan")
@@ -87,12 +84,7 @@ class PlanFolder:
     def plans(self) -> list[Path]:
         """Return the files of the plans, in the order of the report, each the one that the report describes.
 
-        Raises
-        ------
-        InvalidInput
-            If there are no plans.
-        PlanChanged
-            If a plan isn't there any more, or isn't the one that was reported.
+        Raises `InvalidInput`, `PlanChanged`.
         """
         report = self.report
         if report is None:

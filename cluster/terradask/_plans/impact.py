@@ -21,20 +21,13 @@ _MOVE = "stop the cluster and start it to move it whole"
 
 @dataclass(frozen=True)
 class RunningCluster:
-    """A cluster that isn't stopped.
+    """A cluster that isn't stopped."""
 
-    Parameters
-    ----------
-    name
-        The cluster's name.
-    state
-        Its state, as `DeploymentStatus` has it.
-    instances
-        How many instances each of its groups has, by the cluster's own name of it.
-    """
-
+    #: The cluster's name.
     name: str
+    #: Its state, as `DeploymentStatus` has it.
     state: str
+    #: How many instances each of its groups has, by the cluster's own name of it.
     instances: Mapping[str, int]
 
     @property

@@ -13,26 +13,17 @@ _ESCAPES = (
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page that may be cut short.
+    """A part of a page that may be cut short."""
 
-    Parameters
-    ----------
-    name
-        What it is about.
-    rank
-        Its importance: the section with the lowest number is kept longest.
-    head, tail
-        What stands around the blocks; without blocks there is no section.
-    blocks
-        Its content, in pieces of which each is kept whole or left out.
-    what
-        What the blocks are, for the line that says how many are missing.
-    """
-
+    #: What it is about.
     name: str
+    #: Its importance: the section with the lowest number is kept longest.
     rank: int
+    #: `head`, `tail`: what stands around the blocks; without blocks there is no section.
     head: str
+    #: Its content, in pieces of which each is kept whole or left out.
     blocks: Sequence[str]
+    #: What the blocks are, for the line that says how many are missing.
     what: str
     tail: str = ""
 

@@ -87,10 +87,7 @@ class PolicyGate:
         as that of a cluster with launch templates of its own does. That, a team's own rules and its limit of cost are about the plan, which
         Terraform then shows first.
 
-        Raises
-        ------
-        PolicyViolation
-            With the findings.
+        Raises `PolicyViolation`.
         """
         if plan.destroy:
             return

@@ -24,22 +24,16 @@ _DANGER_ORDER = ("running", "destroy", "replace", "ingress", "iam")
 
 @dataclass(frozen=True)
 class ReportContext:
-    """Where plans come from.
+    """Where plans come from."""
 
-    Parameters
-    ----------
-    workspace, account, region
-        What they are for.
-    terradask_version
-        The version of terradask that made them.
-    commit
-        The git commit of the workspace's folder, with ``-dirty`` where files differ from it; None where there is no git checkout.
-    """
-
+    #: `workspace`, `account`, `region`: what they are for.
     workspace: str
     account: str
     region: str
+    #: The version of terradask that made them.
     terradask_version: str
+    #: The git commit of the workspace's folder, with ``-dirty`` where files differ from it; None
+    #: where there is no git checkout.
     commit: str | None = None
 
     def as_dict(self) -> dict[str, Any]:

@@ -197,12 +197,7 @@ class Plan:
 def open_plan(saved: Path, *, stacks: Path, show_in: Callable[[Path, PlanFile], Mapping[str, Any]]) -> Plan:
     """Open a plan that `Plan.save` saved; `stacks` has a folder for each stack, in which Terraform shows it.
 
-    Raises
-    ------
-    InvalidInput
-        If there is no plan of terradask's.
-    PlanChanged
-        If the file was cut off or exchanged, or what lies beside it was edited.
+    Raises `InvalidInput`, `PlanChanged`.
     """
     path = _file_of(saved)
     entry = _read_sidecar(saved, path)

@@ -181,10 +181,7 @@ class PlanSummary:
 def summarise(document: Mapping[str, Any], *, stack: str, plan_hash: str) -> PlanSummary:
     """Read a plan's JSON.
 
-    Raises
-    ------
-    InvalidInput
-        If it is none.
+    Raises `InvalidInput`.
     """
     try:
         return _summary(document, stack, plan_hash)

@@ -19,23 +19,15 @@ _AWS = "https://docs.aws.amazon.com"
 
 @dataclass(frozen=True)
 class Check:
-    """What a built-in check demands, and why.
+    """What a built-in check demands, and why."""
 
-    Parameters
-    ----------
-    id
-        Its name in findings and waivers.
-    title
-        What it demands, in a sentence.
-    source
-        The page that says why.
-    find
-        Yields what breaks it.
-    """
-
+    #: Its name in findings and waivers.
     id: str
+    #: What it demands, in a sentence.
     title: str
+    #: The page that says why.
     source: str
+    #: Yields what breaks it.
     find: Callable[[PlanDocument], Iterator[PolicyFinding]]
 
 

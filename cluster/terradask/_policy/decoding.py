@@ -32,10 +32,7 @@ def from_base64(text: str) -> bytes | None:
 def layers(raw: bytes, depth: int = _MAX_LAYERS) -> Iterator[str]:
     """Yield a text and every text inside it.
 
-    Raises
-    ------
-    Undecodable
-        If the outermost layer is compressed and damaged.
+    Raises `Undecodable`.
     """
     if raw.startswith(_GZIP):
         raw = _inflated(raw)

@@ -16,43 +16,30 @@ _INDEX = re.compile(r"\[[^\]]*\]")
 
 @dataclass(frozen=True)
 class Unknown:
-    """A value that Terraform knows only after the apply.
+    """A value that Terraform knows only after the apply."""
 
-    Parameters
-    ----------
-    references
-        The resources that it comes from, such as ``aws_security_group.worker``.
-    template
-        How the configuration writes it, such as ``${aws_security_group.worker.id}``, where the configuration is one text.
-    """
-
+    #: The resources that it comes from, such as ``aws_security_group.worker``.
     references: tuple[str, ...] = ()
+    #: How the configuration writes it, such as ``${aws_security_group.worker.id}``, where the
+    #: configuration is one text.
     template: str | None = None
 
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource, or a data source, as the plan leaves it.
+    """A resource, or a data source, as the plan leaves it."""
 
-    Parameters
-    ----------
-    address
-        As Terraform names it.
-    type, name
-        The parts of its address.
-    values
-        Its attributes; parts of them may be `Unknown`.
-    marks
-        Terraform's own marks of sensitivity, in the shape of the values.
-    written
-        The attributes that the configuration gives it; what else is in `values` comes from the provider.
-    """
-
+    #: As Terraform names it.
     address: str
+    #: `type`, `name`: the parts of its address.
     type: str
     name: str
+    #: Its attributes; parts of them may be `Unknown`.
     values: Mapping[str, Any]
+    #: Terraform's own marks of sensitivity, in the shape of the values.
     marks: Any = None
+    #: The attributes that the configuration gives it; what else is in `values` comes from the
+    #: provider.
     written: frozenset[str] = frozenset()
 
     @property
@@ -63,48 +50,32 @@ class Resource:
 
 @dataclass(frozen=True)
 class RoleRules:
-    """What the settings demand of every role.
+    """What the settings demand of every role."""
 
-    Parameters
-    ----------
-    permissions_boundary
-        ARN of the policy that it must carry as its boundary; without one, all roles carry the same, or none.
-    name_prefix
-        What its name begins with.
-    """
-
+    #: ARN of the policy that it must carry as its boundary; without one, all roles carry the same,
+    #: or none.
     permissions_boundary: str | None = None
+    #: What its name begins with.
     name_prefix: str = ""
 
 
 @dataclass(frozen=True)
 class PlanDocument:
-    """What the checks look at.
+    """What the checks look at."""
 
-    Parameters
-    ----------
-    resources
-        What the plan leaves in place.
-    before
-        What the plan leaves, changes or removes, as it was before; what it forgets is nobody's.
-    data
-        The data sources that it reads.
-    outputs
-        Value and sensitivity by name.
-    providers
-        The providers' configuration by name.
-    role_rules
-        What the settings demand of roles.
-    open_to_anywhere
-        The settings let rules open ports to the whole internet.
-    """
-
+    #: What the plan leaves in place.
     resources: tuple[Resource, ...] = ()
+    #: What the plan leaves, changes or removes, as it was before; what it forgets is nobody's.
     before: tuple[Resource, ...] = ()
+    #: The data sources that it reads.
     data: tuple[Resource, ...] = ()
+    #: Value and sensitivity by name.
     outputs: Mapping[str, tuple[Any, bool]] = field(default_factory=dict)
+    #: The providers' configuration by name.
     providers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: What the settings demand of roles.
     role_rules: RoleRules = RoleRules()
+    #: The settings let rules open ports to the whole internet.
     open_to_anywhere: bool = False
 
     def of(self, *types: str) -> Iterator[Resource]:
@@ -125,10 +96,7 @@ class PlanDocument:
 def read(document: Mapping[str, Any], *, role_rules: RoleRules | None = None, open_to_anywhere: bool = False) -> PlanDocument:
     """Read a plan's JSON, or a stack's ``cdk.tf.json``.
 
-    Raises
-    ------
-    InvalidInput
-        If it is neither.
+    Raises `InvalidInput`.
     """
     if "format_version" in document and ("planned_values" in document or "resource_changes" in document):
         return replace(_read_plan(document), role_rules=role_rules or RoleRules(), open_to_anywhere=open_to_anywhere)

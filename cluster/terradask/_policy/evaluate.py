@@ -36,12 +36,7 @@ def evaluate(
 ) -> tuple[PolicyFinding, ...]:
     """Check a plan.
 
-    Raises
-    ------
-    InvalidInput
-        If the document is no plan.
-    RegoMissing, RuleError
-        If the team's rules can't be read or evaluated.
+    Raises `InvalidInput`, `RegoMissing`, `RuleError`.
     """
     found = _built_in(document, role_rules, open_to_anywhere=open_to_anywhere)
     if settings.rego_folder is not None:

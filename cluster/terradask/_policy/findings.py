@@ -11,45 +11,30 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True)
 class Waived:
-    """Why a finding doesn't count, and until when.
+    """Why a finding doesn't count, and until when."""
 
-    Parameters
-    ----------
-    reason
-        The team's reason.
-    expires
-        The last day on which it holds, in ISO 8601.
-    """
-
+    #: The team's reason.
     reason: str
+    #: The last day on which it holds, in ISO 8601.
     expires: str
 
 
 @dataclass(frozen=True)
 class PolicyFinding:
-    """One thing that a rule objects to.
+    """One thing that a rule objects to."""
 
-    Parameters
-    ----------
-    check
-        The rule: ``P1`` to ``P7``, ``cost``, ``waiver``, or a Rego rule's name behind its package's, such as ``main.deny``.
-    severity
-        How bad it is.
-    address
-        The resource, as Terraform names it; empty where the whole plan is meant.
-    message
-        What is wrong, in a sentence, without secrets.
-    advice
-        What to do about it.
-    waived
-        The waiver that covers it, if one does.
-    """
-
+    #: The rule: ``P1`` to ``P7``, ``cost``, ``waiver``, or a Rego rule's name behind its package's,
+    #: such as ``main.deny``.
     check: str
+    #: How bad it is.
     severity: Severity
+    #: The resource, as Terraform names it; empty where the whole plan is meant.
     address: str
+    #: What is wrong, in a sentence, without secrets.
     message: str
+    #: What to do about it.
     advice: str | None = None
+    #: The waiver that covers it, if one does.
     waived: Waived | None = None
 
     @property

@@ -17,37 +17,25 @@ _RULES = ("aws_vpc_security_group_ingress_rule", "aws_security_group_rule")
 
 @dataclass(frozen=True)
 class Opening:
-    """Who is let in by one rule; or let out, where the rule is about that direction.
+    """Who is let in by one rule; or let out, where the rule is about that direction."""
 
-    Parameters
-    ----------
-    address
-        The resource that says it.
-    group
-        The group that is opened: its id, or what refers to it.
-    protocol, from_port, to_port
-        As they are written.
-    blocks
-        Address blocks as they are written.
-    groups
-        Security groups that are let in.
-    prefix_lists
-        Lists of blocks that are let in.
-    own_group
-        Whether the group's own members are let in.
-    by_hand
-        Whether no configuration says it: it was added beside Terraform.
-    """
-
+    #: The resource that says it.
     address: str
+    #: The group that is opened: its id, or what refers to it.
     group: Any
+    #: `protocol`, `from_port`, `to_port`: as they are written.
     protocol: Any = None
     from_port: Any = None
     to_port: Any = None
+    #: Address blocks as they are written.
     blocks: tuple[Any, ...] = ()
+    #: Security groups that are let in.
     groups: tuple[Any, ...] = ()
+    #: Lists of blocks that are let in.
     prefix_lists: tuple[Any, ...] = ()
+    #: Whether the group's own members are let in.
     own_group: bool = False
+    #: Whether no configuration says it: it was added beside Terraform.
     by_hand: bool = False
 
     @property

@@ -46,12 +46,7 @@ class _Module:
 def rego_findings(document: Mapping[str, Any], folder: Path) -> tuple[PolicyFinding, ...]:
     """Return what a team's rules object to.
 
-    Raises
-    ------
-    RegoMissing
-        If the package that reads Rego isn't installed.
-    RuleError
-        If the folder isn't there or has no rules, or a rule can't be read or evaluated.
+    Raises `RegoMissing`, `RuleError`.
     """
     modules = _modules(folder)
     rules = _Rules(modules, document)

@@ -26,30 +26,20 @@ RESOURCE_POLICIES = (
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement that allows something.
+    """One statement that allows something."""
 
-    Parameters
-    ----------
-    address
-        The resource whose policy it is in.
-    sid
-        Its name, or its number.
-    actions, resources
-        What it allows, on what.
-    principals
-        Whom it allows, in a resource's policy.
-    conditions
-        Keys and values by operator.
-    inverted
-        The elements that say what is *not* meant, such as ``NotAction``.
-    """
-
+    #: The resource whose policy it is in.
     address: str
+    #: Its name, or its number.
     sid: str
+    #: `actions`, `resources`: what it allows, on what.
     actions: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
+    #: Whom it allows, in a resource's policy.
     principals: tuple[str, ...] = ()
+    #: Keys and values by operator.
     conditions: Mapping[str, Mapping[str, Any]] | None = None
+    #: The elements that say what is *not* meant, such as ``NotAction``.
     inverted: tuple[str, ...] = ()
 
     def condition(self, *operators: str) -> dict[str, list[str]]:
@@ -64,20 +54,13 @@ class Statement:
 
 @dataclass(frozen=True)
 class Unread:
-    """A policy that can't be read.
+    """A policy that can't be read."""
 
-    Parameters
-    ----------
-    address
-        The resource.
-    attribute
-        The attribute that holds it.
-    why
-        Why not.
-    """
-
+    #: The resource.
     address: str
+    #: The attribute that holds it.
     attribute: str
+    #: Why not.
     why: str
 
 

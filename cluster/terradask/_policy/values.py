@@ -19,27 +19,19 @@ _ABSENT: Any = object()
 
 @dataclass(frozen=True)
 class AttributeChange:
-    """One value that changes.
+    """One value that changes."""
 
-    Parameters
-    ----------
-    path
-        Where it is, such as ``tags.team`` or ``policy.Statement[0].Action``.
-    before, after
-        The values; None where there is none. Masked where `sensitive`, and a note where `after` is known only after the apply.
-    sensitive
-        Whether the values are masked.
-    known
-        Whether `after` is known at plan time.
-    forces_replacement
-        Whether it is the reason for replacing the resource.
-    """
-
+    #: Where it is, such as ``tags.team`` or ``policy.Statement[0].Action``.
     path: str
+    #: `before`, `after`: the values; None where there is none. Masked where `sensitive`, and a note
+    #: where `after` is known only after the apply.
     before: Any
     after: Any
+    #: Whether the values are masked.
     sensitive: bool = False
+    #: Whether `after` is known at plan time.
     known: bool = True
+    #: Whether it is the reason for replacing the resource.
     forces_replacement: bool = False
 
     def as_dict(self) -> dict[str, Any]:

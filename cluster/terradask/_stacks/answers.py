@@ -31,27 +31,18 @@ _PORTS = ("scheduler_port", "dashboard_port")
 
 @dataclass(frozen=True)
 class ClusterAnswers:
-    """All that a cluster's stack is made from.
+    """All that a cluster's stack is made from."""
 
-    Parameters
-    ----------
-    settings
-        Everything; the cluster's in its section.
-    lock
-        The cluster's locked answers.
-    """
-
+    #: Everything; the cluster's in its section.
     settings: Settings
+    #: The cluster's locked answers.
     lock: ClusterLock
 
 
 def check_network(loaded: LoadedSettings, aws: Aws) -> list[Finding]:
     """Check what the network's settings name as given, and that they take nothing away from deployed clusters.
 
-    Raises
-    ------
-    SettingsError
-        Listing what is wrong.
+    Raises `SettingsError`.
     """
     from terradask._network.given import check_given
     from terradask._network.given_change import check_change
@@ -86,10 +77,7 @@ def network_lock(loaded: LoadedSettings, aws: Aws, *, refresh: bool) -> NetworkL
 def on_deployed_network(loaded: LoadedSettings, baseline: Baseline) -> LoadedSettings:
     """Return settings that isolate clusters as the deployed network does, where the settings leave it open.
 
-    Raises
-    ------
-    SettingsError
-        If they say otherwise than it was deployed.
+    Raises `SettingsError`.
     """
     workspace, deployed = loaded.settings.workspace, baseline.isolation
     if workspace.isolation == deployed:

@@ -11,20 +11,14 @@ from terradask._stacks.resolve_hardware import ClusterHardware
 
 @dataclass(frozen=True)
 class HardwareExplanation:
-    """What the settings ask for, what is chosen for it today, and what is locked.
+    """What the settings ask for, what is chosen for it today, and what is locked."""
 
-    Parameters
-    ----------
-    cluster
-        The cluster's name.
-    chosen
-        What today's types and prices give.
-    locked
-        Group -> the types that it has since they were chosen; empty where nothing is locked for what is asked.
-    """
-
+    #: The cluster's name.
     cluster: str
+    #: What today's types and prices give.
     chosen: ClusterHardware
+    #: Group -> the types that it has since they were chosen; empty where nothing is locked for what
+    #: is asked.
     locked: Mapping[str, Sequence[str]]
 
     @property

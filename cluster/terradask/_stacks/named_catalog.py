@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 def named_catalog(aws: Aws, named: Iterable[str], default: Iterable[str], zones: Sequence[str]) -> Catalog:
     """Return a catalog of some types.
 
-    Raises
-    ------
-    UnknownInstanceType
-        If a named type doesn't exist, or is neither for x86-64 nor for ARM.
+    Raises `UnknownInstanceType`.
 
     Notes
     -----

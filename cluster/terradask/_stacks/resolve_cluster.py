@@ -26,29 +26,19 @@ _EARLIER_DEFAULT = ["m6i.xlarge"]
 
 @dataclass(frozen=True)
 class Place:
-    """Where clusters can lie.
+    """Where clusters can lie."""
 
-    Parameters
-    ----------
-    account
-        The account's number.
-    partition
-        ``aws``, ``aws-cn`` or ``aws-us-gov``.
-    zones
-        The zones with subnets.
-    architectures
-        The processor architectures with launch templates.
-    workspace
-        The workspace's name, whose groups tell which zones lack capacity. Unset: that doesn't count.
-    given
-        Whether the subnets are given by ``network.subnets``.
-    """
-
+    #: The account's number.
     account: str
+    #: ``aws``, ``aws-cn`` or ``aws-us-gov``.
     partition: str
+    #: The zones with subnets.
     zones: frozenset[str]
+    #: The processor architectures with launch templates.
     architectures: frozenset[str]
+    #: The workspace's name, whose groups tell which zones lack capacity. Unset: that doesn't count.
     workspace: str | None = None
+    #: Whether the subnets are given by ``network.subnets``.
     given: bool = False
 
 
@@ -124,10 +114,7 @@ def _creator(cluster: ClusterSettings, existing_lock: ClusterLock | None, aws: A
 def zones_for(cluster: ClusterSettings, place: Place) -> list[str]:
     """Return the zones in which a cluster's hosts may be: one where it is named or the default, unless workers may be in several.
 
-    Raises
-    ------
-    UnknownZone
-        If the network has no subnets in the one that the settings name.
+    Raises `UnknownZone`.
     """
     zones, named = sorted(place.zones), cluster.zone_name
     if named is not None and named not in place.zones:

@@ -45,23 +45,16 @@ ZONE = "zone"
 
 @dataclass(frozen=True)
 class ClusterHardware:
-    """What was chosen for a cluster.
+    """What was chosen for a cluster."""
 
-    Parameters
-    ----------
-    zone
-        The zone that has all of it; of workers that may be in several zones, the scheduler's alone.
-    choices
-        Group -> its types, in order and with their reasons.
-    why_zone
-        Why it is this zone.
-    worker_zones
-        Group of workers -> the zones that offer any of its types, where workers may be in several. Empty: all are in `zone`.
-    """
-
+    #: The zone that has all of it; of workers that may be in several zones, the scheduler's alone.
     zone: str
+    #: Group -> its types, in order and with their reasons.
     choices: Mapping[str, Choice]
+    #: Why it is this zone.
     why_zone: str = ""
+    #: Group of workers -> the zones that offer any of its types, where workers may be in several.
+    #: Empty: all are in `zone`.
     worker_zones: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
@@ -107,16 +100,7 @@ def find_hardware(
 
     Types that are named, or the default, are looked up by their names: two calls. Anything else takes the region's catalog and its prices.
 
-    Raises
-    ------
-    ArgumentCombination
-        If a named type can't be in the placement group that is asked for.
-    NoMatchingType
-        If nothing is as asked for, with the nearest that is.
-    UnknownInstanceType
-        If a named type doesn't exist, or isn't offered where it has to be.
-    ArgumentCombination
-        If named types don't go together, such as ARM's with x86-64's.
+    Raises `ArgumentCombination`, `NoMatchingType`, `UnknownInstanceType`, `ArgumentCombination`.
     """
     requests = cluster.hardware_requests
     markets = {group.name: frozenset(group.markets) for group in worker_groups_of(cluster)}

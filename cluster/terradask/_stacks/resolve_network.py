@@ -30,16 +30,7 @@ _LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
 def resolve_network(settings: Settings, aws: Aws, existing_lock: NetworkLock | None = None, *, refresh: bool = False) -> NetworkLock:
     """Find what the network's stack needs to know, beside its settings.
 
-    Raises
-    ------
-    UnknownZone
-        If a zone isn't there, naming those there are.
-    UnknownImage
-        If an image isn't there, or is for another architecture.
-    AccountChanged
-        If the earlier answers belong to another account.
-    InvalidInput
-        If the network's block is for an embedded AWS alone.
+    Raises `UnknownZone`, `UnknownImage`, `AccountChanged`, `InvalidInput`.
 
     Notes
     -----

@@ -21,10 +21,7 @@ _ACCOUNT = re.compile(r"[0-9]{12}")
 def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) -> CallerScope:
     """Return where the rights of a workspace's callers end.
 
-    Raises
-    ------
-    InvalidInput
-        If that is no account's number.
+    Raises `InvalidInput`.
 
     Notes
     -----
