@@ -16,6 +16,7 @@ from typing import Any
 from distributed.core import rpc
 
 from terradask._aws.transient import is_transient
+from terradask._common.once import OncePerCause
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_size import HostSize
 from terradask._dask.host_workers import host_of, hosts_to_close
@@ -76,8 +77,8 @@ class WorkerPool:
         self._run = run
         self._interval = interval or PollInterval()
         self._polling: asyncio.Task[None] | None = None
-        self._warned_causes: frozenset[tuple[str, str]] = frozenset()
-        self._logged_failure = ""
+        self._shortfalls = OncePerCause()
+        self._failures = OncePerCause()
         self.requests = ScaleRequests()
         #: Held while AWS is told, not until instances have booted.
         self.lock = asyncio.Lock()
@@ -313,13 +314,15 @@ class WorkerPool:
                     await self.refresh()
                 if self._workers.abandoned:
                     await self._run.look()
-                self._logged_failure = ""
+                self._failures.clear()
             except InterruptedError:
                 return
-            except TerradaskError as error:
-                logger.log(self._level(error), "cluster %s: %s", self._health.name, error)
             except Exception as error:
-                logger.log(self._level(error), "cluster %s: can't read its groups of workers", self._health.name, exc_info=True)
+                level, name = self._failures.level(f"{type(error).__name__}: {error}"), self._health.name
+                if isinstance(error, TerradaskError):
+                    logger.log(level, "cluster %s: %s", name, error)
+                else:
+                    logger.log(level, "cluster %s: can't read its groups of workers", name, exc_info=True)
 
     async def refresh(self) -> None:
         """Read the groups, and send AWS what is still pending."""
@@ -338,13 +341,7 @@ class WorkerPool:
     def _warn_of_shortfall(self) -> None:
         """Warn of workers that AWS doesn't launch, once for each cause."""
         shortfall = self.shortfall
-        if shortfall is not None and shortfall.there and not shortfall.causes <= self._warned_causes:
+        if shortfall is not None and shortfall.there and self._shortfalls.is_new(*shortfall.causes):
             logger.warning("cluster %s: %s", self._health.name, describe(shortfall, self._deployment.descriptor.pools))
-            self._warned_causes |= shortfall.causes
         elif not self._workers.pending_launches.pending:
-            self._warned_causes = frozenset()
-
-    def _level(self, error: Exception) -> int:
-        """Return the level for what went wrong: a warning when it is new, and not at every poll."""
-        known, self._logged_failure = self._logged_failure, f"{type(error).__name__}: {error}"
-        return logging.DEBUG if known == self._logged_failure else logging.WARNING
+            self._shortfalls.clear()

@@ -13,6 +13,7 @@ from distributed.core import Status
 from distributed.protocol import to_serialize
 
 from terradask._aws.credentials import LentCredentials
+from terradask._common.once import OncePerCause
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.health import Health
 from terradask._dask.threads import Call
@@ -194,21 +195,23 @@ class SecretRelay:
 
     async def _refresh_credentials(self, expires_at: datetime.datetime) -> None:
         """Send credentials again and again, until this object is closed or its cluster over."""
-        due, level = next_refresh(expires_at, _now(), self._shortest_pause), logging.WARNING
+        due, failures = next_refresh(expires_at, _now(), self._shortest_pause), OncePerCause()
         while await self._sleep_until(due):
             try:
                 lent, missed = await self._send_lent()
                 self._check_all_have(missed)
-                expires_at, level = lent.expires_at, logging.WARNING
+                expires_at = lent.expires_at
+                failures.clear()
                 due = next_refresh(expires_at, _now(), self._shortest_pause)
             except InterruptedError:
                 return
             except Exception as error:
                 # Whatever is in the way may pass, such as a network that is gone; it is logged once.
                 name, at = self._health.name, f"{expires_at:%Y-%m-%dT%H:%M:%SZ}"
+                level = failures.level("refresh")
                 logger.log(level, "cluster %s: can't send new credentials in place of those that expire at %s: %s", name, at, error)
                 logger.debug("cluster %s: the reason", name, exc_info=True)
-                due, level = _now() + self._shortest_pause, logging.DEBUG
+                due = _now() + self._shortest_pause
 
     async def _sleep_until(self, due: datetime.datetime) -> bool:
         """Sleep by the clock on the wall, which goes on while a machine sleeps; return whether the cluster is still there."""
