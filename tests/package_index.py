@@ -50,5 +50,5 @@ def serving(root: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}/simple"
     finally:
         server.shutdown()
-        thread.join(5)
+        thread.join()
         server.server_close()

@@ -22,7 +22,7 @@ from ..quick_provider import QuickProvider
 from .call_sequences import Recording, recording, told
 from .conftest import eventually
 
-pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 
 NAME = "calls"
 DATA = Path(__file__).parent / "data"

@@ -21,7 +21,7 @@ from ..quick_provider import QuickProvider
 from . import acting
 from .acting import ACCOUNT, Account
 
-pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 
 BUCKET = f"terradask-default-{ACCOUNT}-us-east-1"
 

@@ -16,7 +16,7 @@ from terradask_simulator import Simulator, leftovers
 
 from ..quick_provider import QuickProvider
 
-pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 CDKTF = ROOT / "tests/cdktf/node_modules/.bin/cdktf"

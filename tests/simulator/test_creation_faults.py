@@ -72,7 +72,6 @@ def racers(sim: Simulator, folder: Path, number: int) -> Iterator[list[subproces
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("number", [3, 10])
 def test_several_who_make_the_same_cluster_end_with_one(sim: Simulator, tmp_path: Path, number: int) -> None:
     before = len(sim.history()["instances"])

@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.simulator]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_the_demo_keeps_its_promises(tmp_path: Path) -> None:
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "TERRADASK_"))}
     done = subprocess.run(

@@ -14,7 +14,7 @@ from terradask_simulator import Simulator
 
 from ..quick_provider import QuickProvider
 
-pytestmark = [pytest.mark.simulator, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.simulator]
 
 TRUST = {
     "Version": "2012-10-17",

@@ -29,7 +29,7 @@ from terradask_stacks.loading import load_settings
 from ..quick_provider import QuickProvider
 from .acting import ACCOUNT, Account, host, refused
 
-pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 
 BUCKET = f"terradask-walled-{ACCOUNT}-us-east-1"
 ROLES = f"arn:aws:iam::{ACCOUNT}:role/terradask/walled/"

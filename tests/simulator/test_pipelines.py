@@ -25,7 +25,7 @@ from terradask_simulator import Simulator
 
 from ..quick_provider import QuickProvider
 
-pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TOKEN = "a-token-of-this-job"

@@ -33,7 +33,7 @@ from terradask.cli import run
 from terradask.errors import InvalidInput, StateLocked, TerraformError
 from terradask_simulator import Simulator
 
-pytestmark = [pytest.mark.simulator, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.simulator]
 
 BUCKET = "terradask-state-123456789012-us-east-1"
 

@@ -21,6 +21,8 @@ from terradask.cli._reference import commands, exit_codes
 from terradask_stacks.loading import load_settings
 from terradask_stacks.settings import Settings
 
+from ..waiting import PROCESS_SECONDS
+
 ROOT = Path(__file__).parents[2]
 COMMANDS = list(commands())
 NAMES = [ctx.command_path for ctx, _ in COMMANDS]
@@ -34,7 +36,7 @@ def terradask(*arguments: str, **kwargs) -> subprocess.CompletedProcess[str]:
         text=True,
         stdin=subprocess.DEVNULL,
         check=False,
-        timeout=60,
+        timeout=PROCESS_SECONDS,
         **kwargs,
     )
 
@@ -251,7 +253,7 @@ def test_whoever_reads_may_stop_reading() -> None:
         stderr=subprocess.PIPE,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PROCESS_SECONDS,
     )
     os.close(writer)
     assert done.stderr == ""

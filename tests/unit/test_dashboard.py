@@ -21,6 +21,8 @@ from terradask_host.http_proxy.admission import Admission
 from terradask_host.http_proxy.request import BadRequest, parse_request
 from terradask_host.preload.forward import Forward, server_context
 
+from ..waiting import HANG_SECONDS, eventually_async
+
 LARGE = os.urandom(1 << 20) * 16
 
 
@@ -69,7 +71,7 @@ class Route:
         """Ask over a connection of its own; return the status and the body."""
         reader, writer = await self.connect()
         writer.write(self.head(target, *headers, method=method) + body)
-        answer = await asyncio.wait_for(reader.read(), 30)
+        answer = await asyncio.wait_for(reader.read(), HANG_SECONDS)
         writer.close()
         head, _, content = answer.partition(b"\r\n\r\n")
         return int(head.split()[1]), content
@@ -113,12 +115,6 @@ async def standing(contexts):
     assert troubles == []
 
 
-async def until(condition, seconds=10):
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 async def test_the_link_opens_and_the_token_stays_here(contexts):
     async with standing(contexts) as way:
         assert way.forward.link == f"http://127.0.0.1:{way.forward.port}/status?terradask-token={way.admission.token}"
@@ -157,7 +153,7 @@ async def test_a_websocket_and_large_answers_pass_whole(contexts):
         status, content = await way.ask("/large")
         assert status == 200
         assert content == LARGE
-        await until(lambda: not way.forward._door._tasks and not way.host._tasks)
+        await eventually_async(lambda: not way.forward._door._tasks and not way.host._tasks)
 
 
 async def test_a_websocket_of_another_origin_is_refused(contexts):
@@ -180,7 +176,7 @@ async def test_whoever_has_said_all_still_gets_the_answer(contexts):
         reader, writer = await way.connect()
         writer.write(way.head("/large"))
         writer.write_eof()
-        answer = await asyncio.wait_for(reader.read(), 30)
+        answer = await asyncio.wait_for(reader.read(), HANG_SECONDS)
         assert answer.endswith(LARGE[-1000:])
         writer.close()
 
@@ -205,8 +201,8 @@ async def test_who_reads_slowly_gets_all_and_who_reads_nothing_is_let_go(context
         writer.close()
         silent = socket.create_connection(("127.0.0.1", way.forward.port))
         silent.sendall(way.head("/large"))
-        await until(lambda: way.forward._door._tasks)
-        await until(lambda: not way.forward._door._tasks and not way.host._tasks)
+        await eventually_async(lambda: way.forward._door._tasks)
+        await eventually_async(lambda: not way.forward._door._tasks and not way.host._tasks)
         silent.close()
 
 
@@ -238,9 +234,9 @@ async def test_closing_ends_what_is_open(contexts):
         await way.forward.close()
         assert way.forward.port is None
         assert way.forward.link == ""
-        assert await asyncio.wait_for(reader.read(), 5) == b""
+        assert await asyncio.wait_for(reader.read(), HANG_SECONDS) == b""
         with contextlib.suppress(ConnectionResetError):
-            await asyncio.wait_for(asked.read(), 5)
+            await asyncio.wait_for(asked.read(), HANG_SECONDS)
         writer.close()
         asking.close()
 
@@ -250,12 +246,12 @@ async def test_strangers_do_not_use_up_the_door(contexts, monkeypatch):
     monkeypatch.setattr(server, "HEAD_SECONDS", 0.3)
     async with standing(contexts) as way:
         held = [await way.connect() for _ in range(5)]
-        await until(lambda: way.forward._door._waiting == 5)
+        await eventually_async(lambda: way.forward._door._waiting == 5)
         reader, writer = await way.connect()
         with contextlib.suppress(ConnectionResetError):
-            assert await asyncio.wait_for(reader.read(), 5) == b""
+            assert await asyncio.wait_for(reader.read(), HANG_SECONDS) == b""
         writer.close()
-        await until(lambda: way.forward._door._waiting == 0)
+        await eventually_async(lambda: way.forward._door._waiting == 0)
         assert (await way.ask())[0] == 200
         for _, each in held:
             each.close()
@@ -306,7 +302,7 @@ def test_any_bytes_are_answered_or_dropped(contexts, sent, ends, tls):
                     writer.write_eof()
                 answer = b""
                 with contextlib.suppress(ConnectionResetError, TimeoutError):
-                    answer = await asyncio.wait_for(reader.read(), 0.05 if tls else 10)
+                    answer = await asyncio.wait_for(reader.read(), 0.05 if tls else HANG_SECONDS)
                 if not tls:
                     assert answer == b"" or answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 403 "))
                 assert b"Traceback" not in answer

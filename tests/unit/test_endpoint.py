@@ -17,6 +17,8 @@ from terradask.errors import SessionFailed, SessionManagerPluginMissing, Setting
 from terradask_host.preload.forward import Forward
 from terradask_stacks.settings import ClusterSettings
 
+from ..waiting import HANG_SECONDS
+
 
 def attachment(instance_id: str = "i-1", port: int = 9000) -> Attachment:
     scheduler = SchedulerAddress("r1", instance_id, 1, f"tls://10.64.0.5:{port}", f"tls://203.0.113.7:{port}", 9001, "3.11", {})
@@ -146,4 +148,4 @@ def test_a_hosts_loopback_passes_on_what_comes_as_it_comes() -> None:
             await inner.close()
             return answer
 
-    assert asyncio.run(asyncio.wait_for(main(), 10)) == b"\x16\x03 TLS, OR ANYTHING"
+    assert asyncio.run(asyncio.wait_for(main(), HANG_SECONDS)) == b"\x16\x03 TLS, OR ANYTHING"

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +27,8 @@ from terradask.errors import AccessDenied, SessionFailed
 from terradask_simulator.aws.network import LoopbackNetwork
 from terradask_simulator.aws.session_manager.plugin_program import plugin_folder, write_plugin
 from terradask_simulator.aws.session_manager.sessions import Sessions
+
+from ..waiting import HANG_SECONDS, eventually
 
 
 class Account(Aws):
@@ -70,7 +71,7 @@ def echo() -> Iterator[int]:
         thread.start()
         yield server.getsockname()[1]
         server.shutdown(socket.SHUT_RDWR)
-        thread.join(5)
+        thread.join()
 
 
 @pytest.fixture
@@ -94,19 +95,15 @@ def response(sessions: Sessions, port: int) -> dict[str, str]:
 
 
 def said_again(port: int, text: bytes = b"hello") -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=HANG_SECONDS) as connection:
         connection.sendall(text)
         return connection.recv(100)
 
 
-def eventually(condition: Callable[[], Any], seconds: float = 15.0) -> None:
-    end = time.monotonic() + seconds
-    while True:
-        with contextlib.suppress(OSError):
-            if condition():
-                return
-        assert time.monotonic() < end, "not so in time"
-        time.sleep(0.05)
+def succeeds(attempt: Callable[[], Any]) -> bool:
+    with contextlib.suppress(OSError):
+        return bool(attempt())
+    return False
 
 
 def command_lines(marker: str) -> list[str]:
@@ -123,7 +120,7 @@ def command_lines(marker: str) -> list[str]:
 def opened(account: Account, plugin: Plugin) -> Iterator[PortForwarding]:
     held = PortForwarding(account, plugin, instance_id=f"i-{os.getpid()}", port=8786)
     held.open()
-    held.wait(20)
+    held.wait(HANG_SECONDS)
     yield held
     held.close()
 
@@ -150,7 +147,7 @@ def test_a_session_that_is_lost_is_opened_again_at_the_same_port(opened: PortFor
     first = opened._session_id
     assert first is not None
     assert sessions.close(first)
-    eventually(lambda: said_again(port) == b"hello" and opened._session_id != first)
+    eventually(lambda: succeeds(lambda: said_again(port) == b"hello") and opened._session_id != first)
     assert account.asked[-1]["Parameters"] == {"portNumber": ["8786"], "localPortNumber": [str(port)]}
 
 
@@ -162,23 +159,23 @@ def test_a_port_that_somebody_takes_meanwhile_is_waited_for(
     assert port is not None
     assert opened._process is not None
     opened._process.stdin.close()  # type: ignore[union-attr]
-    opened._process.wait(10)
+    opened._process.wait(HANG_SECONDS)
     with socket.socket() as thief:
         thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        eventually(lambda: thief.bind(("127.0.0.1", port)) is None)
+        eventually(lambda: succeeds(lambda: thief.bind(("127.0.0.1", port)) is None))
         thief.listen()
         eventually(lambda: len(account.asked) > 3)
         assert opened.local_port == port
-    eventually(lambda: said_again(port) == b"hello")
+    eventually(lambda: succeeds(lambda: said_again(port) == b"hello"))
 
 
 def test_what_is_closed_leaves_no_process_and_no_session(account: Account, plugin: Plugin, sessions: Sessions) -> None:
     held = PortForwarding(account, plugin, instance_id=f"i-closed-{os.getpid()}", port=8786)
     held.open()
-    held.wait(20)
+    held.wait(HANG_SECONDS)
     held.close()
     eventually(lambda: not command_lines(f"i-closed-{os.getpid()}") and not sessions._sessions)
-    assert not held._keeper.is_alive()
+    eventually(lambda: not held._keeper.is_alive())
     held.close()
 
 
@@ -193,7 +190,7 @@ ssm = SimpleNamespace(start_session=lambda **request: answer, meta=SimpleNamespa
 aws = SimpleNamespace(region="us-east-1", profile=None, client=lambda name: ssm)
 held = PortForwarding(aws, Plugin(sys.argv[2], "1.2.650.0"), instance_id=sys.argv[3], port=8786)
 held.open()
-print(held.wait(20), flush=True)
+print(held.wait(100), flush=True)
 held._keeper.join()
 """
 
@@ -206,7 +203,7 @@ def test_a_client_that_is_killed_takes_the_plugin_with_it(plugin: Plugin, sessio
         port = int(client.stdout.readline())
         assert said_again(port) == b"hello"
         client.send_signal(signal.SIGKILL)
-        client.wait(10)
+        client.wait()
     eventually(lambda: not command_lines(name))
     eventually(lambda: not sessions._sessions)
     with pytest.raises(OSError, match="refused"):
@@ -228,11 +225,11 @@ def test_a_plugin_that_fails(tmp_path: Path, account: Account, name: str, script
     held = PortForwarding(account, Plugin(str(program), "1.2.650.0"), instance_id="i-1", port=8786)
     held.open()
     with pytest.raises(SessionFailed, match=problem) as caught:
-        held.wait(1.0 if name == "opens-no-port" else 20)
+        held.wait(1.0 if name == "opens-no-port" else HANG_SECONDS)
     held.close()
     assert caught.value.address == "i-1:8786"
     assert "session_manager = true" in str(caught.value)
-    assert not held._keeper.is_alive()
+    eventually(lambda: not held._keeper.is_alive())
 
 
 def refusal(code: str, message: str = "i-1 is not connected.") -> Callable[[dict[str, Any]], dict[str, str]]:
@@ -257,23 +254,26 @@ def test_what_aws_refuses(plugin: Plugin, code: str, error: type[Exception], pro
     held = PortForwarding(aws, plugin, instance_id="i-1", port=8786)
     held.open()
     with pytest.raises(error, match=problem):
-        held.wait(20)
+        held.wait(HANG_SECONDS)
     held.close()
 
 
 def test_closing_wakes_whoever_waits(plugin: Plugin) -> None:
-    asked = threading.Event()
+    asked, answering = threading.Event(), threading.Event()
 
     def slow(request: dict[str, Any]) -> dict[str, str]:
         asked.set()
-        time.sleep(0.5)
+        assert answering.wait(HANG_SECONDS)
         return {"SessionId": "s", "TokenValue": "t", "StreamUrl": "tcp://127.0.0.1:9"}
 
     ended: list[str] = []
     held = PortForwarding(Account(slow, ended.append), plugin, instance_id="i-1", port=8786)
     held.open()
-    assert asked.wait(5)
-    threading.Timer(0.1, held.close).start()
+    assert asked.wait(HANG_SECONDS)
+    closing = threading.Thread(target=held.close)
+    closing.start()
     with pytest.raises(SessionFailed, match="closed before it was open"):
-        held.wait(20)
+        held.wait(HANG_SECONDS)
+    answering.set()
+    closing.join()
     eventually(lambda: ended == ["s"])

@@ -14,6 +14,8 @@ from terradask_host.agent.child import LAUNCHER, DaskChild, child_environ
 from terradask_host.agent.event_queue import ChildEnded, ChildSaid, EventQueue
 from terradask_host.rules.policy import Exit
 
+from ..waiting import HANG_SECONDS
+
 
 def test_the_dask_process_does_not_see_the_host_programs_python(tmp_path: Path) -> None:
     base = {"VIRTUAL_ENV": "/opt/terradask/venv", "PATH": "/bin", "HOME": "/root", "AWS_REGION": "eu-west-1"}
@@ -32,7 +34,7 @@ def start_child(tmp_path: Path, events: EventQueue, log: list[str]) -> DaskChild
 
 def drain(events: EventQueue, number: int) -> tuple[list[str], Exit]:
     said: list[str] = []
-    while (event := events.next(30)) is not None:
+    while (event := events.next(HANG_SECONDS)) is not None:
         if isinstance(event, ChildEnded) and event.child == number:
             return said, event.end
         if isinstance(event, ChildSaid):

@@ -19,7 +19,7 @@ from botocore.utils import ContainerMetadataFetcher
 
 from terradask_host.preload.credentials_endpoint import CredentialsEndpoint
 
-pytestmark = pytest.mark.timeout(30)
+from ..waiting import HANG_SECONDS
 
 
 def credentials(name: str, *, minutes: float = 60) -> dict[str, str]:
@@ -42,7 +42,7 @@ def provider(door: CredentialsEndpoint) -> ContainerProvider:
 def ask(url: str, token: str | None) -> tuple[int, dict[str, str]]:
     request = urllib.request.Request(url, headers={} if token is None else {"Authorization": token})
     try:
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=HANG_SECONDS) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:

@@ -11,6 +11,8 @@ import pytest
 from terradask_host.preload import drain
 from terradask_host.preload.drain import DRAIN_OPERATION, allow_draining
 
+from ..waiting import HANG_SECONDS
+
 
 class Scheduler:
     """Workers by address, of whom some are running."""
@@ -87,7 +89,7 @@ def test_the_next_does_not_wait_for_ever_in_a_cluster_that_was_made_smaller(monk
         scheduler.heartbeat("i-1")
         scheduler.heartbeat("i-2")
         assert await scheduler.handlers[DRAIN_OPERATION](names=["i-1"])
-        assert await asyncio.wait_for(scheduler.handlers[DRAIN_OPERATION](names=["i-2"]), 5)
+        assert await asyncio.wait_for(scheduler.handlers[DRAIN_OPERATION](names=["i-2"]), HANG_SECONDS)
 
     asyncio.run(main())
 

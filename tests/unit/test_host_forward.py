@@ -10,6 +10,8 @@ import pytest
 from terradask._deployments.certificates import make_keys
 from terradask_host.preload.forward import Forward, roles_of, server_context
 
+from ..waiting import HANG_SECONDS
+
 KEYS = make_keys("etl", "20261120T051500Z-abc123")
 PAGE = b"the dashboard"
 
@@ -57,7 +59,7 @@ async def ask(port, context):
     """Return what comes through, nothing where the door stays shut."""
     writer = None
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG_SECONDS):
             reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
             writer.write(b"x")
             return await reader.read()

@@ -12,6 +12,8 @@ from terradask_host.preload.worker_report import report_workers
 from terradask_host.rules.join_watchdog import GiveUp, GroupMemory, Members, Remove, look
 from terradask_host.timing import Timing
 
+from ..waiting import eventually_async
+
 TIMING = Timing()
 MOST = TIMING.join_failures
 
@@ -176,10 +178,7 @@ async def test_the_roll_has_those_who_came_and_went_too():
         async with Worker(scheduler.address, name="i-2"):
             async with Worker(scheduler.address, name="i-1"):
                 pass
-            while not told:
-                await asyncio.sleep(0.01)
-            while len(told) < 2:
-                await asyncio.sleep(0.01)
+            await eventually_async(lambda: any("i-1" in names for names in told) and told[-1] == ["i-2"])
         calling.cancel()
     came = set().union(*told)
     assert came == {"i-1", "i-2"}

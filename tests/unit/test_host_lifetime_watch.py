@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +18,8 @@ from terradask_host.preload.lifetime_watch import LifetimeWatch, Observer
 from terradask_host.preload.uploads import UPLOAD_BYTES_A_SECOND, Uploads, received_bytes
 from terradask_host.preload.watchers import allow_several, watching
 
+from ..waiting import HANG_SECONDS, eventually_async
+
 
 @pytest.fixture
 async def scheduler() -> AsyncIterator[Scheduler]:
@@ -29,12 +31,6 @@ async def scheduler() -> AsyncIterator[Scheduler]:
 @pytest.fixture
 async def observer(scheduler: Scheduler) -> Observer:
     return Observer(scheduler)
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 def present(observer: Observer) -> int:
@@ -50,10 +46,10 @@ async def test_clients_and_watching_managers_are_there_while_they_are_connected(
         assert present(observer) == 1
         async with Client(scheduler.address, asynchronous=True):
             assert present(observer) == 2
-        await until(lambda: present(observer) == 1)
+        await eventually_async(lambda: present(observer) == 1)
         comm.abort()
     # Without a worker that comes or goes, Dask itself never learns that it is gone.
-    await until(lambda: present(observer) == 0)
+    await eventually_async(lambda: present(observer) == 0)
     assert not watching(scheduler)
     assert not [name for name in scheduler.plugins if name.startswith("terradask-watch-")]
 
@@ -65,19 +61,19 @@ async def test_a_workers_own_client_is_nobody_and_what_was_left_is_work(schedule
             assert [name for name in scheduler.client_comms if name.startswith("Client-worker-")]
             assert present(observer) == 1
             fire_and_forget(client.submit(asyncio.sleep, 1.0))
-            await until(lambda: scheduler.clients["fire-and-forget"].wants_what)
-        await until(lambda: present(observer) == 0)
+            await eventually_async(lambda: scheduler.clients["fire-and-forget"].wants_what)
+        await eventually_async(lambda: present(observer) == 0)
         look = observer.observe()
         assert look.left_work
         assert look.idle_seconds is None
-        await until(lambda: not observer.observe().left_work)
+        await eventually_async(lambda: not observer.observe().left_work)
 
 
 async def test_a_client_that_came_and_went_between_two_looks_was_there(scheduler: Scheduler, observer: Observer) -> None:
     observer.observe()
     async with Client(scheduler.address, asynchronous=True) as client:
         pass
-    await until(lambda: client.id not in scheduler.clients)
+    await eventually_async(lambda: client.id not in scheduler.clients)
     look = observer.observe()
     assert look.came == {client.id}
     assert look.present == frozenset()
@@ -86,13 +82,13 @@ async def test_a_client_that_came_and_went_between_two_looks_was_there(scheduler
 
 async def test_what_waits_for_workers_is_work(scheduler: Scheduler, observer: Observer) -> None:
     async with Client(scheduler.address, asynchronous=True) as client:
-        await until(lambda: observer.observe().idle_seconds is not None)
+        await eventually_async(lambda: observer.observe().idle_seconds is not None)
         future = client.submit(sum, [1])
-        await until(lambda: scheduler.queued or scheduler.unrunnable)
+        await eventually_async(lambda: scheduler.queued or scheduler.unrunnable)
         for _ in range(3):
             assert observer.observe().idle_seconds is None
         future.release()
-        await until(lambda: observer.observe().idle_seconds is not None)
+        await eventually_async(lambda: observer.observe().idle_seconds is not None)
 
 
 async def test_data_on_its_way_is_seen_before_dask_has_it(scheduler: Scheduler, observer: Observer) -> None:
@@ -107,7 +103,7 @@ async def test_data_on_its_way_is_seen_before_dask_has_it(scheduler: Scheduler, 
         assert not observer.observe().uploading
         # The beginning of a message: its length, and a part of it.
         await comm.stream.write(struct.pack("Q", 10_000_000) + b"x" * 500_000)
-        await until(lambda: sum(received_bytes(each) or 0 for each in scheduler._comms) > before + 400_000)
+        await eventually_async(lambda: sum(received_bytes(each) or 0 for each in scheduler._comms) > before + 400_000)
         look = observer.observe()
         assert look.uploading
         assert look.idle_seconds is not None
@@ -143,7 +139,7 @@ class Hashed(SimpleNamespace):
 async def watch_until_over(scheduler: Scheduler, **life: Any) -> list[tuple[str, dict[str, Any]]]:
     told: list[tuple[str, dict[str, Any]]] = []
     watch = LifetimeWatch(scheduler, {"look_seconds": 0.05, **life}, lambda event, **facts: told.append((event, facts)))
-    async with asyncio.timeout(10), rpc(scheduler.address) as manager:
+    async with asyncio.timeout(HANG_SECONDS), rpc(scheduler.address) as manager:
         if "keepalive" in life:
             assert await manager.terradask_keepalive(seconds=life["keepalive"]) is True
         await watch.run()

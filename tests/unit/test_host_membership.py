@@ -10,6 +10,8 @@ from distributed import Client, Scheduler, Worker
 from terradask_host.preload.worker_admission import MOST_TOLD, WorkerAdmission
 from terradask_host.rules.membership import Membership, Rules, Verdict, judge
 
+from ..waiting import HANG_SECONDS
+
 RULES = Rules(workers_per_host=3, extra_worker="scheduler-i-0", patience_seconds=60)
 OURS = Membership().updated(["i-1"], 0, RULES)
 
@@ -139,7 +141,7 @@ async def test_a_worker_whose_instance_is_no_longer_the_clusters_is_removed():
         await asyncio.sleep(0.1)
         assert len(scheduler.workers) == 2
         admission.update(["i-2"])
-        await asyncio.wait_for(first.finished(), 5)
+        await asyncio.wait_for(first.finished(), HANG_SECONDS)
         assert [state.name for state in scheduler.workers.values()] == ["i-2"]
         assert refused == ["'i-1'"]
 

@@ -21,8 +21,6 @@ from terradask_host.preload.secret_store import SecretStore
 
 from .test_host_credentials_endpoint import credentials
 
-pytestmark = pytest.mark.timeout(60)
-
 VALUE = "a-planted-value"
 
 

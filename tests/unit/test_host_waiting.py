@@ -12,6 +12,8 @@ from terradask_host.agent.event_queue import ChildSaid, EventQueue, Stop, StopRe
 from terradask_host.agent.objects import wait_for
 from terradask_host.errors import ConfigInvalid, RunMissing
 
+from ..waiting import HANG_SECONDS
+
 
 def test_a_pause_keeps_what_is_said_and_ends_with_a_stop() -> None:
     events = EventQueue()
@@ -31,7 +33,7 @@ def test_a_signal_during_a_pause_ends_it() -> None:
     try:
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()
         with pytest.raises(StopRequested, match="SIGUSR1"):
-            events.pause(30)
+            events.pause(HANG_SECONDS)
     finally:
         signal.signal(signal.SIGUSR1, before)
 
@@ -52,4 +54,4 @@ def test_waiting_does_not_hide_other_errors() -> None:
         raise ConfigInvalid("format 9")
 
     with pytest.raises(ConfigInvalid):
-        wait_for(broken, what="run.json", advice="a", deadline_seconds=5, events=EventQueue())
+        wait_for(broken, what="run.json", advice="a", deadline_seconds=HANG_SECONDS, events=EventQueue())

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from terradask._aws.rate_limit import RateLimiter
 from terradask_simulator.checks.call_counts import most_within
 
+from ..waiting import HANG_SECONDS
+
 HALF = 0.5
 
 
@@ -124,7 +126,7 @@ def test_a_look_that_is_cancelled_in_the_queue_or_fails_leaves_it() -> None:
         with pytest.raises(OSError, match="gone"):
             async with limiter.async_slot():
                 raise OSError("gone")
-        async with asyncio.timeout(1), limiter.async_slot():
+        async with asyncio.timeout(HANG_SECONDS), limiter.async_slot():
             pass
 
     asyncio.run(main())

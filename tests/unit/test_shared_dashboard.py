@@ -17,6 +17,8 @@ from terradask._deployments.documents import SchedulerAddress
 from terradask.errors import VersionMismatch
 from terradask_host.preload.shared_dashboard import SharedDashboard
 
+from ..waiting import HANG_SECONDS
+
 KEYS = make_keys("etl", "r1")
 ADDRESS = SchedulerAddress("r1", "i-1", 1, "tls://127.0.0.1:8786", "tls://3.0.0.1:8786", 8787, "3.11", {})
 ATTACHMENT = Attachment(SimpleNamespace(cluster="etl"), SimpleNamespace(), ADDRESS, KEYS)
@@ -40,9 +42,9 @@ async def test_clients_are_told_where_it_is_and_who_has_the_token_gets_in(tmp_pa
             browser = urllib.request.build_opener(urllib.request.HTTPSHandler(context=tls), urllib.request.HTTPCookieProcessor())
             tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
             with pytest.raises(urllib.error.HTTPError, match="403"):
-                await to_thread(browser.open, f"{base}/health", timeout=10)
+                await to_thread(browser.open, f"{base}/health", timeout=HANG_SECONDS)
             for page, content in ((found.link, b"url=./status"), (f"{base}/health", b"ok")):
-                with await to_thread(browser.open, page, timeout=10) as answer:
+                with await to_thread(browser.open, page, timeout=HANG_SECONDS) as answer:
                     assert content in answer.read()
         finally:
             await door.close()

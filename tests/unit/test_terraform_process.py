@@ -18,6 +18,8 @@ from terradask._terraform import process
 from terradask._terraform.folder_lock import FolderLock
 from terradask.errors import FolderBusy
 
+from ..waiting import HANG_SECONDS, eventually
+
 PYTHON = sys.executable
 
 
@@ -46,22 +48,18 @@ def _gone(pid: int) -> bool:
 WITH_HELPER = """
     import subprocess, sys, time
     descriptors = [int(text) for text in sys.argv[1:]]
-    helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], pass_fds=descriptors)
+    helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], pass_fds=descriptors)
     print("helper", helper.pid)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 
-def _ends(pid: int) -> bool:
-    """Tell whether a process of another parent ends soon, reaped or not."""
-    for _ in range(50):
-        try:
-            if _gone(pid) or Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except FileNotFoundError:
-            return True
-        time.sleep(0.1)
-    return False
+def _ended(pid: int) -> bool:
+    """Tell whether a process of another parent has ended, reaped or not."""
+    try:
+        return _gone(pid) or Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
 
 
 def test_a_killed_command_leaves_no_helper(tmp_path: Path):
@@ -74,7 +72,7 @@ def test_a_killed_command_leaves_no_helper(tmp_path: Path):
 
     done, _ = _follow(_script(tmp_path, WITH_HELPER), tmp_path, on_line=kill_it, on_started=started.append)
     assert done.exit_code == -signal.SIGKILL
-    assert _ends(helpers[0])
+    eventually(lambda: _ended(helpers[0]))
 
 
 def test_what_a_killed_command_left_does_not_keep_the_folder(tmp_path: Path):
@@ -93,15 +91,26 @@ def test_what_a_killed_command_left_does_not_keep_the_folder(tmp_path: Path):
     with FolderLock(tmp_path / "etl", limit_seconds=0) as next_one:
         assert next_one.killed is not None
         assert next_one.killed["command"] == "terraform apply"
-    assert _ends(helper)
+    eventually(lambda: _ended(helper))
 
 
 def test_lines_arrive_while_the_command_runs(tmp_path: Path):
-    command = _script(tmp_path, "import time\nprint('one')\ntime.sleep(0.5)\nprint('two')\nprint('unended', end='')")
-    arrived: list[tuple[str, float]] = []
-    done, _ = _follow(command, tmp_path, on_line=lambda line: arrived.append((line, time.monotonic())))
-    assert [line for line, _ in arrived] == ["one", "two", "unended"]
-    assert arrived[1][1] - arrived[0][1] > 0.3
+    script = """
+        import pathlib, time
+        print("one")
+        while not pathlib.Path("heard").exists():
+            time.sleep(0.01)
+        print("two")
+        print("unended", end="")
+    """
+    arrived: list[str] = []
+
+    def on_line(line: str) -> None:
+        arrived.append(line)
+        (tmp_path / "heard").touch()
+
+    done, _ = _follow(_script(tmp_path, script), tmp_path, on_line=on_line)
+    assert arrived == ["one", "two", "unended"]
     assert done.exit_code == 0
 
 
@@ -128,7 +137,7 @@ WAITS = """
         print("stopping"); time.sleep(0.3); print("stopped"); sys.exit(1)
     signal.signal(signal.SIGINT, stop)
     print("ready")
-    time.sleep(60)
+    time.sleep(600)
 """
 
 
@@ -148,20 +157,35 @@ def test_cancel_asks_once_and_waits_for_the_orderly_stop(tmp_path: Path):
     assert told == [1]
 
 
+def test_cancel_waits_for_a_good_moment(tmp_path: Path):
+    cancelled, asked = threading.Event(), []
+
+    def may_stop() -> bool:
+        asked.append(True)
+        return len(asked) > 3
+
+    _, lines = _follow_until_ready(tmp_path, cancelled, may_stop=may_stop, patience_seconds=3600.0)
+    assert lines == ["ready", "stopping", "stopped"]
+    assert len(asked) == 4
+
+
 def test_cancel_waits_for_a_good_moment_but_not_for_ever(tmp_path: Path):
-    for may_stop, least, most in ((lambda: False, 0.5, 5.0), (lambda: True, 0.0, 0.5)):
-        cancelled = threading.Event()
+    started = time.monotonic()
+    _, lines = _follow_until_ready(tmp_path, threading.Event(), may_stop=lambda: False, patience_seconds=0.5)
+    assert lines == ["ready", "stopping", "stopped"]
+    assert time.monotonic() - started > 0.5
+
+
+def _follow_until_ready(tmp_path: Path, cancelled: threading.Event, **options):
+    """Follow a command that is cancelled at its first line."""
+    lines: list[str] = []
+
+    def on_line(line: str) -> None:
+        lines.append(line)
         cancelled.set()
-        arrived: dict[str, float] = {}
-        _follow(
-            _script(tmp_path, WAITS),
-            tmp_path,
-            on_line=lambda line, arrived=arrived: arrived.setdefault(line, time.monotonic()),
-            cancelled=cancelled,
-            may_stop=lambda may_stop=may_stop, arrived=arrived: "ready" in arrived and may_stop(),
-            patience_seconds=1.5,
-        )
-        assert least < arrived["stopping"] - arrived["ready"] < most
+
+    done, _ = _follow(_script(tmp_path, WAITS), tmp_path, on_line=on_line, cancelled=cancelled, **options)
+    return done, lines
 
 
 def test_an_error_of_the_callback_stops_the_command_in_order(tmp_path: Path):
@@ -211,37 +235,43 @@ def test_ctrl_c_waits_for_the_orderly_stop(tmp_path: Path):
     parent = _parent(tmp_path, WAITS)
     _until(parent, "ready")
     os.killpg(parent.pid, signal.SIGINT)
-    rest = parent.communicate(timeout=10)[0]
+    rest = parent.communicate(timeout=HANG_SECONDS)[0]
     # "stopping" once: Ctrl-C on the terminal doesn't reach the command's own process group.
     assert rest.split() == ["asked", "line", "stopping", "line", "stopped", "interrupted"]
 
 
 def test_second_ctrl_c_kills_after_the_grace(tmp_path: Path):
-    stubborn = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('ready')\ntime.sleep(60)"
+    stubborn = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('ready')\ntime.sleep(600)"
     parent = _parent(tmp_path, stubborn)
     pid = int(_until(parent, "pid").split()[1])
     _until(parent, "ready")
     os.kill(parent.pid, signal.SIGINT)
     _until(parent, "asked")
+    # Longer than its grace, which begins with the second one.
     time.sleep(0.5)
     assert parent.poll() is None
     started = time.monotonic()
     os.kill(parent.pid, signal.SIGINT)
-    assert "interrupted" in parent.communicate(timeout=10)[0]
-    assert 0.2 < time.monotonic() - started < 3
+    assert "interrupted" in parent.communicate(timeout=HANG_SECONDS)[0]
+    assert time.monotonic() - started > 0.2
     assert _gone(pid)
 
 
 def test_the_command_finishes_when_its_parent_is_killed(tmp_path: Path):
-    child = "import time, pathlib\nprint('ready')\ntime.sleep(0.6)\nprint('more')\npathlib.Path('finished').touch()"
+    child = """
+        import os, time, pathlib
+        parent = os.getppid()
+        print("ready")
+        while os.getppid() == parent:
+            time.sleep(0.02)
+        print("more")
+        pathlib.Path("finished").touch()
+    """
     parent = _parent(tmp_path, child)
     _until(parent, "ready")
     parent.kill()
     parent.communicate()
-    deadline = time.monotonic() + 10
-    while not (tmp_path / "finished").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert (tmp_path / "finished").exists()
+    eventually((tmp_path / "finished").exists)
 
 
 # ---- the folder's lock ----------------------------------------------------------------------------------------------
@@ -268,10 +298,14 @@ def test_lock_names_the_other_process_and_waits_for_it(tmp_path: Path):
     assert caught.value.pid == holder.pid
     assert caught.value.folder == str(folder)
     told: list[FolderBusy] = []
-    threading.Timer(0.4, holder.stdin.close).start()
-    with FolderLock(folder, limit_seconds=20, on_wait=told.append):
+
+    def on_wait(busy: FolderBusy) -> None:
+        told.append(busy)
+        holder.stdin.close()
+
+    with FolderLock(folder, limit_seconds=HANG_SECONDS, on_wait=on_wait):
         assert len(told) == 1
-    assert holder.wait(10) == 0
+    assert holder.wait(HANG_SECONDS) == 0
     holder.stdout.close()
 
 
@@ -304,7 +338,7 @@ def test_lock_remembers_a_command_that_was_killed_until_that_is_mended(tmp_path:
     with FolderLock(folder, limit_seconds=0) as lock:
         assert lock.killed is not None
         assert lock.killed["command"] == "terraform apply"
-        assert abs(lock.killed["started_at"] - time.time()) < 30
+        assert abs(lock.killed["started_at"] - time.time()) < HANG_SECONDS
         lock.forget_killed()
     with FolderLock(folder, limit_seconds=0) as lock:
         assert lock.killed is None
@@ -326,8 +360,8 @@ def test_lock_stays_while_an_orphaned_command_runs(tmp_path: Path):
     with pytest.raises(FolderBusy) as caught, FolderLock(folder, limit_seconds=0):
         pass
     assert caught.value.pid == child.pid
-    child.communicate(b"\n", timeout=10)
-    with FolderLock(folder, limit_seconds=5):
+    child.communicate(b"\n", timeout=HANG_SECONDS)
+    with FolderLock(folder, limit_seconds=HANG_SECONDS):
         pass
 
 
@@ -354,7 +388,7 @@ def test_an_interrupt_while_a_command_is_being_started_loses_no_process(tmp_path
     before = signal.signal(signal.SIGTERM, terminate)
     try:
         with pytest.raises((KeyboardInterrupt, SystemExit)):
-            _follow(_script(tmp_path, "import time; time.sleep(60)"), tmp_path)
+            _follow(_script(tmp_path, "import time; time.sleep(600)"), tmp_path)
         assert signal.getsignal(signal.SIGTERM) is terminate
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from terradask._aws.session import Aws
 
 #: As long is waited for AWS's answer where what went on meanwhile was faster.
-_PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 5.0
 
 
 class LaunchCheck:
@@ -28,8 +28,9 @@ class LaunchCheck:
     ``DescribeInstanceTypes``. Without them nothing is refused.
     """
 
-    def __init__(self, aws: Aws, launch: Launch, *, workspace: str) -> None:
+    def __init__(self, aws: Aws, launch: Launch, *, workspace: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self._launch = launch
+        self._patience_seconds = patience_seconds
         self._answer: Future[Allowance] = Future()
 
         def look() -> None:
@@ -85,7 +86,7 @@ class LaunchCheck:
 
     def _allowance(self, warn: Callable[[str], None]) -> Allowance | None:
         try:
-            return self._answer.result(_PATIENCE_SECONDS)
+            return self._answer.result(self._patience_seconds)
         except Exception as error:  # noqa: BLE001  AWS has the last word about a launch anyway
             warn(f"{self._launch.cluster}: {not_looked_at(error)}")
             return None

@@ -70,11 +70,13 @@ class Reporter:
         *,
         tail: Callable[[], Sequence[str]],
         warn: Callable[[str], None],
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._write = write
         self._identity = identity
         self._tail = tail
         self._warn = warn
+        self._pause = pause
         self._history: list[tuple[str, str]] = []
         self._reasons: list[str | None] = []
         self._notes: list[tuple[str, str, str, str]] = []
@@ -147,6 +149,6 @@ class Reporter:
             except Exception as error:  # noqa: BLE001 - a report that can't be written must not end the host
                 self._warn(f"report {report['state']} not written: {type(error).__name__}: {error}")
             if attempt + 1 < TRIES:
-                time.sleep(0.5 * 2**attempt)
+                self._pause(0.5 * 2**attempt)
             if self._newest is not None:
                 return

@@ -16,13 +16,15 @@ from terradask_simulator.aws.credentials import RoleKeys
 from terradask_simulator.aws.instances import InstanceView, admits
 from terradask_simulator.aws.metadata import Answer, MetadataService
 
-__all__ = ["LoopbackNetwork", "join"]
+__all__ = ["LoopbackNetwork", "close_server", "join"]
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _CHUNK = 256 * 1024
 _MAX_HEAD = 64 * 1024
 _CUT_POLL_SECONDS = 0.05
+#: Of the event loop, from asyncio's accepting a connection to the first line of what serves it.
+_TURNS_TO_SERVE = 4
 
 
 class LoopbackNetwork:
@@ -49,7 +51,10 @@ class LoopbackNetwork:
 
         async def close() -> None:
             for instance_id in [*self._metadata, *{key[0] for key in self._forwards}]:
-                self._close(instance_id)
+                await self._close(instance_id)
+            # What was accepted last gets to where it closes its connection.
+            for _ in range(_TURNS_TO_SERVE):
+                await asyncio.sleep(0)
             others = asyncio.all_tasks() - {asyncio.current_task()}
             for task in others:
                 task.cancel()
@@ -109,22 +114,19 @@ class LoopbackNetwork:
     def close(self, instance_id: str) -> None:
         """Take an instance's listeners and connections away."""
 
-        async def close() -> None:
-            self._close(instance_id)
-
-        self._do(close())
+        self._do(self._close(instance_id))
         for closer in self.closers:
             closer(instance_id)
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
-    def _close(self, instance_id: str) -> None:
+    async def _close(self, instance_id: str) -> None:
         server = self._metadata.pop(instance_id, None)
         if server is not None:
-            server.close()
+            await close_server(server)
         for key in [key for key in self._forwards if key[0] == instance_id]:
-            self._forwards.pop(key).close()
+            await close_server(self._forwards.pop(key))
         for task in self._pipes.pop(instance_id, set()):
             task.cancel()
 
@@ -133,7 +135,7 @@ class LoopbackNetwork:
         async with self._changing:
             known = self._forwarded(instance.instance_id)
             for key in known - wanted:
-                self._forwards.pop(key).close()
+                await close_server(self._forwards.pop(key))
             for key in wanted - known:
                 _, public, port = key
                 try:
@@ -167,6 +169,18 @@ class LoopbackNetwork:
                     tasks.discard(task)
 
         return connected
+
+
+async def close_server(server: asyncio.Server) -> None:
+    """Close a server, and let what it has accepted be served.
+
+    A connection that is accepted in the very turn in which its server is closed would stay open, unserved: asyncio's transport for it
+    is made a turn later, and fails without its server.
+    """
+    for listener in server.sockets:
+        asyncio.get_running_loop().remove_reader(listener.fileno())
+    await asyncio.sleep(0)
+    server.close()
 
 
 async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str, port: int) -> None:

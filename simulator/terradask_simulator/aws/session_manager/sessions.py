@@ -14,7 +14,7 @@ import secrets
 import socket
 from dataclasses import dataclass, field
 
-from terradask_simulator.aws.network import LoopbackNetwork, join
+from terradask_simulator.aws.network import LoopbackNetwork, close_server, join
 
 __all__ = ["Session", "Sessions"]
 
@@ -107,7 +107,7 @@ class Sessions:
 
 async def _end(session: Session) -> None:
     if session.server is not None:
-        session.server.close()
+        await close_server(session.server)
     me = asyncio.current_task()
     for task in [task for task in session.tasks if task is not me]:
         task.cancel()
