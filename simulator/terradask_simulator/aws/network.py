@@ -113,7 +113,6 @@ class LoopbackNetwork:
 
     def close(self, instance_id: str) -> None:
         """Take an instance's listeners and connections away."""
-
         self._do(self._close(instance_id))
         for closer in self.closers:
             closer(instance_id)
