@@ -26,7 +26,7 @@ from terradask.errors import (
 
 from .deployed import BUCKET, OLD, REGION, groups, keys, killing_terraform
 
-pytestmark = [pytest.mark.plan, pytest.mark.timeout(180), pytest.mark.usefixtures("no_events")]
+pytestmark = [pytest.mark.plan, pytest.mark.usefixtures("no_events")]
 
 
 def test_cluster_from_plan_to_nothing(workspace: Workspace, machine: Callable[[str], Path], events: list[ProgressEvent]):

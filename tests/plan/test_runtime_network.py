@@ -30,7 +30,7 @@ from terradask_simulator import leftovers
 
 from .deployed import BUCKET, REGION, SETTINGS
 
-pytestmark = [pytest.mark.plan, pytest.mark.timeout(180), pytest.mark.usefixtures("no_events")]
+pytestmark = [pytest.mark.plan, pytest.mark.usefixtures("no_events")]
 
 
 @pytest.mark.usefixtures("direct_provider")

@@ -141,7 +141,6 @@ def client(cluster):
     eventually(lambda: len(cluster.observed) == 2 == len(cluster.plan), message=f"not two workers again: {cluster.plan}")
 
 
-@pytest.mark.timeout(180)
 def test_a_user_reaches_the_scheduler_through_sessions(cluster, sim, policies):
     def programs():
         return [f._process.pid for f in through._attached.dialer._endpoint._open.values()]

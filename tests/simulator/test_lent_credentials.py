@@ -27,7 +27,7 @@ from terradask._dask import attached, secrets
 from terradask.errors import ExpiredCredentials, NoCredentials
 from terradask_simulator import Simulator
 
-pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 
 USER, BUCKET = "ada", "adas-data"
 ARN = f"arn:aws:iam::123456789012:user/{USER}"

@@ -20,8 +20,6 @@ from terradask._dask.joined import JoinedWorkers
 from terradask._dask.secrets import SecretRelay
 from terradask.errors import ClusterStopped, ExpiredCredentials, InvalidInput, VersionMismatch, WorkersUntold
 
-pytestmark = pytest.mark.timeout(30)
-
 VALUE = "a-planted-value"
 
 
