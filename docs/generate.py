@@ -63,11 +63,20 @@ def _architecture(old: str) -> str:
     return _between(old, "packages", "\n".join(["| package | what |", "| --- | --- |", *rows]))
 
 
-def _dark_picture(_old: str) -> str:
-    picture = (DOCS / "images/overview.svg").read_text(encoding="utf-8")
-    for light, dark in _DARK.items():
-        picture = picture.replace(light, dark)
-    return picture
+def _packages_picture(_old: str) -> str:
+    from package_picture import package_picture
+
+    return package_picture()
+
+
+def _dark(picture: str) -> Callable[[str], str]:
+    def make(_old: str) -> str:
+        drawn = (DOCS / picture).read_text(encoding="utf-8")
+        for light, dark in _DARK.items():
+            drawn = drawn.replace(light, dark)
+        return drawn
+
+    return make
 
 
 PAGES: dict[str, Callable[[str], str]] = {
@@ -75,7 +84,9 @@ PAGES: dict[str, Callable[[str], str]] = {
     "settings.md": _settings,
     "cli.md": _cli,
     "python.md": _python,
-    "images/overview-dark.svg": _dark_picture,
+    "images/overview-dark.svg": _dark("images/overview.svg"),
+    "images/packages.svg": _packages_picture,
+    "images/packages-dark.svg": _dark("images/packages.svg"),
 }
 
 

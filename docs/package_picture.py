@@ -54,7 +54,7 @@ def package_picture() -> str:
         "font-family=\"system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif\">",
         "  <title>Packages of terradask: each row imports only from the rows below it</title>",
         '  <text x="20" y="30" font-size="16" font-weight="600" fill="#1f2328">terradask</text>',
-        '  <text x="110" y="30" font-size="13" fill="#59636e">'
+        '  <text x="118" y="30" font-size="13" fill="#59636e">'
         "each package imports only from the rows below; grey boxes are the other roots</text>",
     ]
     for name, imported in _direct(graph).items():
