@@ -48,6 +48,18 @@ def test_the_host_program_needs_the_standard_library_and_boto3_alone() -> None:
     assert rules.host_alone(repository()) == []
 
 
+def test_packages_inside_terradask_keep_their_order() -> None:
+    assert rules.order(repository()) == []
+
+
+def test_no_files_import_each_other() -> None:
+    assert rules.circles(repository()) == []
+
+
+def test_own_classes_are_at_most_two_deep() -> None:
+    assert rules.depth(repository()) == []
+
+
 def test_the_simulators_aws_needs_nothing_else_of_ours() -> None:
     assert rules.aws_half(repository()) == []
 
