@@ -160,7 +160,7 @@ def test_widget(cluster, client):
 def test_scale_cores_memory(cluster, client):
     cluster.scale(cores=2)
     assert len(cluster.plan) == 2
-    # Simulated workers have no limit of their own; what a limit means is in tests/unit/test_sizes.py.
+    # Simulated workers have no limit of their own; what a limit means is in tests/unit/test_host_size.py.
     with pytest.raises(InvalidInput, match="no memory limit"):
         cluster.scale(memory="5 GB")
     with pytest.raises(InvalidInput, match="max_workers"):

@@ -210,7 +210,7 @@ def test_a_call_without_an_answer_says_so_unless_the_cluster_is_over(stopped):
     health.status = Status.running
 
     class Run:
-        async def look(self):
+        async def note_if_over(self):
             if stopped:
                 health.lose(ClusterStopped("it is stopped", cluster="etl"))
 

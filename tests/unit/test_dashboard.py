@@ -58,7 +58,7 @@ class Route:
 
     @property
     def admission(self):
-        return self.forward._door.admission
+        return self.forward._proxy.admission
 
     @property
     def cookie(self):
@@ -153,7 +153,7 @@ async def test_a_websocket_and_large_answers_pass_whole(contexts):
         status, content = await way.ask("/large")
         assert status == 200
         assert content == LARGE
-        await eventually_async(lambda: not way.forward._door._tasks and not way.host._tasks)
+        await eventually_async(lambda: not way.forward._proxy._tasks and not way.host._tasks)
 
 
 async def test_a_websocket_of_another_origin_is_refused(contexts):
@@ -201,8 +201,8 @@ async def test_who_reads_slowly_gets_all_and_who_reads_nothing_is_let_go(context
         writer.close()
         silent = socket.create_connection(("127.0.0.1", way.forward.port))
         silent.sendall(way.head("/large"))
-        await eventually_async(lambda: way.forward._door._tasks)
-        await eventually_async(lambda: not way.forward._door._tasks and not way.host._tasks)
+        await eventually_async(lambda: way.forward._proxy._tasks)
+        await eventually_async(lambda: not way.forward._proxy._tasks and not way.host._tasks)
         silent.close()
 
 
@@ -246,12 +246,12 @@ async def test_strangers_do_not_use_up_the_door(contexts, monkeypatch):
     monkeypatch.setattr(server, "HEAD_SECONDS", 0.3)
     async with standing(contexts) as way:
         held = [await way.connect() for _ in range(5)]
-        await eventually_async(lambda: way.forward._door._waiting == 5)
+        await eventually_async(lambda: way.forward._proxy._waiting == 5)
         reader, writer = await way.connect()
         with contextlib.suppress(ConnectionResetError):
             assert await asyncio.wait_for(reader.read(), HANG_SECONDS) == b""
         writer.close()
-        await eventually_async(lambda: way.forward._door._waiting == 0)
+        await eventually_async(lambda: way.forward._proxy._waiting == 0)
         assert (await way.ask())[0] == 200
         for _, each in held:
             each.close()

@@ -69,7 +69,7 @@ class CancellableProvisioner:
     def cancel(self):
         self.cancelled = True
 
-    def undo_after(self, error):
+    def roll_back_after(self, error):
         self.undone.append(error)
 
 
@@ -177,11 +177,11 @@ def test_a_run_that_is_over_is_noted_once_with_its_reason():
         health = Health("etl", on_lost=lambda: lost.append(True))
         health.status = Status.running
         check = RunCheck(opened.deployed, "r1", health, opened.threads.call)
-        await check.look()
+        await check.note_if_over()
         health.check()
         opened.deployed.run_id = "r2"
         for _ in range(2):
-            await check.look()
+            await check.note_if_over()
             with pytest.raises(ClusterEnded) as caught:
                 health.check()
             assert caught.value.reason == "idle"

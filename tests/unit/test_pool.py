@@ -58,7 +58,7 @@ class RefusingWorkers:
         self.pending_launches = SimpleNamespace(pending=False, shortfall=None, asks=False)
         self.plan: set[str] = set()
         self.sets: dict[str, Any] = {}
-        self.abandoned = False
+        self.run_is_over = False
         self.sent: list[Any] = []
         self.watched = 0
         self._refusals = list(refusals)

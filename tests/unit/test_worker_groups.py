@@ -7,7 +7,6 @@ import datetime
 import json
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -469,7 +468,7 @@ def test_the_signature_takes_groups() -> None:
 
 def test_a_group_with_a_name_does_not_adapt() -> None:
     amounts: dict[str, Any] = dict.fromkeys(("minimum_cores", "maximum_cores", "minimum_memory", "maximum_memory"))
-    size = partial(small_pool().host_size, "workers")
+    size = small_pool().host_size
     with pytest.raises(UnsupportedOption, match="scale the group by its name"):
         adaptive_options(Adaptive, deployment(), size, minimum=1, maximum=2, group="gpu", **amounts)
 

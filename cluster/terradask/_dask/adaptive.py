@@ -119,7 +119,7 @@ def adaptive_for(
 def adaptive_options(
     Adaptive: type[Adaptive],  # noqa: N803 (Dask's own name)
     deployment: Deployment,
-    host_size: Callable[[], HostSize],
+    host_size: Callable[[str], HostSize],
     *,
     minimum: int,
     maximum: int | None,
@@ -165,7 +165,7 @@ def adaptive_options(
     most = descriptor.most_workers(WORKER_GROUP)
     maximum = min(DEFAULT_MAXIMUM, most) if maximum is None else maximum
     if any(amount is not None for amount in (minimum_cores, maximum_cores, minimum_memory, maximum_memory)):
-        size = host_size()
+        size = host_size(WORKER_GROUP)
         minimum = size.least(minimum, cores=minimum_cores, memory=minimum_memory)
         maximum = size.most(maximum, cores=maximum_cores, memory=maximum_memory)
     _check_bounds(minimum, maximum, most=most)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Generator, Mapping
-from functools import partial
 from typing import Any, Self
 
 from distributed.core import Status
@@ -39,7 +38,6 @@ from terradask._dask.waiting import WorkerWaiter, check_number
 from terradask._deployments.hardware import hardware_of
 from terradask._deployments.lifetime import Duration
 from terradask.errors import InvalidInput
-from terradask_modules.names import WORKER_GROUP
 
 
 @documented_by(ClusterArguments)
@@ -294,7 +292,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         options = adaptive_options(
             Adaptive,
             self._running.deployment,
-            partial(self._running.pool.host_size, WORKER_GROUP),
+            self._running.pool.host_size,
             minimum=minimum,
             maximum=maximum,
             minimum_cores=minimum_cores,
@@ -387,8 +385,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
     def _repr_html_(self, cluster_status: str | None = None) -> str:
         if cluster_status is None and self.status == Status.running:
             cluster_status = repr_row(self.worker_groups)
-        html: str = super()._repr_html_(cluster_status)
-        return html
+        return str(super()._repr_html_(cluster_status))
 
     def _scaling_status(self) -> str:
         # Dask's own counts the workers of each host, and those that no scaling counts.

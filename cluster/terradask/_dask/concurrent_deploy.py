@@ -1,4 +1,4 @@
-"""Waiting for somebody who makes a cluster of the same name at the same time."""
+"""Waiting for another client that deploys a cluster of the same name at the same time."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from terradask._deployments.store import STATE_LOCK
 
 _POLL_SECONDS = 1.0
 
-#: Nobody holds the state's lock between a plan and its apply; after a longer while nobody is at it.
+#: The state isn't locked between a plan and its apply; after a longer while no client is at work.
 _BETWEEN_SECONDS = 15.0
 
-#: Who has deployed a cluster starts it at once; where he doesn't come to that, another does.
+#: The client that has deployed a cluster starts it at once; where it fails to, another does.
 _START_SECONDS = 15.0
 
 
 def wait_for_deployment(deployment: Deployment, *, seconds: float, check_cancelled: Callable[[], None]) -> bool:
-    """Wait until somebody else has deployed a cluster, and tell whether he has; soon, where nobody is at it any more."""
-    last_at_it = time.monotonic()
+    """Wait until another client has deployed a cluster, and return whether it has; soon, where none is at work any more."""
+    last_locked = time.monotonic()
 
     def over() -> bool:
-        nonlocal last_at_it
+        nonlocal last_locked
         if STATE_LOCK in deployment.objects.names(STATE_LOCK):
-            last_at_it = time.monotonic()
-        return deployment.exists or time.monotonic() - last_at_it > _BETWEEN_SECONDS
+            last_locked = time.monotonic()
+        return deployment.exists or time.monotonic() - last_locked > _BETWEEN_SECONDS
 
     return _until(over, seconds, check_cancelled) and deployment.exists
 
 
 def wait_for_start(deployment: Deployment, *, check_cancelled: Callable[[], None]) -> None:
-    """Give whoever deployed a cluster the time to start it too, so that it ends with him and not with a guest."""
+    """Give the client that deployed a cluster the time to start it too, so that it ends with that one and not with a guest."""
     _until(lambda: deployment.current_run() is not None, _START_SECONDS, check_cancelled)
 
 

@@ -21,7 +21,7 @@ from terradask.errors import ClusterStopped, SchedulerReplaced, SchedulerUnreach
 
 logger = logging.getLogger("terradask")
 
-#: So long a scheduler is looked for before whoever uses the cluster is told; it is looked for on and on.
+#: So long a scheduler is looked for before using the cluster raises; it is looked for on and on.
 LOST_SECONDS = 30.0
 
 _PAUSE_SECONDS = 5.0
@@ -174,7 +174,7 @@ class SchedulerConnection:
         try:
             yield
         except OSError:
-            await self._run.look()
+            await self._run.note_if_over()
             self._health.check()
             raise
 

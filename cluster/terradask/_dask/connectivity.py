@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from terradask._workspace.workspace import Workspace
     from terradask_stacks.settings.connection import ConnectionSettings
 
-#: The settings that say how clients reach the scheduler: who names one of them names both.
-WAY_SETTINGS = frozenset({"connect", "use_scheduler_public_ip"})
+#: The settings that say how clients reach the scheduler: naming one of them names both.
+ROUTE_SETTINGS = frozenset({"connect", "use_scheduler_public_ip"})
 
 _SOURCES = ("allow_ingress_from", "allow_ssh_from")
 
 
 def names_me(structure: Mapping[str, Any]) -> bool:
-    """Tell whether arguments say "me"."""
+    """Return whether arguments say "me"."""
     return any(ME in _listed(structure.get(name)) for name in _SOURCES)
 
 
@@ -40,40 +40,40 @@ def with_own_address(structure: Mapping[str, Any], url: str) -> dict[str, Any]:
 
 def decided_here(run: Mapping[str, Any], asked: Mapping[str, Any]) -> set[str]:
     """Return the names of settings that count as they are here, whatever a deployed cluster has."""
-    return {*run, *(WAY_SETTINGS if any(asked[name] is not None for name in WAY_SETTINGS) else ())}
+    return {*run, *(ROUTE_SETTINGS if any(asked[name] is not None for name in ROUTE_SETTINGS) else ())}
 
 
 def check_route(workspace: Workspace, settings: Mapping[str, Any]) -> None:
-    """Refuse a cluster that can't be reached from here in the way that its settings say.
+    """Refuse a cluster that can't be reached from here by the route that its settings name.
 
     Raises `NoIngress`, `SettingsError`, `SessionManagerPluginMissing`.
     """
-    way = route_of(settings)
-    if way == "ssm":
+    route = route_of(settings)
+    if route == "ssm":
         if not workspace.baseline().session_manager:
             raise SettingsError([no_sessions()])
         find_plugin()
-    elif way == "public":
+    elif route == "public":
         _check_ingress(workspace, settings)
 
 
 def _check_ingress(workspace: Workspace, settings: Mapping[str, Any]) -> None:
     connection = _connection(settings)
     baseline, rules = workspace.baseline(), connection.own_ingress
-    # In a workspace that all share, whom the network lets in counts, whatever a cluster says.
+    # In a shared workspace the network's rules count, whatever a cluster says.
     own = baseline.isolation == "cluster" and rules is not None
     port = connection.scheduler_port
     let_in: list[Sequence[int | str]] = [rule.ports for rule in rules or ()] if own else [rule.ports for rule in baseline.ingress]
     if any(_covers(ports, port) for ports in let_in):
         return
-    who = "cluster" if own else "network"
+    section = "cluster" if own else "network"
     here = "pass allow_ingress_from='me', which lets in this machine's address; " if baseline.isolation == "cluster" else ""
     ssm = ", or connect='ssm', which takes no rule at all" if baseline.session_manager else ""
     raise NoIngress(
-        f"Nobody could reach the cluster's scheduler: the {who} lets no address in at port {port}.",
-        given=f"{who}.ingress = {'[]' if not let_in else [list(ports) for ports in let_in]}",
+        f"Nobody could reach the cluster's scheduler: the {section} lets no address in at port {port}.",
+        given=f"{section}.ingress = {'[]' if not let_in else [list(ports) for ports in let_in]}",
         allowed="rules of ports and CIDR blocks, such as your own address",
-        advice=f'{here}add [[{who}.ingress]] with cidr = "YOUR.ADDRESS/32" to terradask.toml'
+        advice=f'{here}add [[{section}.ingress]] with cidr = "YOUR.ADDRESS/32" to terradask.toml'
         + (", or leave cluster.ingress out; " if own else " and run: terradask apply network; ")
         + f"or, inside the VPC, set connect='private'{ssm}",
     )

@@ -24,18 +24,18 @@ _DIAL_SECONDS = 20.0
 
 
 class DashboardForward:
-    """A door on 127.0.0.1 that carries what shows its token to the scheduler's host, over mutual TLS."""
+    """A proxy on 127.0.0.1 that carries what shows its token to the scheduler's host, over mutual TLS."""
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext) -> None:
         self._host = host
         self._port = port
         self._context = context
-        self._door: ProxyServer | None = None
+        self._proxy: ProxyServer | None = None
 
     @property
     def port(self) -> int | None:
         """The local port, or None when it isn't listening."""
-        return None if self._door is None else self._door.port
+        return None if self._proxy is None else self._proxy.port
 
     @property
     def link(self) -> str:
@@ -44,19 +44,19 @@ class DashboardForward:
         The link has a token in it, which is this object's own: whoever has none, such as other users of this machine, is refused. As Dask's
         ``distributed.dashboard.link`` has it, for proxies such as Jupyter's.
         """
-        if self._door is None or self._door.port is None:
+        if self._proxy is None or self._proxy.port is None:
             return ""
-        return self._door.admission.link(format_dashboard_link(_ADDRESS, self._door.port))
+        return self._proxy.admission.link(format_dashboard_link(_ADDRESS, self._proxy.port))
 
     async def start(self) -> None:
         """Listen on a free port of 127.0.0.1, with a token of its own."""
-        self._door = ProxyServer(Admission(secure=False, hosts=_names_of_this_machine()), self._dial)
-        await self._door.start(_ADDRESS, 0)
+        self._proxy = ProxyServer(Admission(secure=False, hosts=_names_of_this_machine()), self._dial)
+        await self._proxy.start(_ADDRESS, 0)
 
     async def close(self) -> None:
         """Stop listening and end every connection."""
-        if self._door is not None:
-            await self._door.close()
+        if self._proxy is not None:
+            await self._proxy.close()
 
     async def _dial(self) -> Streams:
         async with asyncio.timeout(_DIAL_SECONDS):

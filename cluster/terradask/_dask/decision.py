@@ -9,7 +9,7 @@ from terradask.errors import ArgumentCombination, ClusterExists, ClusterNotFound
 #: What there is of a name.
 Found = Literal["nothing", "stopped", "running"]
 
-Way = Literal["deploy", "start", "attach"]
+Decision = Literal["deploy", "start", "attach"]
 
 
 def check_exclusive(create: bool | None, attach: bool | None) -> None:
@@ -27,7 +27,7 @@ def check_exclusive(create: bool | None, attach: bool | None) -> None:
         )
 
 
-def to_go(name: str) -> ClusterStopped:
+def closing_error(name: str) -> ClusterStopped:
     """Return the error for a cluster that shall go, where none may be made in its place."""
     return ClusterStopped(
         f"Cluster {name!r} is over, and its deployment shall go.",
@@ -36,8 +36,8 @@ def to_go(name: str) -> ClusterStopped:
     )
 
 
-def way_to(name: str, found: Found, *, create: bool | None, attach: bool | None) -> Way:
-    """Decide how to come to a cluster.
+def decide(name: str, found: Found, *, create: bool | None, attach: bool | None) -> Decision:
+    """Decide how to use a name.
 
     Raises `ClusterExists`, `ClusterNotFound`, `ClusterStopped`.
     """

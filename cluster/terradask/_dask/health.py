@@ -77,7 +77,7 @@ class RunCheck:
         self._health = health
         self._call = call
 
-    async def look(self) -> None:
+    async def note_if_over(self) -> None:
         """Note whether the run is over, and why: the cluster was stopped, or has ended by itself."""
         current = await self._call(self._deployment.current_run)
         if self._health.ended is None and (current is None or current.run_id != self._run_id):

@@ -34,7 +34,7 @@ def whole_hosts(worker_names: Iterable[Any], workers_per_host: int) -> set[str]:
 
 
 def is_extra(worker_name: Any) -> bool:
-    """Tell whether this is the worker beside the scheduler, which no scaling counts or closes."""
+    """Return whether this is the worker beside the scheduler, which no scaling counts or closes."""
     return str(worker_name).startswith(EXTRA_WORKER_PREFIX)
 
 

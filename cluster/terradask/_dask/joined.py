@@ -11,7 +11,7 @@ from terradask._dask.host_workers import host_of, is_extra, whole_hosts
 
 
 class JoinedWorkers:
-    """Workers by what the scheduler has told last; whoever goes through their names sees those of that moment.
+    """Workers by what the scheduler has told last; going through their names gives those of that moment.
 
     Names are without the one beside the scheduler, which no scaling counts.
     """
@@ -26,7 +26,7 @@ class JoinedWorkers:
     @property
     def workers(self) -> list[Mapping[str, Any]]:
         """What is known of each worker."""
-        # A copy: the loop's thread adds and removes workers while others look.
+        # A copy: the loop's thread adds and removes workers while other threads read.
         return list(self.scheduler_info["workers"].values())
 
     @property

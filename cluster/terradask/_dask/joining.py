@@ -1,4 +1,4 @@
-"""Workers that are waited for: whether to go on waiting, told from what their hosts report, without touching AWS."""
+"""Workers that are waited for: whether to go on waiting, decided from what their hosts report, without touching AWS."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Set
 from terradask._deployments.documents import HostReport
 from terradask.errors import WorkersMissing
 
-#: An error tells about so many hosts.
-_TOLD_HOSTS = 5
+#: An error describes so many hosts.
+_DESCRIBED_HOSTS = 5
 
 _IN_ORDER = frozenset({"leaving", "left"})
 
@@ -39,14 +39,14 @@ def check_joining(
     unasked = wanted - len(plan)
     scale = f"the cluster is scaled to {len(plan)} workers: scale it to {wanted} first; " if unasked > 0 else ""
     silent = [f"  {name}: no report yet" for name in sorted(plan - joined - {r.instance_id for r in missing})]
-    told = [line for r in (failed or missing)[:_TOLD_HOSTS] for line in r.describe_with_log()]
+    described = [line for r in (failed or missing)[:_DESCRIBED_HOSTS] for line in r.describe_with_log()]
     raise WorkersMissing(
         "\n".join(
             [
                 f"{lacking} of the {wanted} workers waited for have not joined cluster {cluster!r} "
                 f"after {waited_seconds:.0f} s" + (f"; {len(failed)} host{'' if len(failed) == 1 else 's'} failed." if failed else "."),
-                *told,
-                *silent[:_TOLD_HOSTS],
+                *described,
+                *silent[:_DESCRIBED_HOSTS],
                 *(f"  {group}: {text}" for r in reports for _, group, what, text in r.notes if what == "given up"),
                 *([why] if why else []),
             ]

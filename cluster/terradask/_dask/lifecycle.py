@@ -89,7 +89,7 @@ class Lifecycle:
                 logger.debug("cluster %s: can't disconnect", self._health.name, exc_info=True)
             self._health.status = Status.failed
             if self._provisioned is not None:
-                await self._threads.call(self._provisioner.undo_after, error)
+                await self._threads.call(self._provisioner.roll_back_after, error)
         finally:
             self._health.status = Status.closed
             self._threads.shutdown()
@@ -98,7 +98,7 @@ class Lifecycle:
         """End what was made, in the caller's thread: a Ctrl-C arrives here while the loop's thread waits."""
         try:
             if self._provisioned is not None:
-                self._provisioner.undo_after(error)
+                self._provisioner.roll_back_after(error)
         finally:
             self._health.status = Status.closed
             self._threads.shutdown()

@@ -1,4 +1,4 @@
-"""What the hosts of missing workers say, a few at a time: a thousand hosts must not cost a thousand calls at each look."""
+"""What the hosts of missing workers say, a few at a time: a thousand hosts must not cost a thousand calls at each poll."""
 
 from __future__ import annotations
 

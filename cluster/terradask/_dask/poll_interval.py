@@ -1,4 +1,4 @@
-"""How long to wait between looks at AWS."""
+"""How long to wait between polls of AWS."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 
 
 class PollInterval:
-    """How long to wait between looks at AWS: short while something is on its way, longer and longer otherwise.
+    """How long to wait between polls of AWS: short while something is on its way, longer and longer otherwise.
 
-    How many looks there may be at all, `RateLimiter` says.
+    How many polls there may be at all, `RateLimiter` says.
     """
 
     def __init__(self, shortest_seconds: float = 0.25, longest_seconds: float = 15.0) -> None:
@@ -18,11 +18,11 @@ class PollInterval:
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
-        """Look again soon, and often from then on."""
+        """Poll again soon, and often from then on."""
         self._wake.set()
 
     async def wait(self, *, longest_seconds: float | None = None) -> None:
-        """Wait for the next look: at least the shortest time, however often it is woken."""
+        """Wait for the next poll: at least the shortest time, however often it is woken."""
         longest = self._longest if longest_seconds is None else longest_seconds
         try:
             await asyncio.wait_for(self._wake.wait(), min(self._next, longest))

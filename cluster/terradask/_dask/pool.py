@@ -80,7 +80,7 @@ class WorkerPool:
         self._shortfalls = OncePerCause()
         self._failures = OncePerCause()
         self.requests = ScaleRequests()
-        #: Held while AWS is told, not until instances have booted.
+        #: Held while AWS is called, not until instances have booted.
         self.lock = asyncio.Lock()
 
     # ---- as it is ---------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class WorkerPool:
     @property
     def wanted(self) -> int:
         """How many workers all groups together are to have."""
-        # What AWS is being told just now is in no plan yet.
+        # What AWS is being sent just now is in no plan yet.
         asked = self.requests.targets
         return sum(asked.get(name, len(each.roster)) for name, each in self._workers.sets.items())
 
@@ -236,7 +236,7 @@ class WorkerPool:
         """
         own, joined, each = self.groups[WORKER_GROUP].observed, self._joined.hosts, self._deployment.descriptor.workers_per_host
         excess = max(len(own) - target, 0)
-        # The scheduler knows no groups: where there are several, it has to tell of all hosts.
+        # The scheduler knows no groups: where there are several, it is asked about all hosts.
         if own != joined:
             hosts = await hosts_to_close(self._scheduler, each, len(joined))
             return [host for host in hosts if host in own][:excess]
@@ -312,8 +312,8 @@ class WorkerPool:
                         await pending_launches.ask()
                 async with self._deployment.limiter.async_slot():
                     await self.refresh()
-                if self._workers.abandoned:
-                    await self._run.look()
+                if self._workers.run_is_over:
+                    await self._run.note_if_over()
                 self._failures.clear()
             except InterruptedError:
                 return
@@ -334,7 +334,7 @@ class WorkerPool:
                 await self._workers.watch()
                 self._warn_of_shortfall()
                 # Where no scheduler is wanted any more, no worker is to be retired, and nothing to be launched.
-                if not self._workers.abandoned:
+                if not self._workers.run_is_over:
                     await self._send()
                     await self._workers.finish(self._scheduler, self._joined)
 

@@ -16,9 +16,9 @@ from terradask._common.progress import Message, Progress, phase
 from terradask._common.sigterm import terminated_in_order
 from terradask._dask.concurrent_deploy import wait_for_deployment, wait_for_start
 from terradask._dask.connectivity import check_route, decided_here, names_me, with_own_address
-from terradask._dask.decision import Found, Way, to_go, way_to
+from terradask._dask.decision import Decision, Found, closing_error, decide
 from terradask._dask.request import Request
-from terradask._dask.rollback import Origin, note_left_behind, note_taken_back, take_back
+from terradask._dask.rollback import Origin, note_left_behind, note_rolled_back, roll_back
 from terradask._dask.structure import check_same_structure, structure_given
 from terradask._dask.versions import check_versions
 from terradask._deployments.archive_hashes import lock_file_of
@@ -61,7 +61,7 @@ def deployed_settings(descriptor: Descriptor) -> dict[str, Any]:
     # A descriptor of another version may lack settings: then they had their defaults.
     settings = {**ClusterSettings().model_dump(mode="json"), **descriptor.settings}
     if settings["arm"] is None:
-        # Said by the types' names, or by nobody.
+        # Said by the types' names, or not at all.
         settings["arm"] = descriptor.architecture == "arm64"
     return settings
 
@@ -76,12 +76,12 @@ class Provisioner:
         self._workspace: Workspace | None = None
         self._deployment: Deployment | None = None
         self._origin: Origin = "attached"
-        self._undoing = False
+        self._rolling_back = False
 
     def cancel(self) -> None:
         """Make `run`, in another thread, end soon, with what it had made undone."""
         self._cancelled.set()
-        if self._workspace is not None and not self._undoing:
+        if self._workspace is not None and not self._rolling_back:
             self._workspace.cancel()
 
     def run(self) -> Provisioned:
@@ -93,19 +93,19 @@ class Provisioner:
             try:
                 return self._run()
             except BaseException as error:
-                self.undo_after(error)
+                self.roll_back_after(error)
                 raise
 
-    def undo(self) -> None:
+    def roll_back(self) -> None:
         """Take back what this request made: destroy what it deployed, stop what it started. A second call does nothing."""
         workspace, deployment, origin = self._workspace, self._deployment, self._origin
         self._origin = "attached"
         if workspace is None or deployment is None or origin == "attached":
             return
-        self._undoing = True
-        take_back(workspace, deployment, origin, self._progress)
+        self._rolling_back = True
+        roll_back(workspace, deployment, origin, self._progress)
 
-    def undo_after(self, error: BaseException) -> None:
+    def roll_back_after(self, error: BaseException) -> None:
         """Undo because of an error, which gets a note about it and stays the one to raise, unless this is interrupted.
 
         Raises `KeyboardInterrupt`, `SystemExit`.
@@ -114,13 +114,13 @@ class Provisioner:
         if origin == "attached":
             return
         try:
-            self.undo()
+            self.roll_back()
         except BaseException as second:
             note_left_behind(error, name, origin, second)
             if isinstance(error, Exception) and not isinstance(second, Exception):
                 raise second from error
         else:
-            note_taken_back(error, name, origin)
+            note_rolled_back(error, name, origin)
 
     def _run(self) -> Provisioned:
         from terradask._workspace.workspace import Workspace
@@ -133,21 +133,21 @@ class Provisioner:
         deployment = Deployment(workspace.aws, workspace.bucket, request.name)
         self._workspace, self._deployment = workspace, deployment
         if request.credentials == "local":
-            # Who has none to lend learns it before anything is made.
+            # Where there are none to lend, that is said before anything is made.
             lend(workspace.aws, request.credentials_duration_seconds)
         found = take_snapshot(deployment, workspace.baseline)
         if found.closing:
             if request.attach or request.create is False:
-                raise to_go(request.name)
+                raise closing_error(request.name)
             with phase(self._progress, "destroy", request.name):
                 workspace.destroy_cluster(request.name)
             deployment = self._deployment = Deployment(workspace.aws, workspace.bucket, request.name)
             found = take_snapshot(deployment, workspace.baseline)
         asked = workspace.settings.cluster_named(request.name).model_dump(mode="json")
         rounds = 0
-        while (way := self._way(deployment, found)) == "deploy":
+        while (decision := self._decision(deployment, found)) == "deploy":
             rounds += 1
-            # Made by somebody else meanwhile, it is as if it had been there; taken back by him, it is to be made again.
+            # Deployed by another client meanwhile, it is as if it had been there; rolled back there, it is to be deployed again.
             if self._deploy(workspace, deployment, wait_seconds=asked["create_timeout_seconds"], is_last=rounds == _ROUNDS):
                 break
             found = take_snapshot(deployment, workspace.baseline)
@@ -157,7 +157,7 @@ class Provisioner:
         here = {name: asked[name] for name in decided_here(request.run, asked)}
         settings = {**deployment.descriptor.settings, **here}
         run = found.run
-        if way != "attach":
+        if decision != "attach":
             run = self._start(deployment, settings, workspace)
         else:
             if route_of(settings) == "ssm":
@@ -180,18 +180,18 @@ class Provisioner:
             overrides["cluster"] = cluster
         return overrides
 
-    def _way(self, deployment: Deployment, look: Snapshot) -> Way:
+    def _decision(self, deployment: Deployment, snapshot: Snapshot) -> Decision:
         found: Found = "nothing"
-        if look.exists:
-            found = "running" if look.run is not None and deployment.goes_on(look.run) else "stopped"
+        if snapshot.exists:
+            found = "running" if snapshot.run is not None and deployment.goes_on(snapshot.run) else "stopped"
         try:
-            return way_to(deployment.name, found, create=self._request.create, attach=self._request.attach)
+            return decide(deployment.name, found, create=self._request.create, attach=self._request.attach)
         except ClusterStopped as stopped:
             # It may have ended by itself, and said why.
             raise deployment.why_stopped() from stopped
 
     def _deploy(self, workspace: Workspace, deployment: Deployment, *, wait_seconds: float, is_last: bool = True) -> bool:
-        """Deploy the cluster, or wait for somebody else who does; tell whether it was deployed here."""
+        """Deploy the cluster, or wait for another client that does; return whether it was deployed here."""
         # What start would refuse is refused before anything is made.
         cluster = workspace.settings.cluster_named(self._request.name)
         lock_software(
@@ -209,7 +209,7 @@ class Provisioner:
                 workspace.apply(plan)
                 return True
         except (FolderBusy, PlanChanged, StalePlan, StateLocked):
-            # Refused before Terraform made anything: a cluster of this name is somebody else's, and not ours to destroy.
+            # Refused before Terraform made anything: a cluster of this name is another client's, and not ours to destroy.
             self._origin = "attached"
             self._progress(Message(f"{deployment.name}: somebody else is making it; waiting"))
             if not wait_for_deployment(deployment, seconds=wait_seconds, check_cancelled=self._check_cancelled):
@@ -239,12 +239,12 @@ class Provisioner:
                     if "n_workers" in group
                 },
                 life=self._life(settings, workspace),
-                # Of a cluster that was made here they were looked at before that.
+                # Those of a cluster that was made here were checked before that.
                 check_quotas=self._origin != "created",
                 tell=lambda text: self._progress(Message(text)),
             )
         if self._origin == "started" and run.run_id != deployment.started_run_id:
-            # Somebody else was faster: the run is theirs, and not ours to stop.
+            # Another client was faster: the run is its own, and not ours to stop.
             self._origin = "attached"
         return run
 

@@ -22,7 +22,7 @@ class RemoteScheduler:
         return itself().__await__()
 
     async def close(self) -> None:
-        """Note that nobody talks to it from here any more: its host is ended with its group."""
+        """Note that this client talks to it no more: its host is ended with its group."""
         self.status = Status.closed
 
 

@@ -1,4 +1,4 @@
-"""Taking back what was made or started, so that nothing that costs is left behind by an error or an interruption."""
+"""Rolling back what was made or started, so that nothing that costs is left behind by an error or an interruption."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ def end_cluster(workspace: Workspace, deployment: Deployment, origin: Origin) ->
         deployment.stop()
 
 
-def take_back(workspace: Workspace, deployment: Deployment, origin: Origin, progress: Progress) -> None:
+def roll_back(workspace: Workspace, deployment: Deployment, origin: Origin, progress: Progress) -> None:
     """Destroy what was deployed here, or stop what was started here.
 
-    Should that fail, or be interrupted, the groups are at zero, and what was deployed is marked: whoever uses its name next finishes.
+    Should that fail, or be interrupted, the groups are at zero, and what was deployed is marked: the next use of its name finishes.
     """
-    # A callback that fails must not keep anything from being taken back.
-    tell = _unfailing(progress)
+    # A callback that fails must not keep anything from being rolled back.
+    safely = _unfailing(progress)
     try:
-        tell(Message(f"taking back cluster {deployment.name!r}"))
-        end_cluster(workspace.with_progress(tell), deployment, origin)
+        safely(Message(f"taking back cluster {deployment.name!r}"))
+        end_cluster(workspace.with_progress(safely), deployment, origin)
     except ClusterNotFound:
         logger.debug("cluster %s: nothing had been made", deployment.name)
     except BaseException:
-        _let_go(deployment, origin)
+        _stop_quickly(deployment, origin)
         raise
 
 
-def note_taken_back(error: BaseException, name: str, origin: Origin) -> None:
-    """Tell on an error that what it left behind is gone."""
+def note_rolled_back(error: BaseException, name: str, origin: Origin) -> None:
+    """Note on an error that what it left behind is gone."""
     error.add_note(f"What had been {'made' if origin == 'created' else 'started'} of cluster {name!r} was taken back.")
 
 
 def note_left_behind(error: BaseException, name: str, origin: Origin, why: BaseException) -> None:
-    """Tell on an error what could not be taken back, and the command that does it."""
+    """Note on an error what could not be rolled back, and the command that does it."""
     verb = "destroy" if origin == "created" else "stop"
-    told = "interrupted" if isinstance(why, KeyboardInterrupt | SystemExit) else str(why)
-    error.add_note(f"Cluster {name!r} could not be taken back ({told}). What is left goes with: terradask {verb} {name}")
+    reason = "interrupted" if isinstance(why, KeyboardInterrupt | SystemExit) else str(why)
+    error.add_note(f"Cluster {name!r} could not be taken back ({reason}). What is left goes with: terradask {verb} {name}")
 
 
-def _let_go(deployment: Deployment, origin: Origin) -> None:
+def _stop_quickly(deployment: Deployment, origin: Origin) -> None:
     """Do what fits into the last seconds of an interrupted process."""
     try:
         if origin == "created":
@@ -69,8 +69,8 @@ def _let_go(deployment: Deployment, origin: Origin) -> None:
 
 
 def _unfailing(progress: Progress) -> Progress:
-    def tell(event: ProgressEvent, /) -> None:
+    def report(event: ProgressEvent, /) -> None:
         with contextlib.suppress(Exception):
             progress(event)
 
-    return tell
+    return report

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ScaleQuotas:
-    """Warns of numbers of workers for which there is no room, without keeping anybody waiting.
+    """Warns of numbers of workers for which there is no room, without holding up the call.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""The dashboard over HTTPS at the scheduler's host, as a client is told of it."""
+"""The dashboard over HTTPS at the scheduler's host, as its scheduler describes it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ async def ask_for_shared_dashboard(scheduler: Any, attachment: Attachment, *, pu
 
     Raises `VersionMismatch`.
     """
-    told = await scheduler.terradask_shared_dashboard()
-    if not told:
+    answer = await scheduler.terradask_shared_dashboard()
+    if not answer:
         # A scheduler answers None to what it doesn't know.
         cluster = attachment.descriptor.cluster
         raise VersionMismatch(
@@ -44,4 +44,4 @@ async def ask_for_shared_dashboard(scheduler: Any, attachment: Attachment, *, pu
         )
     host = attachment.address(public=public).partition("://")[2].rpartition(":")[0]
     certificate = ssl.PEM_cert_to_DER_cert(attachment.keys.scheduler.cert)
-    return SharedDashboard(f"https://{host}:{told['port']}{told['path']}", hashlib.sha256(certificate).hexdigest())
+    return SharedDashboard(f"https://{host}:{answer['port']}{answer['path']}", hashlib.sha256(certificate).hexdigest())

@@ -22,7 +22,7 @@ from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 logger = logging.getLogger("terradask")
 
-#: What one call to AWS told, by the cluster's own names of its Auto Scaling groups.
+#: What one call to AWS returned, by the cluster's own names of its Auto Scaling groups.
 Described = Mapping[str, Group]
 
 
@@ -51,7 +51,7 @@ class WorkerSet:
         self.roster.mirror(self.members, self.desired(described))
 
     def mirror_members(self, described: Described) -> None:
-        """As `mirror`, where AWS may not have come after what it was told."""
+        """As `mirror`, where AWS may not have followed what it was sent."""
         self.roster.mirror(self.members, sum(max(group.desired, len(group.active_ids)) for group in self.chain(described)))
 
 
@@ -78,7 +78,7 @@ class Workers:
         #: Group of workers -> the number it was to shrink to, and what AWS still had as its number then.
         self._unfinished: dict[str, tuple[int, int]] = {}
         #: Whether no scheduler is wanted any more: the run is over.
-        self.abandoned = False
+        self.run_is_over = False
 
     @property
     def plan(self) -> set[str]:
@@ -91,11 +91,11 @@ class Workers:
         return {instance_id for each in self.sets.values() for instance_id in each.members}
 
     async def mirror(self) -> None:
-        """Make the plan what the groups say, whoever changed them: their own healing, another client, a host that left."""
+        """Make the plan what the groups say, be it changed by their own healing, another client, a host that left."""
         self._mirror(await self._read_now())
 
     async def watch(self) -> None:
-        """As `mirror`, in a turn of the caller's; and look after what AWS owes: whether another market is to deliver it."""
+        """As `mirror`, in the caller's slot; and see to pending launches: whether another market is to serve them."""
         described = await self._read()
         chains = [each.chain(described) for each in self.sets.values()]
         self.pending_launches.look(chains)
@@ -114,10 +114,10 @@ class Workers:
         self._mirror(described)
 
     async def finish(self, scheduler: Any, joined: Iterable[str]) -> None:
-        """Go on with shrinking that hosts have escaped whom AWS didn't show at that time."""
+        """Go on with shrinking that missed hosts which AWS didn't show at that time."""
         if self._unfinished:
             described = await self._read()
-            # Another number is somebody else's, who came later.
+            # Another number is that of another client, which came later.
             still = {name: each for name, each in self._unfinished.items() if self.sets[name].desired(described) == each[1]}
             self._unfinished = still
             await self.resize({name: n for name, (n, _) in still.items()}, scheduler, joined)
@@ -127,14 +127,14 @@ class Workers:
         described = await self._read_now()
         self._mirror(described)
         shrinking = {name: n for name, n in numbers.items() if n < len(self.sets[name].roster)}
-        # Without a scheduler, nobody would end what is launched now.
-        growing = {name: n for name, n in numbers.items() if name not in shrinking and not self.abandoned}
-        # At once: who waits for workers counts these while AWS is told.
+        # Without a scheduler, nothing would end what is launched now.
+        growing = {name: n for name, n in numbers.items() if name not in shrinking and not self.run_is_over}
+        # At once: waiting for workers counts these while AWS is called.
         for name, n in growing.items():
             self.sets[name].roster.grow_to(n)
         for name, n in growing.items():
             await self._set(grown(self.sets[name].chain(described), n, avoided=self.pending_launches.exhausted))
-        # Whom the scheduler knows and AWS doesn't show yet has to be retired before AWS, told a smaller number, ends it.
+        # What the scheduler knows and AWS doesn't show yet has to be retired before AWS, sent a smaller number, ends it.
         if {host_of(name) for name in joined} <= self.members:
             described = await self._cancel_pending(shrinking, described)
         victims = await self._victims(shrinking, scheduler, set(joined), described)
@@ -212,7 +212,7 @@ class Workers:
     async def _by_cost(self, scheduler: Any, n: int, chain: Sequence[Group], described: Described) -> list[str]:
         """Return hosts, the cheapest to do without first: by what has to be moved, and with nothing to move by their price."""
         busy = [described[name] for name in self._names if described[name].active_ids]
-        # The scheduler knows no groups: where there are several, it has to tell of all hosts.
+        # The scheduler knows no groups: where there are several, it is asked about all hosts.
         hosts = await hosts_to_close(scheduler, self._workers_per_host, n=n if len(busy) <= 1 else len(self.members))
         mixed = sum(bool(group.active_ids) for group in chain) > 1
         return dearest_first(hosts, await idle_hosts(scheduler), chain) if mixed else hosts
@@ -222,12 +222,12 @@ class Workers:
             await self._call(self._groups.set_desired, name, number)
 
     def _pause(self) -> None:
-        """Wait, in a thread, for the time of a look that follows without a turn."""
+        """Wait, in a thread, for the time of a call that follows without a slot."""
         self._limiter.note()
         time.sleep(SECONDS_A_LOOK)
 
     async def _read_now(self) -> Described:
-        """Read for somebody who waits for it: without a turn."""
+        """Read for a caller that waits for it: without a slot."""
         self._limiter.note()
         return await self._read()
 
@@ -240,7 +240,7 @@ class Workers:
                 given=", ".join(gone),
                 advice="attach to the cluster again, or make it again; `terradask list` shows those there are",
             )
-        self.abandoned = SCHEDULER_GROUP in described and not described[SCHEDULER_GROUP].desired
+        self.run_is_over = SCHEDULER_GROUP in described and not described[SCHEDULER_GROUP].desired
         for each in self.sets.values():
             each.see(described)
         return described

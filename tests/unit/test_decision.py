@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from terradask import Cluster
-from terradask._dask.decision import check_exclusive, to_go, way_to
+from terradask._dask.decision import check_exclusive, closing_error, decide
 from terradask.errors import ArgumentCombination, ClusterExists, ClusterNotFound, ClusterStopped
 
 #: (what there is, create, attach) -> what is done, or the error.
@@ -41,10 +41,10 @@ EXPECTED = {
 def test_the_way_to_a_cluster(found, create, attach):
     expected = EXPECTED[found, create, attach]
     if isinstance(expected, str):
-        assert way_to("etl", found, create=create, attach=attach) == expected
+        assert decide("etl", found, create=create, attach=attach) == expected
         return
     with pytest.raises(expected) as caught:
-        way_to("etl", found, create=create, attach=attach)
+        decide("etl", found, create=create, attach=attach)
     assert caught.value.cluster == "etl"
     assert caught.value.advice
 
@@ -62,6 +62,6 @@ def test_a_cluster_is_not_new_and_running_at_once():
 
 
 def test_what_is_to_go_says_how_it_goes():
-    error = to_go("etl")
+    error = closing_error("etl")
     assert isinstance(error, ClusterStopped)
     assert "terradask destroy etl" in str(error)
