@@ -62,7 +62,7 @@ def read_backend_options(options: Any, *, short_names: bool = False) -> dict[str
     if "firewall" in said and "ingress" in said:
         raise ArgumentCombination(
             ("firewall", "ingress"),
-            "`firewall` is one rule of `ingress`: they can't both be given.",
+            "`firewall` is one rule of `ingress`: only one of them can be given.",
             given=f"firewall={said['firewall']!r}, ingress={said['ingress']!r}",
             allowed="one of them",
             advice="put the rule of `firewall` into the list `ingress`",
@@ -78,7 +78,7 @@ def _rules(option: str, value: Any) -> list[dict[str, Any]]:
     rules = [value] if isinstance(value, Mapping) else value
     if not isinstance(rules, (list, tuple)) or not all(isinstance(rule, Mapping) for rule in rules):
         raise InvalidInput(
-            f"backend option {option!r} has no rules in it",
+            f"backend option {option!r} contains no rules",
             given=value,
             allowed='{"ports": [8786, 8787], "cidr": "203.0.113.7/32"}, or a list of such rules',
             advice="name the ports, and the addresses that clients come from",

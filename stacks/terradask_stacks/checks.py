@@ -49,7 +49,7 @@ def check_egress(network: NetworkSettings) -> None:
         [
             Finding(
                 where="network.nat",
-                problem=f"{' and '.join(private)} would reach no AWS service: there is no NAT gateway and no interface endpoint for "
+                problem=f"{' and '.join(private)} could reach no AWS service: there is no NAT gateway and no interface endpoint for "
                 + ", ".join(missing),
                 given=network.nat,
                 allowed=f"'single', 'per_zone', or 'none' with all of network.interface_endpoints or with {public_settings}",
@@ -75,11 +75,11 @@ def check_reachable(network: NetworkSettings, cluster: ClusterSettings) -> None:
             [
                 Finding(
                     where=f"cluster.{setting}",
-                    problem="schedulers of this network have private addresses alone (network.public_schedulers = false)",
+                    problem="schedulers of this network have only private addresses (network.public_schedulers = false)",
                     given=cluster.connect or True,
                     allowed='connect = "private"' + (' or "ssm"' if network.session_manager else ""),
                     advice='set cluster.connect = "private" (the same as use_scheduler_public_ip = false), and run clients where they '
-                    'reach the VPC: in it, or through a VPN or peering; or "ssm", with network.session_manager = true',
+                    'can reach the VPC: inside it, or through a VPN or peering; or "ssm", with network.session_manager = true',
                 )
             ]
         )
@@ -94,7 +94,7 @@ def no_sessions() -> Finding:
         problem="schedulers of this network can't be reached through Session Manager (network.session_manager = false)",
         given="ssm",
         allowed='"public" or "private"',
-        advice="set network.session_manager = true and run: terradask apply network; then stop and start clusters that run, and attach the "
+        advice="set network.session_manager = true and run: terradask apply network; then stop and start running clusters, and attach the "
         "policies of `terradask iam` again",
     )
 
@@ -112,7 +112,7 @@ def check_own_templates(workspace: WorkspaceSettings, network: NetworkSettings, 
     findings = [
         Finding(
             where=f"cluster.{name}",
-            problem="this takes a launch template of the cluster's own, which the network lets no cluster have",
+            problem="this needs a launch template of the cluster's own, which the network does not allow",
             given=value,
             allowed=f"network.{name}_gib, for all clusters; or network.cluster_launch_templates = true"
             if name in ("worker_disk_size", "scheduler_disk_size")
@@ -192,7 +192,7 @@ def check_capacity(network: NetworkSettings, lock: NetworkLock | None, max_worke
     if max_workers <= room:
         return
     enough = 32 - (-(-max_workers // zones) + others + AWS_RESERVED_ADDRESSES - 1).bit_length()
-    whole = "a cluster lies in one zone's subnet" if zones == 1 else f"there are {zones} zones"
+    whole = "a cluster is in one zone's subnet" if zones == 1 else f"there are {zones} zones"
     if network.vpc_id is not None:
         raise SettingsError(
             [

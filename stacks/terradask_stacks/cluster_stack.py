@@ -211,7 +211,7 @@ class ClusterStack(TerraformStack):
             raise LockError(
                 "a cluster is private to its creator, and its locked answers name none",
                 allowed="answers that were found since private_to_creator is set",
-                advice="plan the cluster once: terradask plan NAME writes down whose it is",
+                advice="plan the cluster once: terradask plan NAME records its creator",
             )
         host_roles = [self._host_role(role, baseline) for role in ROLES]
         principals = [creator, *self._cluster.secret_principals]

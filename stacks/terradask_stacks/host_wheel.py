@@ -74,7 +74,7 @@ def _package_folder() -> Path:
     if spec is None or spec.origin is None:
         raise TerradaskError(
             f"The package {PACKAGE} is not installed.",
-            advice="Install terradask whole: pip install --force-reinstall terradask.",
+            advice="Install terradask completely: pip install --force-reinstall terradask.",
         )
     return Path(spec.origin).parent
 
@@ -87,7 +87,7 @@ def _version(path: Path) -> str:
             and isinstance(node.value, ast.Constant)
         ):
             return str(node.value.value)
-    raise TerradaskError(f"{path} states no __version__.", advice="Install terradask again: its files are damaged.")
+    raise TerradaskError(f"{path} has no __version__.", advice="Install terradask again: its files are damaged.")
 
 
 def _metadata(version: str) -> bytes:

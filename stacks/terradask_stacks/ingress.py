@@ -64,10 +64,11 @@ def check_ingress(workspace: WorkspaceSettings, network: NetworkSettings, cluste
             [
                 Finding(
                     where=where,
-                    problem="this is the whole internet, which the network lets no cluster open itself to",
+                    problem="this is the whole internet, and the network does not allow clusters to open themselves to it",
                     given=anywhere[0],
                     allowed="the addresses that your clients come from, such as 203.0.113.7/32",
-                    advice="name the address of your office, VPN or machine: Dask runs whatever code a client sends. If you mean it: "
+                    advice="name the address of your office, VPN or machine: Dask runs any code that a client sends. If you "
+                    "really want this: "
                     "network.allow_ingress_from_anywhere = true, and terradask apply network",
                 )
             ]
@@ -82,7 +83,7 @@ def check_ingress(workspace: WorkspaceSettings, network: NetworkSettings, cluste
                 problem="clusters of this workspace share their security groups, which don't let this in",
                 given=", ".join(missing),
                 allowed=", ".join(map(str, openings(network.ingress))) or "nothing",
-                advice="add it to network.ingress, which lets it in to every cluster, and run: terradask apply network; or give clusters "
+                advice="add it to network.ingress, which admits it to every cluster, and run: terradask apply network; or give clusters "
                 'security groups of their own: workspace.isolation = "cluster"; or reach schedulers with no inbound rule: '
                 'cluster.connect = "ssm", with network.session_manager = true',
             )
@@ -120,7 +121,7 @@ def check_dashboard_https(workspace: WorkspaceSettings, allowed: Sequence[Ingres
         [
             Finding(
                 where="cluster.use_dashboard_https",
-                problem=f"{section}.ingress lets nobody in to the port of the dashboard over HTTPS",
+                problem=f"no rule of {section}.ingress admits the port of the dashboard over HTTPS",
                 given=f"cluster.dashboard_https_port = {port}",
                 allowed=", ".join(map(str, openings(rules))) or "nothing",
                 advice=f'add {{ ports = [{port}], cidr = "THEIR.ADDRESSES/24" }} to {section}.ingress'

@@ -194,7 +194,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise _broken(path, "can't be read", error) from error
     except UnicodeDecodeError as error:
-        raise _broken(path, "is no TOML", error) from error
+        raise _broken(path, "is not TOML", error) from error
     return _parsed(text, path)
 
 
@@ -202,7 +202,7 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise _broken(path, "is no TOML", error) from error
+        raise _broken(path, "is not TOML", error) from error
 
 
 def _broken(path: Path, how: str, error: Exception) -> SettingsError:

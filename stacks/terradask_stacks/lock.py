@@ -38,19 +38,19 @@ class ClusterLock(_Model):
 
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
     partition: str = Field(default="aws", description="aws, aws-cn or aws-us-gov: the first part of every ARN.")
-    zone: str = Field(description="The zone in which the cluster lies.")
+    zone: str = Field(description="The zone of the cluster.")
     zone_is_default: bool = Field(default=False, description="The zone was not chosen: it was the network's first.")
     worker_zones: dict[str, list[str]] = Field(
-        default={}, description="Group of workers -> its zones, where workers may be in several. Empty: all are in the cluster's zone."
+        default={}, description="Group of workers -> its zones, if workers may be in several. Empty: all are in the cluster's zone."
     )
     architecture: Architecture = Field(default="x86_64", description="Processor architecture of all hosts.")
     scheduler_instance_types: list[str] = Field(min_length=1, description="Types of the scheduler's group, in order.")
     worker_instance_types: list[str] = Field(min_length=1, description="Types of the workers' group, in order.")
-    group_instance_types: dict[str, list[str]] = Field(default={}, description="Group of workers that has a name -> its types, in order.")
+    group_instance_types: dict[str, list[str]] = Field(default={}, description="Named group of workers -> its types, in order.")
     asked: dict[str, dict[str, Any]] | None = Field(
-        default=None, description="Group -> what was asked of its machines. None: an older lock, of types by name or the default."
+        default=None, description="Group -> the hardware that was requested for it. None: an older lock, of types by name or the default."
     )
-    reasons: dict[str, str] = Field(default={}, description="Group -> why its types, in a line; zone -> why this one.")
+    reasons: dict[str, str] = Field(default={}, description="Group -> the reason for its types, in a line; zone -> the reason for it.")
     creator: str | None = Field(default=None, description="ARN of the IAM principal that a cluster is private to. None: it is not private.")
 
 
@@ -109,7 +109,7 @@ def read_lock(path: Path) -> LockFile:
         document = json.loads(text)
     except ValueError as error:
         raise LockError(
-            f"{path} is no JSON: {error}",
+            f"{path} is not JSON: {error}",
             advice="restore it from version control, or delete it and plan again",
         ) from error
     found = document.get("format") if isinstance(document, dict) else None

@@ -83,7 +83,7 @@ _TABLES: dict[str, type[BaseModel]] = {
 }
 
 _HEADER = """\
-# Settings of terradask. Each is shown with its default, or with an example where the default is empty;
+# Settings of terradask. Each is shown with its default, or with an example if the default is empty;
 # remove the # in front of a setting to change it. Dask's configuration (terradask:), TERRADASK_<SECTION>__<KEY>
 # variables and arguments override this file.
 """
@@ -93,23 +93,25 @@ _INTRODUCTION = """\
 
 <!-- Made from the models by `python -m terradask_stacks.reference > docs/settings.md`; a test compares them. -->
 
-Settings come from, each overriding the one before:
+Settings come from these sources; each overrides the one before:
 
-1. their defaults; then what Dask's configuration says under `terradask.backend-options` ([Zones](zones.md#backend-options)),
-2. `terradask.toml`, found from the working directory upwards (`terradask init` writes one),
-3. Dask's configuration, under `terradask:` (`~/.config/dask/*.yaml`, `DASK_TERRADASK__CLUSTER__N_WORKERS=4`); keys are written with
-   `-` or `_`,
-4. `TERRADASK_<SECTION>__<KEY>` variables, such as `TERRADASK_CLUSTER__N_WORKERS=4`; values are JSON where they parse as JSON, else text,
+1. the defaults, then `terradask.backend-options` in Dask's configuration ([Zones](zones.md#backend-options)),
+2. `terradask.toml`, searched from the working directory upwards (`terradask init` writes one),
+3. Dask's configuration, under `terradask:` (`~/.config/dask/*.yaml`,
+   `DASK_TERRADASK__CLUSTER__N_WORKERS=4`); keys are written with `-` or `_`,
+4. `TERRADASK_<SECTION>__<KEY>` variables, such as `TERRADASK_CLUSTER__N_WORKERS=4`; values are JSON if
+   they parse as JSON, otherwise text,
 5. arguments of the call.
 
-Tables (`tags`, `environ`, the options, `worker_groups`) are merged key by key; everything else is replaced. Unknown keys are refused.
-Where instance types are named in one place and cores or memory asked for in a later one, the later one counts alone, and the other way
-round. In the same way `use_best_zone = true` takes back a `zone_name`.
+Tables (`tags`, `environ`, the options, `worker_groups`) are merged key by key; everything else is
+replaced. Unknown keys are refused. If one source names instance types and a later one requests cores
+or memory, only the later one counts; the same holds the other way round. Similarly, a later
+`use_best_zone = true` cancels a `zone_name`.
 """
 
 _DECLARED_EXAMPLE = """\
 # A declared cluster: a stack beside the network, deployed with `terradask apply NAME` or the cdktf command.
-# What its table leaves open is as in [cluster]:
+# Settings that its table leaves out are as in [cluster]:
 #
 # [clusters.etl]
 # max_workers = 50
@@ -118,10 +120,11 @@ _DECLARED_EXAMPLE = """\
 _DECLARED = """\
 ## `[clusters.NAME]`
 
-A declared cluster: a stack of its own beside `network`, which `terradask apply NAME`, the `cdktf` command and
-`Cluster(name="NAME")` deploy alike. Its table takes every setting of `[cluster]`; what it leaves open is as there, tables merged
-key by key. Environment variables and Dask's `terradask.cluster` count as `[cluster]`, below the table; arguments of `Cluster` are
-above it.
+A declared cluster: a stack beside `network`. `terradask apply NAME`, the `cdktf` command and
+`Cluster(name="NAME")` deploy it alike. Its table takes every setting of `[cluster]`; settings that it
+leaves out are as there, and tables are merged key by key. Environment variables and Dask's
+`terradask.cluster` count as `[cluster]`, so the table overrides them; arguments of `Cluster` override
+the table.
 
 ```toml
 [cluster]

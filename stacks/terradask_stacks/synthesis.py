@@ -227,7 +227,7 @@ class _Job:
 
 def _missing_answers(name: str) -> LockError:
     return LockError(
-        f"no locked answers for {name}: its zones, account and types have not been found yet",
+        f"no locked answers for {name}: its zones, account and types have not been determined yet",
         given=name,
         advice=f"run: terradask plan {name}",
     )

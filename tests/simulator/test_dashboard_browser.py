@@ -194,4 +194,4 @@ def test_the_command_opens_it_until_ctrl_c(page, cluster, sim):
         finally:
             running.send_signal(signal.SIGINT)
         assert running.wait(30) == 0
-        assert "goes on" in running.stderr.read()
+        assert "keeps running" in running.stderr.read()

@@ -131,7 +131,7 @@ def test_an_unknown_command_names_the_nearest_one(capsys: pytest.CaptureFixture[
 
 def test_a_command_that_is_near_to_none_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["xyzzy"]) == 2
-    assert "There are init, doctor," in capsys.readouterr().err
+    assert "The commands are init, doctor," in capsys.readouterr().err
 
 
 def test_wrong_usage_is_json_for_a_script(capsys: pytest.CaptureFixture[str]) -> None:

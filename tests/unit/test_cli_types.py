@@ -55,8 +55,8 @@ def test_a_table_with_prices_and_the_catalogs_age(capsys: pytest.CaptureFixture[
     assert rows[1] == ["m6i.xlarge", "4", "16", "-", "x86_64", "Up", "to", "12.5", "Gigabit", "-", "0.1920"]
     assert rows[2][:7] == ["g6f.large", "2", "8", "1", "L4", "(0.125", "of"]
     assert rows[3][-2:] == ["475", "-"]
-    assert f"3 of {len(TYPES)} types in us-east-1, asked for 3 h ago" in said.err
-    assert "prices on demand: AWS Price List API, 0 s ago; AWS wasn't asked anew: AWS doesn't answer" in said.err
+    assert f"3 of {len(TYPES)} types in us-east-1, fetched 3 h ago" in said.err
+    assert "prices on demand: AWS Price List API, 0 s ago; could not be fetched again: AWS doesn't answer" in said.err
 
 
 def test_spot_prices_stand_by_zone(capsys: pytest.CaptureFixture[str], aws: dict[str, Any]) -> None:

@@ -57,18 +57,18 @@ def test_ways_that_there_are_not(connect: Any) -> None:
     ("sources", "said"),
     [
         ("203.0.113.7/24", "host bits"),
-        ("203.0.113.256/32", "is no CIDR block"),
-        ("203.0.113.0/33", "is no CIDR block"),
-        ("office", "is no CIDR block"),
-        ("", "is no CIDR block"),
-        (["203.0.113.7/32", "x"], "'x' is no CIDR block"),
-        (["203.0.113.7/32", "203.0.113.7"], "stands there twice"),
+        ("203.0.113.256/32", "is not a CIDR block"),
+        ("203.0.113.0/33", "is not a CIDR block"),
+        ("office", "is not a CIDR block"),
+        ("", "is not a CIDR block"),
+        (["203.0.113.7/32", "x"], "'x' is not a CIDR block"),
+        (["203.0.113.7/32", "203.0.113.7"], "is given twice"),
         ("me", "another address on every machine"),
         ([HERE, "me"], "another address on every machine"),
-        ("everyone", "is no address block"),
-        (7, "is no address block"),
-        ([7], "is no address block"),
-        ({"cidr": HERE}, "is no address block"),
+        ("everyone", "is not an address block"),
+        (7, "is not an address block"),
+        ([7], "is not an address block"),
+        ({"cidr": HERE}, "is not an address block"),
     ],
 )
 @pytest.mark.parametrize("setting", ["allow_ingress_from", "allow_ssh_from"])
@@ -98,10 +98,10 @@ def test_ssh_is_opened_where_it_is_asked_for_alone() -> None:
     assert opened(allow_ingress_from=HERE, allow_ssh=True) == [(["8786-8787"], HERE), ([22], HERE)]
     assert opened(allow_ingress_from=[], allow_ssh=True, allow_ssh_from=HERE) == [([22], HERE)]
     for said, problem in (
-        ({"allow_ssh": True}, "nothing says from where"),
+        ({"allow_ssh": True}, "no setting says from where"),
         ({"allow_ssh_from": HERE}, "without cluster.allow_ssh"),
         ({"allow_ssh": True, "allow_ssh_from": HERE}, "without cluster.ingress or cluster.allow_ingress_from"),
-        ({"allow_ssh": True, "allow_ingress_from": []}, "nothing says from where"),
+        ({"allow_ssh": True, "allow_ingress_from": []}, "no setting says from where"),
     ):
         with pytest.raises(ValidationError, match=problem):
             ClusterSettings(**said)
@@ -142,7 +142,7 @@ def test_ways_that_the_network_lacks() -> None:
         check_reachable(NetworkSettings(), ClusterSettings(connect="ssm"))
     check_reachable(NetworkSettings(session_manager=True, public_schedulers=False), ClusterSettings(connect="ssm"))
     check_reachable(NetworkSettings(public_schedulers=False), ClusterSettings(connect="private"))
-    with pytest.raises(SettingsError, match="private addresses alone") as caught:
+    with pytest.raises(SettingsError, match="only private addresses") as caught:
         check_reachable(NetworkSettings(public_schedulers=False), ClusterSettings(connect="public"))
     assert caught.value.findings[0].where == "cluster.connect"
 

@@ -25,7 +25,7 @@ EXAMPLES: list[TerradaskError] = [
     errors.NoIngress("a"),
     errors.SoftwareLockInvalid("isn't there", path="requirements.txt"),
     errors.SoftwareNotLocked("uv.lock", installed={"dask": "1"}, missing=["dask"], other_versions={}, unhashed=[]),
-    errors.InvalidHardware("worker_cpu", "is no number of cores", given="'x'"),
+    errors.InvalidHardware("worker_cpu", "is not a number of cores", given="'x'"),
     errors.ArgumentCombination(["worker_cpu", "worker_vm_types"], "a"),
     errors.NoMatchingType(
         "a", given="worker_cpu=1", alternatives=[{"text": "worker_cpu=2", "change": {"worker_cpu": 2}, "types": ["m6i.large"]}]

@@ -29,14 +29,14 @@ VPC = {key: NETWORK[key] for key in ("vpc_id", "subnets")}
         ({**VPC, "zones": ["us-east-1a", "us-east-1b"]}, "network.zones names us-east-1a, us-east-1b, network.subnets us-east-1a"),
         ({**VPC, "nat": "none"}, "network.nat would be made in vpc-"),
         ({**VPC, "flow_logs": True, "dual_stack": True}, "network.dual_stack, network.flow_logs would be made"),
-        ({"vpc_id": "vpc-1"}, "'vpc-1' is no id of a VPC"),
-        ({"kms_key_arn": "alias/mine"}, "is no ARN of a KMS key"),
-        ({"kms_key_arn": "arn:aws:kms:us-east-1:123456789012:alias/mine"}, "is no ARN of a KMS key"),
-        ({"permissions_boundary": "boundary"}, "is no ARN of an IAM policy"),
-        ({"role_path": "platform"}, "is no path of IAM's"),
+        ({"vpc_id": "vpc-1"}, "'vpc-1' is not the id of a VPC"),
+        ({"kms_key_arn": "alias/mine"}, "is not the ARN of a KMS key"),
+        ({"kms_key_arn": "arn:aws:kms:us-east-1:123456789012:alias/mine"}, "is not the ARN of a KMS key"),
+        ({"permissions_boundary": "boundary"}, "is not the ARN of an IAM policy"),
+        ({"role_path": "platform"}, "is not an IAM path"),
         ({"role_path": "/" + "x" * 600 + "/"}, "a path of 602 characters"),
         ({"role_name_prefix": "x" * 25}, "has 25 characters"),
-        ({"role_name_prefix": "a b"}, "is no beginning of a role's name"),
+        ({"role_name_prefix": "a b"}, "is not the beginning of a role's name"),
         ({"instance_profiles": {"scheduler": "arn:aws:iam::1:instance-profile/a", "worker": "b"}}, "its name, not its ARN"),
     ],
 )
@@ -68,7 +68,7 @@ def test_a_public_address_cant_be_used_where_there_is_none() -> None:
 def test_private_schedulers_need_a_way_out_too() -> None:
     network = NetworkSettings(nat="none", public_workers=True, public_schedulers=False)
 
-    with pytest.raises(SettingsError, match=r"schedulers would reach no AWS service.*\n[^\0]*network.public_schedulers = true"):
+    with pytest.raises(SettingsError, match=r"schedulers could reach no AWS service.*\n[^\0]*network.public_schedulers = true"):
         check_egress(network)
     check_egress(NetworkSettings(nat="none", public_schedulers=False, interface_endpoints=SERVICES))
     check_egress(NetworkSettings(**VPC))

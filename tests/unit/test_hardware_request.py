@@ -89,7 +89,7 @@ def test_what_can_not_be_read_is_refused_by_the_parameters_own_name(role: Any, w
 
 @pytest.mark.parametrize("little", [16, "16", 16000, ["2", "4"], "64 MiB"])
 def test_memory_without_its_unit_is_noticed(little: Any):
-    with pytest.raises(InvalidHardware, match="without a unit is bytes"):
+    with pytest.raises(InvalidHardware, match="without a unit means bytes"):
         HardwareRequest.of(memory=little)
 
 
@@ -106,7 +106,7 @@ def test_types_and_sizes_together_are_refused(sizes: dict[str, Any]):
 
 
 def test_a_model_of_a_gpu_and_no_gpu_is_refused():
-    with pytest.raises(ArgumentCombination, match="worker_gpu says no GPU"):
+    with pytest.raises(ArgumentCombination, match="worker_gpu means no GPU"):
         HardwareRequest.of(gpu=False, gpu_type="T4")
 
 

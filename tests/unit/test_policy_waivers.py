@@ -119,7 +119,7 @@ def test_waivers_are_read_from_the_file(tmp_path: Path) -> None:
 
 def test_a_missing_key_is_told_with_what_it_is(tmp_path: Path) -> None:
     (tmp_path / "terradask.toml").write_text('[[policy.waivers]]\ncheck = "P3"\nreason = "x"\n')
-    with pytest.raises(SettingsError, match=r"at 0\.expires: Field required\n.*allowed: Last day on which it counts, such as 2027-01-01"):
+    with pytest.raises(SettingsError, match=r"at 0\.expires: Field required\n.*allowed: Last day of the waiver, such as 2027-01-01"):
         load_settings(tmp_path / "terradask.toml", environ={})
 
 

@@ -220,7 +220,7 @@ def test_exit_code_says_whether_they_suffice(checks: list[QuotaCheck], capsys: p
 def test_request_succeeds_when_everything_short_is_asked_for(checks: list[QuotaCheck], capsys: pytest.CaptureFixture[str]) -> None:
     checks.append(check(5.0, 804))
     assert run(["quotas", "--request", "--yes"]) == 0
-    assert "asked for 804" in capsys.readouterr().err
+    assert "requested 804" in capsys.readouterr().err
     # An open request for less can't be changed, and isn't enough.
     checks[:] = [check(5.0, 804, requested=100.0)]
     assert run(["quotas", "--request", "--yes"]) == 8

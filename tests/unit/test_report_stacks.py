@@ -165,6 +165,6 @@ def test_words_of_apply_are_stacks_or_a_folder(tmp_path: Path, monkeypatch: pyte
     Path("etl/report.json").write_text('{"format": 1, "stacks": {}}')
     with pytest.raises(click.UsageError, match="exclude"):
         _meant(("etl",), Path("kept"))
-    with pytest.raises(click.UsageError, match="beside it"):
+    with pytest.raises(click.UsageError, match="name nothing else"):
         _meant(("etl", "network"), None)
     assert _meant(("etl",), None) == (Path("etl"), None)

@@ -86,7 +86,7 @@ def test_users_roles_and_root_can_be_named(arn):
     "arn", ["ada", "*", f"{IAM}:role/*", f"{IAM}:group/all", f"{STS}:assumed-role/x/y", f"{IAM}:user/", f"{IAM}:user/ada\n", ""]
 )
 def test_nobody_else_can(arn):
-    with pytest.raises(ValueError, match="no ARN of an IAM user or role"):
+    with pytest.raises(ValueError, match="not the ARN of an IAM user or role"):
         ClusterSettings(secret_principals=[arn])
 
 

@@ -155,7 +155,7 @@ def test_a_rule_between_settings_names_both(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("[network\n", "is no TOML"), ("network = 3\n", "a section is a table"), ("\N{SNOWMAN}", "is no TOML")],
+    [("[network\n", "is not TOML"), ("network = 3\n", "a section is a table"), ("\N{SNOWMAN}", "is not TOML")],
 )
 def test_broken_files_name_themselves(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "terradask.toml"
@@ -170,7 +170,7 @@ def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
     path = tmp_path / "terradask.toml"
     path.write_bytes(b"\xff\xfe\x00")
 
-    assert "is no TOML" in problems(path)[str(path)].problem
+    assert "is not TOML" in problems(path)[str(path)].problem
 
 
 def test_a_path_that_is_not_there_says_how_to_make_one(tmp_path: Path) -> None:

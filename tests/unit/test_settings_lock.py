@@ -73,7 +73,7 @@ def test_no_file_means_no_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ("[]", "another format"),
         ('{"format": 2}', "another format"),
         ('{"format": 1, "network": {"account": "me", "zones": {}, "image_ids": {}}}', "network.account"),

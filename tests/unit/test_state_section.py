@@ -75,7 +75,7 @@ def test_a_folder_for_each_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "prod").mkdir()
     assert run(["-C", "prod", "init"]) == 0
     assert run(["-C", str(tmp_path), "-C", "prod", "init"]) == 2
-    assert "there is a terradask.toml already" in capsys.readouterr().err
+    assert "terradask.toml exists already" in capsys.readouterr().err
     assert (tmp_path / "prod/terradask.toml").is_file()
     assert Path.cwd() == tmp_path
     assert run(["-C", "nowhere", "init"]) == 2

@@ -39,7 +39,7 @@ class LazyGroup(click.Group):
             import difflib
 
             near = difflib.get_close_matches(args[0], self.lazy, 1)
-            meant = f" Did you mean {near[0]!r}?" if near else f" There are {', '.join(self.lazy)}."
+            meant = f" Did you mean {near[0]!r}?" if near else f" The commands are {', '.join(self.lazy)}."
             raise click.UsageError(f"No such command {args[0]!r}.{meant}", ctx)
         return super().resolve_command(ctx, args)
 

@@ -43,9 +43,9 @@ _PATH_SIGNS = re.compile(r"[/\\.]")
 def apply(*, what: tuple[str, ...], saved: Path | None, start: bool, yes: bool, as_json: bool) -> None:
     """Apply the plans in DIR, which `terradask plan --out DIR` saved, or plan each STACK, show the plan, ask, and apply exactly that.
 
-    Saved plans are applied as they were reviewed or refused, all of them, before anything is changed: where a plan's file, the
-    configuration, the state, the account or region, or a version is another one, or the plan has expired, the error says which. STACK
-    is network, or the name of a cluster; by default the network, then every cluster that terradask.toml declares. A cluster is
+    Saved plans are applied exactly as they were reviewed, or all of them are refused before anything is changed. If a plan's file,
+    the configuration, the state, the account or region, or a version has changed, or the plan has expired, the error says which.
+    STACK is network, or the name of a cluster; by default the network, then every cluster that terradask.toml declares. A cluster is
     deployed stopped: --start or `terradask start NAME` starts it.
     """
     folder, stacks = _meant(what, saved)
@@ -74,7 +74,7 @@ def _meant(what: Sequence[str], saved: Path | None) -> tuple[Path | None, tuple[
     from terradask._plans.saved import PLAN_NAME
 
     if saved is not None and what:
-        raise click.UsageError("STACK and --plan exclude each other: a saved plan knows its stack.")
+        raise click.UsageError("STACK and --plan exclude each other: a saved plan contains its stack.")
     if saved is not None or not what:
         return saved, None
     path = Path(what[0])
@@ -82,7 +82,7 @@ def _meant(what: Sequence[str], saved: Path | None) -> tuple[Path | None, tuple[
     if not (_PATH_SIGNS.search(what[0]) or saved_here):
         return None, tuple(what)
     if len(what) > 1:
-        raise click.UsageError(f"{what[0]} is a folder of saved plans: name nothing beside it.")
+        raise click.UsageError(f"{what[0]} is a folder of saved plans: name nothing else.")
     return path, None
 
 
@@ -95,7 +95,7 @@ def _refuse_unheard_of(workspace: Workspace, stacks: Sequence[str]) -> None:
     unknown = [name for name in others if not workspace.deployment(name).exists]
     for name in set(unknown) - set(workspace.unfinished() if unknown else ()):
         raise ClusterNotFound(
-            f"nobody declared or deployed a cluster {name}, and no folder of saved plans has this name",
+            f"no cluster {name} is declared or deployed, and no folder of saved plans has this name",
             given=name,
             allowed=f"with --yes: network, the declared clusters ({', '.join(declared)}), or those that are deployed",
             advice=f"declare [clusters.{name}] in terradask.toml, name the folder of saved plans with --plan, or leave --yes out",
@@ -141,7 +141,7 @@ def _apply(workspace: Workspace, story: Story, plans: Sequence[Plan], reports: S
     elif not yes and not click.confirm(f"Apply {'this plan' if len(changing) == 1 else 'these plans'} to {names}?", err=True):
         raise declined()
     for plan in changing:
-        left = f"terradask apply {plan.stack} goes on with what was begun, terradask destroy {plan.stack} removes it"
+        left = f"terradask apply {plan.stack} continues what was begun, terradask destroy {plan.stack} removes it"
         with story.telling(), interruption(left):
             workspace.apply(plan)
         say(f"{plan.stack}: {'destroyed' if plan.destroy else 'deployed'}")

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 1.0
 
 
-@click.command(short_help="Serve a cluster's dashboard here, tell the link for others")
+@click.command(short_help="Serve a cluster's dashboard here, or print a shared link")
 @click.argument("name", shell_complete=complete_cluster)
-@click.option("--shared", is_flag=True, help="Only tell the link for people without terradask; needs cluster.use_dashboard_https.")
+@click.option("--shared", is_flag=True, help="Only print the link for people without terradask; needs cluster.use_dashboard_https.")
 def dashboard(*, name: str, shared: bool) -> None:
-    """Attach to the cluster NAME and tell the link that opens its dashboard, on this machine, until Ctrl-C.
+    """Attach to the cluster NAME, and print and serve a link to its dashboard on this machine, until Ctrl-C.
 
-    The link leads to a port of this machine's loopback and on through mutual TLS; the token in it is this command's own. While it runs, it
-    counts as a client: a cluster that ends without one goes on.
+    The link leads to a loopback port of this machine, which is forwarded to the cluster over mutual TLS; its token belongs to this
+    command. While the command runs, it counts as a client: a cluster that ends without clients keeps running.
     """
     from terradask import Cluster
     from terradask.errors import InvalidInput
@@ -33,7 +33,7 @@ def dashboard(*, name: str, shared: bool) -> None:
             found = cluster.shared_dashboard
             if found is None:
                 raise InvalidInput(
-                    f"Cluster {name!r} serves its dashboard to nobody without its certificates.",
+                    f"Cluster {name!r} serves its dashboard only to clients with its certificates.",
                     given="use_dashboard_https = false",
                     allowed="use_dashboard_https = true",
                     advice=f"terradask dashboard {name} opens it on this machine; or set use_dashboard_https, see docs/dashboard.md",
@@ -42,7 +42,7 @@ def dashboard(*, name: str, shared: bool) -> None:
             result(found.link)
             return
         result(cluster.dashboard_link)
-        say("until Ctrl-C")
+        say("Ctrl-C ends it")
         _wait(cluster)
 
 
@@ -59,7 +59,7 @@ def _wait(cluster: Cluster) -> None:
             except SchedulerUnreachable as error:
                 # It is looked for on and on, as after a laptop has slept.
                 if not lost:
-                    say(f"{error.problem} Looking for it")
+                    say(f"{error.problem} Trying again")
                 lost = True
     except KeyboardInterrupt:
-        say("closed; the cluster goes on")
+        say("closed; the cluster keeps running")

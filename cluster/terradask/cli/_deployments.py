@@ -22,13 +22,13 @@ _STOP_SECONDS = 300
 
 
 @click.command("list", short_help="List the clusters, with what they cost")
-@click.option("--all-workspaces", is_flag=True, help="Those of other workspaces in the account and region, too, as far as tags tell.")
+@click.option("--all-workspaces", is_flag=True, help="Also list those of other workspaces in the account and region, found by tag.")
 @json_option
 def list_deployments(all_workspaces: bool, as_json: bool) -> None:
     """List every cluster of the workspace, from any machine: state, hosts, age, owner, price by the hour, last activity.
 
-    Stopped clusters are listed too: they cost a secret and nothing else. So are those that terradask.toml declares and nobody deployed.
-    A price is that of the machines that run, with their volumes and public addresses; ? where AWS names none.
+    Stopped clusters, which cost only their secret, are listed too, and so are declared clusters that are not deployed. The price
+    is that of the running machines, with their volumes and public addresses; ? if AWS has no price.
     """
     from terradask._workspace.workspace import Workspace
 
@@ -57,7 +57,7 @@ def _tell_what_to_do(found: list[ClusterOverview]) -> None:
         if one.state == "unfinished":
             say(f"{one.name}: deployed or destroyed in part; terradask apply {one.name} or terradask destroy {one.name} finishes it")
         elif one.state == "unowned":
-            say(f"{one.name}: nobody owns what is left of it; terradask sweep removes it")
+            say(f"{one.name}: orphaned resources of it are left; terradask sweep removes them")
 
 
 def _row(one: ClusterOverview) -> list[object]:
@@ -87,16 +87,16 @@ def _short(owner: str | None) -> str | None:
 
 @click.command(short_help="Show clusters: groups, hosts, failures, cost")
 @click.argument("name", required=False, shell_complete=complete_cluster)
-@click.option("--events", is_flag=True, help="Show what happened to NAME instead, step by step, in the last run and in earlier ones.")
+@click.option("--events", is_flag=True, help="Show the events of NAME instead, step by step, of the last run and of earlier ones.")
 @json_option
 def status(name: str | None, events: bool, as_json: bool) -> None:
-    """Show how the cluster NAME is: its groups, its hosts, what it costs, and why a host failed. Without NAME, every deployed one."""
+    """Show the cluster NAME: its groups, its hosts, what it costs, and why a host failed. Without NAME, show every deployed cluster."""
     from terradask._workspace.workspace import Workspace
 
     workspace = Workspace.load()
     if events:
         if name is None:
-            raise click.UsageError("--events is about one cluster: terradask status NAME --events")
+            raise click.UsageError("--events needs a cluster: terradask status NAME --events")
         _show_events(workspace.deployment(name), as_json=as_json)
         return
     found = [one for one in workspace.overview(name) if one.status is not None]
@@ -105,7 +105,7 @@ def status(name: str | None, events: bool, as_json: bool) -> None:
     elif found:
         result("\n\n\n".join(_story(one, one.status) for one in found if one.status is not None))
     else:
-        say("no cluster is deployed; terradask list shows what there is")
+        say("no cluster is deployed; terradask list shows the declared ones")
 
 
 def _show_events(deployment: Deployment, *, as_json: bool) -> None:
@@ -115,7 +115,7 @@ def _show_events(deployment: Deployment, *, as_json: bool) -> None:
     elif told:
         result("\n".join(map(str, told)))
     else:
-        say(f"{deployment.name}: nothing has happened yet; terradask start {deployment.name} starts it")
+        say(f"{deployment.name}: no events yet; terradask start {deployment.name} starts it")
 
 
 def _story(one: ClusterOverview, status: DeploymentStatus) -> str:
@@ -158,14 +158,14 @@ def _ending(status: DeploymentStatus) -> str | None:
 @click.option(
     "--workers",
     type=click.IntRange(min=0),
-    help="Workers to start with, beside those of groups with names; by default what the settings say.",
+    help="Workers to start with, without those of named groups; by default as the settings say.",
 )
-@click.option("--no-wait", is_flag=True, help="Return as soon as the hosts are asked for.")
+@click.option("--no-wait", is_flag=True, help="Return as soon as the hosts are requested.")
 @json_option
 def start(name: str, workers: int | None, no_wait: bool, as_json: bool) -> None:
     """Start the cluster NAME: make keys, raise its groups, wait for the scheduler.
 
-    No Terraform runs. A cluster that runs already stays as it is.
+    Terraform does not run. A running cluster stays as it is.
     """
     from terradask._deployments.endpoint import route_of
     from terradask._workspace.workspace import Workspace
@@ -193,17 +193,17 @@ def _hosts_so_far(reports: list[Any]) -> None:
 
 @click.command(short_help="Stop a cluster, keep it deployed")
 @NAME
-@click.option("--no-wait", is_flag=True, help="Return as soon as AWS is asked; the instances end by themselves.")
+@click.option("--no-wait", is_flag=True, help="Return as soon as AWS has the request; the instances end by themselves.")
 @json_option
 def stop(name: str, no_wait: bool, as_json: bool) -> None:
-    """Stop the cluster NAME: no instance left, keys void, the deployment kept.
+    """Stop the cluster NAME: terminate its instances, void its keys, keep the deployment.
 
     Results that only its workers hold are lost. `terradask start NAME` starts it again; `terradask destroy NAME` removes it.
     """
     from terradask._workspace.workspace import Workspace
 
     deployment = Workspace.load().deployment(name)
-    with interruption(f"terradask stop {name} finishes"):
+    with interruption(f"terradask stop {name} finishes it"):
         deployment.stop(wait_seconds=0 if no_wait else _STOP_SECONDS)
     if as_json:
         result_json(deployment.status().as_dict())

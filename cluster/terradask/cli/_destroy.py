@@ -30,7 +30,7 @@ def destroy(stack: str, yes: bool, as_json: bool) -> None:
     where = f"workspace {workspace.settings.workspace.name}, {workspace.region}, account {workspace.account_id}"
     if not yes and not click.confirm(f"Destroy {stack} ({where}) with everything in it?", err=True):
         raise declined()
-    with story.telling(), interruption(f"terradask destroy {stack} finishes"):
+    with story.telling(), interruption(f"terradask destroy {stack} finishes it"):
         if stack == NETWORK:
             workspace.destroy_network()
         else:

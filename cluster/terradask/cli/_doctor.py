@@ -14,14 +14,14 @@ _MISSING = 3
 
 
 @click.command(short_help="Check this machine and this account")
-@click.option("--fix", is_flag=True, help="Mend what can be mended from here: find the provider on this machine.")
-@click.option("--toolchain", is_flag=True, help="Check this machine alone: Python, Node, Terraform, the provider.")
+@click.option("--fix", is_flag=True, help="Fix what can be fixed from here: find the provider on this machine.")
+@click.option("--toolchain", is_flag=True, help="Check only this machine: Python, Node, Terraform, the provider.")
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, fix: bool, toolchain: bool, as_json: bool) -> None:
-    """Check Python, Node, Terraform, the provider, credentials and region, and say the fix for each.
+    """Check Python, Node, Terraform, the provider, credentials and region, and print the fix for each problem.
 
-    Changes nothing on AWS. Exits with 3 when something is missing.
+    Changes nothing on AWS. Exits with 3 if something is missing.
     """
     from terradask._doctor.doctor import CHECKS, TOOLCHAIN, examine
 

@@ -13,7 +13,7 @@ from terradask.cli._story import Story
 DRIFT = 2
 
 
-@click.command(short_help="Show what was changed beside Terraform")
+@click.command(short_help="Show what was changed outside Terraform")
 @click.argument("stacks", nargs=-1, shell_complete=complete_stack)
 @click.option(
     "--format",
@@ -25,10 +25,10 @@ DRIFT = 2
 )
 @json_option
 def drift(stacks: tuple[str, ...], form: str, as_json: bool) -> int:
-    """Show what was changed beside Terraform in STACKS: network and names of clusters; by default everything that is deployed.
+    """Show what was changed outside Terraform in STACKS: network and names of clusters; by default everything that is deployed.
 
-    Exit code 0: no drift. 2: drift, shown with the values before and after. 1 and above 2: it could not be found out. Settings that were
-    not applied yet are no drift: terradask plan shows those.
+    Exit code 0: no drift. 2: drift, shown with the values before and after. 1 and above 2: the check failed. Settings that are not
+    applied yet are no drift: terradask plan shows them.
     """
     from terradask._plans.render_drift import drift_markdown, drift_text
     from terradask._workspace.workspace import Workspace

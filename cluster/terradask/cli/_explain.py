@@ -16,8 +16,8 @@ from terradask.cli._story import Story
 def explain(name: str, as_json: bool) -> None:
     """Show which instance types the cluster NAME gets, in which order they are tried, why others are left out, and why it is in its zone.
 
-    NAME needn't be deployed, nor declared: what the settings ask for counts. Where types are locked that today's prices would put in
-    another order, that is said.
+    NAME needn't be deployed or declared: the settings are used. If today's prices would put the locked types in another order, the
+    output says so.
     """
     from terradask._workspace.workspace import Workspace
 
@@ -26,7 +26,7 @@ def explain(name: str, as_json: bool) -> None:
         workspace = Workspace.load(progress=story)
         found = workspace.explain(name)
     if name not in workspace.settings.clusters:
-        say(f"{name} isn't declared: this is what [cluster] gives; Cluster({name!r}).hardware is what its arguments gave it")
+        say(f"{name} isn't declared: this is what [cluster] results in; Cluster({name!r}).hardware is what its arguments resulted in")
     if as_json:
         result_json(found.as_dict())
     else:

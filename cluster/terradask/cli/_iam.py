@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--account", help="Number of the AWS account; by default that of the credentials. With it, none are needed."),
+    click.option("--account", help="Number of the AWS account; by default that of the credentials, which are not needed with this option."),
     click.option(
         "--format",
         "form",
@@ -29,11 +29,11 @@ _OPTIONS = (
     click.option(
         "--out",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Folder to write them into, a file for each policy, instead of printing them.",
+        help="Write them into this folder, one file for each policy, instead of printing them.",
     ),
 )
 _TRUST = (
-    click.option("--trust", metavar="github:OWNER/REPO", help="Print, too, the trust policy of a role that this repository's jobs take."),
+    click.option("--trust", metavar="github:OWNER/REPO", help="Also print the trust policy of a role that this repository's jobs assume."),
     click.option("--environment", help="The deployment environment that such a job must name."),
 )
 
@@ -61,7 +61,7 @@ def iam() -> None:
 def setup(account: str | None, form: str, out: Path | None) -> None:
     """Print what making, changing and destroying the network needs. It can be detached after the first apply.
 
-    Nothing in daily work needs it: clusters come and go with `ongoing` or `user`.
+    Daily work doesn't need it: making and removing clusters needs `ongoing` or `user`.
     """
     _print("setup", account, form, out)
 
@@ -79,19 +79,19 @@ def ongoing(account: str | None, form: str, out: Path | None, trust: str | None,
 @iam.command(short_help="For planning in pull requests")
 @_with(*_OPTIONS, *_TRUST)
 def ci(account: str | None, form: str, out: Path | None, trust: str | None, environment: str | None) -> None:
-    """Print what planning the network and clusters needs: reading, and the locks of states.
+    """Print what planning the network and clusters needs: reading, and locking states.
 
     With --trust and without --environment, the role is for the jobs of pull requests.
     """
     _print("ci", account, form, out, _trusted("ci", trust, environment))
 
 
-@iam.command(short_help="For data scientists: clusters on the standing network")
+@iam.command(short_help="For data scientists: clusters on the deployed network")
 @_with(*_OPTIONS)
 def user(account: str | None, form: str, out: Path | None) -> None:
-    """Print what making, attaching to, starting, scaling, stopping and destroying clusters on the standing network needs.
+    """Print what making, attaching to, starting, scaling, stopping and destroying clusters on the deployed network needs.
 
-    Whoever holds it may run code on every cluster of the workspace.
+    A caller with it may run code on every cluster of the workspace.
     """
     _print("user", account, form, out)
 
@@ -101,10 +101,12 @@ def _trusted(caller: Caller, trust: str | None, environment: str | None) -> GitH
 
     if trust is None:
         if environment is not None:
-            raise click.UsageError("--environment belongs to --trust")
+            raise click.UsageError("--environment needs --trust")
         return None
     if environment is None and caller != "ci":
-        raise click.UsageError("--trust needs --environment here: anybody who may open a pull request would hold these rights otherwise")
+        raise click.UsageError(
+            "--trust needs --environment here: otherwise anybody who may open a pull request would get these permissions"
+        )
     return parse_trust(trust, environment=environment)
 
 

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(),
-    help="Folder to write it into; by default the working directory.",
+    help="Folder for the file; by default the working directory.",
 )
-@click.option("--force", is_flag=True, help="Overwrite a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option(
     "--state",
     type=click.Choice(["s3"]),
-    help="Keep the network's state in S3: makes the bucket, and says so in the file, also in one that is there.",
+    help="Keep the network's state in S3: makes the bucket, and adds the setting to the file, also to an existing one.",
 )
 @json_option
 def init(out: Path, force: bool, state: str | None, as_json: bool) -> None:
     """Write a commented terradask.toml: every setting, its default and what it does.
 
-    With --state s3 the network's state goes into a private, versioned, encrypted bucket, which is made where it isn't there.
+    With --state s3 the network's state is kept in a private, versioned, encrypted bucket, which is made if it doesn't exist.
     Running it again changes nothing.
     """
     from terradask_stacks.loading import FILE_NAME
@@ -43,9 +43,9 @@ def init(out: Path, force: bool, state: str | None, as_json: bool) -> None:
         _write_starter(path, force=force)
     if state is not None:
         bucket, made = _keep_state_in_s3(path)
-        say(f"bucket {bucket}: {'made' if made else 'was there'}")
+        say(f"bucket {bucket}: {'made' if made else 'exists already'}")
         if _is_to_move(path):
-            after = "terradask plan network: it moves the network's state, which lies on this machine, into the bucket"
+            after = "terradask plan network: it moves the network's state from this machine into the bucket"
         document["state_bucket"] = bucket
     if as_json:
         result_json(document)
@@ -70,9 +70,7 @@ def _write_starter(path: Path, *, force: bool) -> None:
         with path.open("w" if force else "x", encoding="utf-8") as stream:
             stream.write(starter_toml())
     except FileExistsError as error:
-        raise InvalidInput(
-            f"there is a {path.name} already", given=path.absolute(), advice="edit it, or overwrite it with --force"
-        ) from error
+        raise InvalidInput(f"{path.name} exists already", given=path.absolute(), advice="edit it, or overwrite it with --force") from error
 
 
 def _keep_state_in_s3(path: Path) -> tuple[str, bool]:

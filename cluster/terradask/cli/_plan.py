@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to save plans and reports into, for `terradask apply DIR`; an earlier plan in it is replaced.",
+    help="Save plans and reports in this folder, for `terradask apply DIR`; an earlier plan in it is replaced.",
 )
 @click.option(
     "--format",
@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="How to show it; markdown is for a pull request.",
 )
-@click.option("--details", is_flag=True, help="Show the values of what is created, too.")
-@click.option("--changed-only", is_flag=True, help="Plan only stacks of which configuration, inputs or state have changed since applied.")
-@click.option("--refresh", is_flag=True, help="Choose image, zones and instance types anew instead of using the locked ones.")
+@click.option("--details", is_flag=True, help="Also show the values of resources that are created.")
+@click.option(
+    "--changed-only", is_flag=True, help="Plan only stacks whose configuration, inputs or state have changed since they were applied."
+)
+@click.option("--refresh", is_flag=True, help="Choose image, zones and instance types again instead of using the locked ones.")
 @click.option("--destroy", is_flag=True, help="Plan to destroy the named stacks.")
-@click.option("--accept-older-state", is_flag=True, help="Go on from states of the named stacks that are older than what was applied last.")
+@click.option("--accept-older-state", is_flag=True, help="Accept states of the named stacks that are older than what was applied last.")
 @json_option
 def plan(
     *,
@@ -52,7 +54,7 @@ def plan(
     """Show what applying each STACK would change, and change nothing.
 
     STACK is network, or the name of a cluster; by default the network and every cluster that terradask.toml declares. With one STACK
-    named, JSON is that stack's report; else it is the workspace's, with a report for each stack.
+    named, JSON is that stack's report; otherwise it is the workspace's, with a report for each stack.
     """
     from terradask._plans.folder import PlanFolder
     from terradask._workspace.workspace import Workspace

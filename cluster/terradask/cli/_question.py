@@ -15,9 +15,9 @@ def check_answerable(yes: bool, verb: str) -> None:
 
     if not yes and not sys.stdin.isatty():
         raise InvalidInput(
-            f"{verb} asks before it changes anything, and standard input is no terminal",
+            f"{verb} asks before it changes anything, but standard input is not a terminal",
             allowed="a terminal, or --yes",
-            advice=f"run terradask {verb} with --yes, after a look at what it would do",
+            advice=f"check what it would do, then run terradask {verb} with --yes",
         )
 
 

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Compare AWS's quotas with what the settings can reach")
-@click.option("--request", is_flag=True, help="Ask AWS for more of what is short, after showing it.")
+@click.option("--request", is_flag=True, help="Show the quotas that are too small, and request increases from AWS.")
 @yes_option
 @json_option
 def quotas(request: bool, yes: bool, as_json: bool) -> None:
     """Compare AWS's quotas with what the settings can reach: every declared cluster at max_workers, and the network.
 
-    What others use in the account counts, too. Exits with 8 when a quota is too small; with --request, only when that hasn't been
-    asked for. AWS decides about requests in minutes or days.
+    Other use in the account counts too. Exits with 8 if a quota is too small; with --request, only if no increase was requested.
+    AWS takes minutes or days to decide about requests.
     """
     from terradask._workspace.workspace import Workspace
     from terradask.errors import QuotaTooSmall
@@ -66,14 +66,14 @@ def _request(aws: Aws, checks: list[QuotaCheck], *, yes: bool) -> list[QuotaChec
     wanted = [check for check in checks if check.verdict == "short" and check.requested is None]
     for check in checks:
         if check.verdict == "short" and check.requested is not None:
-            say(f"{check.code}: {int(check.requested)} are asked for already; AWS takes one request at a time")
+            say(f"{check.code}: {int(check.requested)} are requested already; AWS takes one request at a time")
     if not wanted:
-        say("nothing to ask for")
+        say("nothing to request")
         return checks
     listing = ", ".join(f"{check.code} to {check.needed}" for check in wanted)
     if not yes and not click.confirm(f"Ask AWS in {aws.region} to raise {listing}?", err=True):
         raise declined()
     asked = {check.code: check for check in request_more(aws, wanted)}
     for check in asked.values():
-        say(f"{check.code}: asked for {check.needed}")
+        say(f"{check.code}: requested {check.needed}")
     return [asked.get(check.code, check) for check in checks]

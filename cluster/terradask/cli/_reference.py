@@ -16,10 +16,10 @@ _MEANINGS = {
     2: "bad input: a command, option or setting that can't be used",
     3: "something is missing: Terraform, the provider, credentials, permissions, an endpoint",
     4: "Terraform failed; its diagnostics are in the error",
-    5: "in conflict with something else: a lock, a plan that is stale, deployments that stand on the network",
-    6: "not there: no network, no such cluster, or a stopped one",
-    7: "not in time: hosts or workers that didn't come",
-    8: "not let through: by policy, or by AWS's quotas, which are too small for what the settings can reach, or a cluster starts with",
+    5: "a conflict: a lock, a stale plan, deployments that still use the network",
+    6: "missing: no network, no such cluster, or a stopped one",
+    7: "timeout: hosts or workers that didn't come",
+    8: "refused: by policy, or because AWS's quotas are too small for what the settings can reach, or for what a cluster starts with",
     130: "interrupted (Ctrl-C); 128 + n for another signal n",
 }
 

@@ -56,7 +56,7 @@ def _failed(invocation: Invocation, error: Exception) -> int:
         _report(invocation, error.as_dict(), str(error))
         return error.exit_code
     problem = f"{type(error).__name__}: {error}"
-    advice = "this is a defect in terradask: run the command with --debug and report what it prints"
+    advice = "this is a bug in terradask: run the command with --debug and report what it prints"
     _report(invocation, {"error": "Unexpected", "problem": problem, "advice": advice}, f"{problem}\n  to do: {advice}")
     return 1
 

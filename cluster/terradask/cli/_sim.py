@@ -44,14 +44,14 @@ def sim() -> None:
     """
 
 
-@sim.command(short_help="Start one that goes on running")
+@sim.command(short_help="Start one that keeps running")
 @PORT
 @REGION
 @BARE
 @IAM
 @json_option
 def start(port: int, region: str, bare: bool, iam: bool, as_json: bool) -> None:
-    """Start an embedded AWS that goes on running, and deploy the network on it.
+    """Start an embedded AWS that keeps running, and deploy the network on it.
 
     Prints the variables that make a shell use it: eval "$(terradask sim start)". `terradask sim stop` ends it.
     """
@@ -65,10 +65,10 @@ def start(port: int, region: str, bare: bool, iam: bool, as_json: bool) -> None:
     _show(info, environment_of(info), as_json)
 
 
-@sim.command(short_help="Say whether one runs, and where")
+@sim.command(short_help="Show whether one runs, and where")
 @json_option
 def status(as_json: bool) -> None:
-    """Say whether an embedded AWS runs, and print the variables that make a shell use it."""
+    """Show whether an embedded AWS runs, and print the variables that make a shell use it."""
     check_installed()
     from terradask_simulator.errors import NotStarted
     from terradask_simulator.lifecycle import environment_of
@@ -81,14 +81,15 @@ def status(as_json: bool) -> None:
     _show(info, environment_of(info), as_json)
 
 
-@sim.command(short_help="Let it lack capacity, interrupt, throttle, take its time")
+@sim.command(short_help="Turn its switches: capacity, interruptions, throttling")
 @click.argument("name", required=False)
 @click.argument("settings", nargs=-1, metavar="[KEY=VALUE]...")
 @json_option
 def switch(name: str | None, settings: tuple[str, ...], as_json: bool) -> None:
-    """Let the embedded AWS do what AWS does now and then: that of `sim run` within its command, else the started one.
+    """Turn a switch, so that the embedded AWS does what AWS does now and then.
 
-    For example: terradask sim switch no_capacity instance_type=m7i.large market=spot. Without NAME, shows how the switches stand.
+    For example: terradask sim switch no_capacity instance_type=m7i.large market=spot. Inside `sim run` it acts on that embedded AWS,
+    otherwise on the started one. Without NAME, it shows the state of all switches.
     """
     check_installed()
     from terradask_simulator import Switches
@@ -122,7 +123,7 @@ def _setting(text: str) -> tuple[str, object]:
 @sim.command(short_help="Stop it, with everything on it")
 @json_option
 def stop(as_json: bool) -> None:
-    """Stop the embedded AWS that was started, with everything that is on it."""
+    """Stop the embedded AWS that `sim start` started, with everything on it."""
     check_installed()
     from terradask_simulator.lifecycle import stop_daemon
 
@@ -136,7 +137,7 @@ def stop(as_json: bool) -> None:
 
 
 @sim.command(
-    short_help="Run a command beside a fresh one",
+    short_help="Run a command on a fresh one",
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
 )
 @PORT
@@ -146,10 +147,10 @@ def stop(as_json: bool) -> None:
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
 def run(ctx: click.Context, *, port: int, region: str, bare: bool, iam: bool, command: tuple[str, ...]) -> None:
-    """Run COMMAND beside a fresh embedded AWS that ends with it: terradask sim run -- python script.py.
+    """Run COMMAND on a fresh embedded AWS that ends with it: terradask sim run -- python script.py.
 
     The network is deployed first, and COMMAND's environment makes boto3, Terraform, hosts and terradask use the embedded
-    AWS. Exits with COMMAND's code; when COMMAND leaves clusters or instances, that is an error which names them.
+    AWS. Exits with COMMAND's code; if COMMAND leaves clusters or instances, an error names them.
     """
     check_installed()
     from terradask_simulator.lifecycle import run as run_beside

@@ -16,18 +16,20 @@ if TYPE_CHECKING:
     from terradask._cleanup.orphans import Stray
 
 
-@click.command(short_help="Remove what no live deployment owns")
-@click.option("--grace", type=click.IntRange(min=1), metavar="SECONDS", help="Leave alone what is younger; by default as the settings say.")
-@click.option("--dry-run", is_flag=True, help="Show it and remove nothing.")
+@click.command(short_help="Remove orphaned resources")
+@click.option(
+    "--grace", type=click.IntRange(min=1), metavar="SECONDS", help="Keep resources that are younger; by default as the settings say."
+)
+@click.option("--dry-run", is_flag=True, help="Show them and remove nothing.")
 @yes_option
 @json_option
 def sweep(*, grace: int | None, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Find by tag everything of the workspace that no live deployment owns, show it, ask, and remove it.
+    """Find orphaned resources of the workspace by tag, show them, ask, and remove them.
 
-    That is what a killed command, a lost state or a machine that went dark left behind: deployments that were to go, or were made in
-    part; instances whose group is gone; groups, secrets, roles, firewalls, volumes without a deployment; locks and plans of commands
-    that are gone. Nothing goes that is younger than the grace, carries no tag of this workspace's, belongs to a live deployment, or
-    is being worked on. Exits with 1 when something could not be removed.
+    A killed command, a lost state or a machine that lost power leaves them: deployments that were to be destroyed, or are
+    incomplete; instances whose group is gone; groups, secrets, roles, firewalls, volumes without a deployment; locks and plans of
+    dead commands. A resource is kept if it is younger than the grace period, has no tag of this workspace, belongs to a live
+    deployment, or a command works on it. Exits with 1 if something could not be removed.
     """
     if not dry_run:
         check_answerable(yes, "sweep")
@@ -43,7 +45,7 @@ def sweep(*, grace: int | None, dry_run: bool, yes: bool, as_json: bool) -> None
     if found.strays and not dry_run:
         if not yes and not click.confirm(f"Remove {_count(found)} in workspace {found.workspace}, {found.region}?", err=True):
             raise declined()
-        with story.telling(), interruption("terradask sweep goes on"):
+        with story.telling(), interruption("terradask sweep continues"):
             swept = workspace.sweep(found)
     if as_json:
         result_json({**found.as_dict(), **({} if swept is None else swept.as_dict())})
@@ -55,7 +57,7 @@ def sweep(*, grace: int | None, dry_run: bool, yes: bool, as_json: bool) -> None
 
 def _tell(found: Sweep, *, as_json: bool) -> None:
     for one in found.unseen:
-        say(f"not looked at: {one.what}, for want of {one.action}")
+        say(f"not checked: {one.what}, because {one.action} is missing")
     if as_json:
         return
     if not found.strays:
@@ -70,9 +72,9 @@ def _tell(found: Sweep, *, as_json: bool) -> None:
 
 def _why(found: Sweep, stray: Stray) -> str:
     if stray.held is not None:
-        return f"{stray.reason}; left alone: {stray.held}"
+        return f"{stray.reason}; kept: {stray.held}"
     if not stray.may_go(found.looked_at):
-        return f"{stray.reason}; left alone until it is {found.grace_seconds:.0f} s old"
+        return f"{stray.reason}; kept until it is {found.grace_seconds:.0f} s old"
     return stray.reason
 
 

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 @click.option("--gpu", metavar="RANGE", help="Number of GPUs: 1, 1+, or 0.")
 @click.option("--gpu-type", metavar="MODEL", help="Model of the GPUs, such as T4.")
 @click.option("--arm/--x86", "arm", default=None, help="ARM processors only, or x86-64 only.")
-@click.option("--zone", metavar="ZONE", help="Only what this availability zone offers.")
+@click.option("--zone", metavar="ZONE", help="Only types that this availability zone offers.")
 @click.option("--local-disk/--no-local-disk", default=None, help="With local disks only, or without.")
 @click.option("--current-generation", is_flag=True, help="Only types that AWS counts as current.")
-@click.option("--spot", is_flag=True, help="Show spot prices by zone, too.")
-@click.option("--refresh", is_flag=True, help="Ask AWS anew for types and prices.")
+@click.option("--spot", is_flag=True, help="Also show spot prices by zone.")
+@click.option("--refresh", is_flag=True, help="Ask AWS again for types and prices.")
 @json_option
 def types(names: tuple[str, ...], *, zone: str | None, spot: bool, refresh: bool, as_json: bool, **filters: Any) -> None:
     """List the instance types of the workspace's region, the cheapest first.
 
-    NAMES are patterns for names ('m6i.*') or, without a point, for families ('c7*'). Prices are AWS's, of an hour of Linux, in US dollars;
-    '-' where AWS names none. Types are kept on this machine for a day, prices for a week, spot prices for an hour.
+    NAMES are patterns for names ('m6i.*') or, without a dot, for families ('c7*'). Prices are AWS's for an hour of Linux, in US dollars;
+    '-' if AWS has none. This machine keeps types for a day, prices for a week, spot prices for an hour.
     """
     from terradask._instance_types.filters import TypeFilter
     from terradask._instance_types.listing import find_types
@@ -71,7 +71,7 @@ def _usd(usd: object) -> str | None:
 def _explain(listing: Listing) -> None:
     """Say how old what is shown is, and what is missing."""
     catalog = listing.catalog
-    say(f"{len(listing.types)} of {len(catalog.types)} types in {catalog.region}, asked for {ago(catalog.fetched_at)} ago")
+    say(f"{len(listing.types)} of {len(catalog.types)} types in {catalog.region}, fetched {ago(catalog.fetched_at)} ago")
     for sheet in listing.prices:
         say(_explained(sheet))
 
@@ -81,4 +81,4 @@ def _explained(sheet: PriceSheet) -> str:
     if sheet.as_of is None:
         return f"no {what}: {sheet.problem}"
     text = f"{what}: {sheet.source}, {ago(sheet.as_of)} ago"
-    return text if sheet.problem is None else f"{text}; AWS wasn't asked anew: {sheet.problem}"
+    return text if sheet.problem is None else f"{text}; could not be fetched again: {sheet.problem}"

@@ -3,33 +3,33 @@
 ::
 
     TerradaskError                       exit code 1
-    ├── InvalidInput                     2   a value that was given can't be used
+    ├── InvalidInput                     2   a given value can't be used
     │   ├── SettingsError                    terradask.toml, TERRADASK_*, Dask's configuration or arguments
     │   ├── LockError                        terradask.lock.json
-    │   ├── SynthesisError                   no stack can be made from settings and locked answers
-    │   ├── UnsupportedOption                a parameter that this version doesn't build yet
+    │   ├── SynthesisError                   settings and locked answers don't make a stack
+    │   ├── UnsupportedOption                a parameter that this version doesn't support yet
     │   ├── RuleError                        a team's Rego rules can't be read or evaluated
     │   ├── UnknownZone, UnknownInstanceType, UnknownImage
     │   ├── InvalidHardware                  a number of cores, a size of memory, … that can't be read
     │   ├── ArgumentCombination              parameters that exclude each other
-    │   ├── NoMatchingType                   no instance type is as asked for; names the nearest
+    │   ├── NoMatchingType                   no instance type fits the request; names the nearest
     │   ├── CidrError                        the subnets don't fit into the network's block
-    │   ├── SoftwareNotInstalled             a package that hosts shall have isn't installed here, or in another version
+    │   ├── SoftwareNotInstalled             a package for the hosts isn't installed here, or in another version
     │   ├── SoftwareLockInvalid              the file that software_lock names can't be used
-    │   ├── SoftwareNotLocked                it lacks a package, its version, or its hashes
-    │   └── NoIngress                        a cluster that no client could reach
+    │   ├── SoftwareNotLocked                that file lacks a package, its version, or its hashes
+    │   └── NoIngress                        no rule lets clients in to the cluster
     ├── SetupError                       3   something on this machine is missing
-    │   ├── RegoMissing                      rules are set, and what reads them isn't installed
+    │   ├── RegoMissing                      rules are set, but the package that reads them isn't installed
     │   ├── TerraformMissing, TerraformTooOld
-    │   ├── SessionManagerPluginMissing      connect='ssm' takes AWS's plugin
+    │   ├── SessionManagerPluginMissing      connect='ssm' needs AWS's plugin
     │   └── UnsupportedPlatform
-    ├── AwsError                         3   AWS can't be used as things are
+    ├── AwsError                         3   AWS can't be used
     │   ├── NoCredentials, ExpiredCredentials, InvalidCredentials
     │   ├── ClockSkewed                      this machine's clock differs from AWS's
     │   ├── AccessDenied                     names the action
-    │   ├── ServiceRoleMissing               a service-linked role that the caller may not make
+    │   ├── ServiceRoleMissing               a service-linked role that the caller may not create
     │   ├── QuotaTooSmall                8   for what the settings can reach
-    │   ├── QuotaExceeded                8   by what a cluster starts with
+    │   ├── QuotaExceeded                8   for what a cluster starts with
     │   ├── RegionUnknown
     │   ├── EndpointUnreachable
     │   ├── BucketTaken                      a bucket's name belongs to another account
@@ -40,37 +40,37 @@
     │   │   └── ProviderChecksumMismatch
     │   ├── BackendMissing               6   the bucket for the state doesn't exist
     │   ├── StateLocked                  5   names the holder
-    │   ├── StateConflict                5   two states, neither may take the other's place
-    │   ├── StateNotMoved                5   the state lies elsewhere than the settings say
+    │   ├── StateConflict                5   two states, neither may replace the other
+    │   ├── StateNotMoved                5   the state is not where the settings say
     │   ├── StateRolledBack              5   the state is older than what was applied last
     │   ├── StalePlan                    5   the state changed since the plan
     │   └── TerraformCancelled         130
     ├── NodeMissing                          synthesis needs Node.js
-    ├── DocumentFormat                       an object in the bucket is of another format, or none of terradask's
+    ├── DocumentFormat                       an object in the bucket has another format
     ├── FolderBusy                       5   another process runs Terraform in this folder
-    ├── PlanChanged                      5   a saved plan, or what it starts from, isn't what was reviewed
+    ├── PlanChanged                      5   a saved plan, or its starting point, isn't what was reviewed
     ├── PolicyViolation                  8   a plan has findings that stop its apply
     ├── BaselineError                    6
     │   ├── NoBaseline                       the network isn't deployed
     │   ├── ArchitectureMissing              it has no launch templates for a cluster's machines
-    │   ├── BaselineFormat                   client and network don't fit
-    │   └── BaselineInUse                5   deployments exist on it
-    ├── SweepIncomplete                      an orphan could not be removed
+    │   ├── BaselineFormat                   client and network have different formats
+    │   └── BaselineInUse                5   deployments still use it
+    ├── SweepIncomplete                      orphaned resources could not be removed
     └── ClusterError                     1
         ├── ClusterNotFound              6
         ├── ClusterExists                6   a name that must be new, or must not run
-        ├── ClusterPrivate               3   its keys are for its creator, and those whom settings name
+        ├── ClusterPrivate               3   only its creator and named principals may read its keys
         ├── ClusterStopped               6
         │   └── ClusterEnded                 by itself: idle, without a client, too old
-        ├── ClusterClosed                    this object has left its cluster
+        ├── ClusterClosed                    this object was closed
         ├── SchedulerReplaced
-        ├── WorkersUntold                    don't have what was sent to all
+        ├── WorkersUntold                    some workers did not get what was sent to all
         ├── SchedulerUnreachable             also a ConnectionError
-        │   └── SessionFailed                    with Session Manager
+        │   └── SessionFailed                    through Session Manager
         ├── HostFailed
         ├── SchedulerMissing             7   also a TimeoutError
         ├── WorkersMissing               7   also a TimeoutError
-        ├── NoCapacity                   7   AWS launches nothing, and says why
+        ├── NoCapacity                   7   AWS launches nothing; has AWS's reason
         └── VersionMismatch              3
 """
 

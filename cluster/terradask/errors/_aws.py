@@ -1,4 +1,4 @@
-"""AWS, as things are, can't be used."""
+"""AWS can't be used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from terradask_modules.errors import TerradaskError
 
 
 class AwsError(TerradaskError):
-    """AWS can't be used as things are."""
+    """AWS can't be used."""
 
     exit_code = 3
 
@@ -23,42 +23,42 @@ class ExpiredCredentials(AwsError):
 
 
 class ClockSkewed(AwsError):
-    """The clock here is so wrong that AWS doesn't take what is signed by it."""
+    """The machine's clock is so wrong that AWS refuses signed calls."""
 
 
 class InvalidCredentials(AwsError):
-    """AWS doesn't know the credentials, or not in this region."""
+    """AWS doesn't know the credentials, or they are not valid in this region."""
 
 
 class AccessDenied(AwsError):
-    """The caller may not do something.
+    """AWS refuses an action to the caller.
 
     Parameters
     ----------
     action
         The IAM action that was refused, such as ``ec2:DescribeAvailabilityZones``.
     problem
-        What AWS said.
+        AWS's message.
     """
 
     def __init__(self, action: str, problem: str) -> None:
         super().__init__(
             f"AWS refuses {action}",
             given=problem,
-            advice=f"let an administrator allow {action} for this caller, or use another profile (AWS_PROFILE)",
+            advice=f"ask an administrator to allow {action} for this caller, or use another profile (AWS_PROFILE)",
         )
         self.action = action
 
 
 class ServiceRoleMissing(AwsError):
-    """The account lacks a service-linked role, and the caller may not make it.
+    """The account lacks a service-linked role, and the caller may not create it.
 
     Parameters
     ----------
     role
         The role, such as ``AWSServiceRoleForAutoScaling``.
     command
-        The command by which an administrator makes it.
+        The command with which an administrator creates it.
     denied
         The action that the caller lacks.
     """
@@ -67,8 +67,8 @@ class ServiceRoleMissing(AwsError):
         super().__init__(
             f"the account has no service-linked role {role}, without which AWS launches no instance for a group",
             given=f"AWS refuses {denied}",
-            allowed="a role that is there, or the right to make it (`terradask iam setup`)",
-            advice=f"let an administrator run, once for the account: {command}",
+            allowed="an existing role, or the right to create it (`terradask iam setup`)",
+            advice=f"ask an administrator to run, once for the account: {command}",
         )
         self.role = role
         self.command = command
@@ -90,22 +90,22 @@ class QuotaTooSmall(AwsError):
         super().__init__(
             f"{len(quotas)} of AWS's quotas {'is' if len(quotas) == 1 else 'are'} too small for what the settings can reach",
             given="; ".join(quotas),
-            advice="ask for more with `terradask quotas --request`, or lower max_workers",
+            advice="request more with `terradask quotas --request`, or lower max_workers",
         )
         self.quotas = quotas
 
 
 class QuotaExceeded(AwsError):
-    """A cluster takes more vCPUs than AWS lets the account run: nothing was made, or started.
+    """A cluster needs more vCPUs than the account's quota allows: nothing was made or started.
 
     Parameters
     ----------
     cluster
         The cluster's name.
     largest
-        Group of workers, or ``scheduler`` -> how many hosts of those that don't all fit there is room for.
+        Group of workers, or ``scheduler`` -> how many of its hosts fit within the quotas, for groups whose hosts don't all fit.
     quotas
-        The quotas that they are counted by: ``service``, ``code``, ``name``, ``limit``, ``in_use`` beside the cluster and ``needed`` by it,
+        The quotas that count them: ``service``, ``code``, ``name``, ``limit``, ``in_use`` beside the cluster and ``needed`` by it,
         in vCPUs.
     """
 

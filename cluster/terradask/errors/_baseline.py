@@ -9,7 +9,7 @@ from terradask_modules.errors import TerradaskError
 
 
 class BaselineError(TerradaskError):
-    """Something about the network that clusters share."""
+    """A problem with the network that clusters share."""
 
     exit_code = 6
 
@@ -19,7 +19,7 @@ class NoBaseline(BaselineError):
 
 
 class BaselineFormat(BaselineError):
-    """Client and network were made by versions of terradask that don't fit.
+    """The network was made by a version of terradask whose format the client can't read.
 
     Parameters
     ----------
@@ -36,12 +36,12 @@ class BaselineFormat(BaselineError):
 
 
 class ArchitectureMissing(BaselineError):
-    """The network has no launch templates for hosts of the architecture that a cluster's machines have.
+    """The network has no launch templates for the architecture of a cluster's machines.
 
     Parameters
     ----------
     architecture
-        What is missing: ``arm64`` or ``x86_64``.
+        The missing one: ``arm64`` or ``x86_64``.
     types
         Instance types of the cluster.
     architectures
@@ -64,7 +64,7 @@ class ArchitectureMissing(BaselineError):
 
 
 class BaselineInUse(BaselineError):
-    """The network can't be destroyed while deployments stand on it.
+    """The network can't be destroyed while deployments use it.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class BaselineInUse(BaselineError):
 
     def __init__(self, clusters: Sequence[str]) -> None:
         super().__init__(
-            f"{len(clusters)} deployment{'s' if len(clusters) != 1 else ''} still on this network",
+            f"{len(clusters)} deployment{'s' if len(clusters) != 1 else ''} still use this network",
             given=", ".join(clusters),
             advice="destroy them first: " + "; ".join(f"terradask destroy {name}" for name in clusters),
         )

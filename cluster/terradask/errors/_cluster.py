@@ -12,7 +12,7 @@ _SHOWN = 5
 
 
 class ClusterError(TerradaskError):
-    """Something about one cluster.
+    """A problem with one cluster.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ class ClusterNotFound(ClusterError, LookupError):
 
 
 class ClusterExists(ClusterError):
-    """There is such a cluster, or it runs, where it must not."""
+    """The cluster exists, or runs, although it must not."""
 
     exit_code = 6
 
 
 class ClusterClosed(ClusterError):
-    """The object has left its cluster, which may run on."""
+    """The object was closed; its cluster may still run."""
 
 
 class ClusterPrivate(ClusterError):
@@ -59,26 +59,26 @@ class ClusterPrivate(ClusterError):
     caller
         ARN of the caller.
     principals
-        ARNs of those who may: its creator first.
+        ARNs that may read them: its creator's first.
     """
 
     exit_code = 3
 
     def __init__(self, cluster: str, *, caller: str, principals: Sequence[str]) -> None:
         super().__init__(
-            f"Cluster {cluster!r} is private to its creator: AWS doesn't let you read its keys.",
+            f"Cluster {cluster!r} is private to its creator: AWS refuses to let you read its keys.",
             cluster=cluster,
             given=caller,
             allowed=", ".join(principals),
-            advice="connect as one of these; or its creator names you in cluster.secret_principals, then: terradask apply "
-            f"{cluster}. They also need the right to secretsmanager:GetSecretValue",
+            advice="connect as one of these; or ask its creator to name you in cluster.secret_principals and run: terradask apply "
+            f"{cluster}. These principals also need the permission secretsmanager:GetSecretValue",
         )
         self.caller = caller
         self.principals = tuple(principals)
 
 
 class ClusterStopped(ClusterError):
-    """The cluster is deployed, and stopped."""
+    """The cluster is deployed but stopped."""
 
     exit_code = 6
 
@@ -89,9 +89,9 @@ class ClusterEnded(ClusterStopped):
     Parameters
     ----------
     reason
-        Why, in its scheduler's host's own words.
+        Why, as its scheduler's host recorded it.
     at
-        When, in UTC; None where its hosts could not say.
+        When, in UTC; None if its hosts did not record it.
     """
 
     def __init__(
@@ -109,30 +109,30 @@ class ClusterEnded(ClusterStopped):
 
 
 class SweepIncomplete(TerradaskError):
-    """An orphan could not be removed.
+    """Orphaned resources could not be removed.
 
     Parameters
     ----------
     left
-        What is left -> why.
+        Resource that is left -> why.
     """
 
     def __init__(self, left: Mapping[str, str]) -> None:
         names = ", ".join(left)
         super().__init__(
-            f"{len(left)} of what nobody owns could not be removed: {names}",
+            f"{len(left)} orphaned resource{'s' if len(left) != 1 else ''} could not be removed: {names}",
             given="; ".join(dict.fromkeys(left.values())),
-            advice="see to the reason, then: terradask sweep",
+            advice="resolve the reason, then run: terradask sweep",
         )
         self.left = dict(left)
 
 
 class SchedulerReplaced(ClusterError):
-    """The scheduler's host was replaced: what the old scheduler knew is gone."""
+    """The scheduler's host was replaced: the old scheduler's tasks and results are lost."""
 
 
 class WorkersUntold(ClusterError):
-    """Workers that don't answer their scheduler don't have what was sent to the cluster.
+    """Workers that don't answer their scheduler did not get what was sent to the cluster.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class HostFailed(ClusterError):
     instance_id
         The instance.
     reason
-        Why, in the host's own words.
+        Why, as the host reported it.
     log_tail
         The last lines of its log.
     """
@@ -181,18 +181,18 @@ class HostFailed(ClusterError):
 
 
 class SchedulerMissing(ClusterError, TimeoutError):
-    """The scheduler wasn't up, or didn't answer, in time."""
+    """The scheduler did not start, or did not answer, in time."""
 
     exit_code = 7
 
 
 class SchedulerUnreachable(ClusterError, ConnectionError):
-    """The scheduler has said where it is, and doesn't answer there.
+    """The scheduler has published its address, but doesn't answer there.
 
     Parameters
     ----------
     address
-        What was dialled.
+        The address that was tried.
     """
 
     def __init__(
@@ -209,18 +209,18 @@ class SchedulerUnreachable(ClusterError, ConnectionError):
 
 
 class SessionFailed(SchedulerUnreachable):
-    """No session with Session Manager leads to the scheduler's host."""
+    """Session Manager opens no session to the scheduler's host."""
 
 
 class WorkersMissing(ClusterError, TimeoutError):
-    """Fewer workers than wanted have come in time.
+    """Fewer workers than requested have joined in time.
 
     Parameters
     ----------
     wanted
         How many were waited for.
     arrived
-        How many came.
+        How many joined.
     """
 
     exit_code = 7
@@ -246,9 +246,9 @@ class NoCapacity(ClusterError):
     Parameters
     ----------
     wanted
-        How many instances were asked for.
+        How many instances were requested.
     problems
-        Name of a group -> what AWS says of it.
+        Name of a group -> AWS's reasons.
     """
 
     exit_code = 7
@@ -293,7 +293,7 @@ class VersionMismatch(ClusterError):
         self.hosts = dict(hosts or {})
 
     def __str__(self) -> str:
-        """Return the problem with both lists, differing packages alone."""
+        """Return the problem with both lists, only with packages that differ."""
         names = sorted({*self.client, *self.hosts})
         different = [n for n in names if self.client.get(n) != self.hosts.get(n)]
         lines = [f"  {n}: here {self.client.get(n, 'none')}, cluster {self.hosts.get(n, 'none')}" for n in different]
@@ -301,4 +301,4 @@ class VersionMismatch(ClusterError):
 
 
 class DocumentFormat(TerradaskError):
-    """An object in the bucket was written by a terradask of another format, or isn't as its format says."""
+    """An object in the bucket has another format than this terradask reads, or doesn't match its format."""

@@ -1,4 +1,4 @@
-"""What was given can't be used."""
+"""Given values that can't be used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from terradask_modules.errors import InvalidInput
 
 
 class UnsupportedOption(InvalidInput):
-    """A parameter that this version of terradask doesn't build yet.
+    """A parameter that this version of terradask doesn't support yet.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ class UnknownImage(InvalidInput):
 
 
 class NoIngress(InvalidInput):
-    """A cluster that no client could reach: no rule lets clients in."""
+    """No rule lets clients in, so the cluster could not be reached."""
 
 
 class SoftwareLockInvalid(InvalidInput):
-    """The file that `software_lock` names isn't there, can't be read, or is of no known format.
+    """The file that `software_lock` names doesn't exist, can't be read, or has an unknown format.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class SoftwareLockInvalid(InvalidInput):
     path
         The file.
     given
-        The place in it, where that is known; never what stands there.
+        The place in it, if that is known; never its content.
     advice
         What to do. By default the commands that write such a file.
     """
@@ -73,7 +73,7 @@ class SoftwareLockInvalid(InvalidInput):
 
 
 class SoftwareNotLocked(InvalidInput):
-    """The file that `software_lock` names hasn't got what is installed here, with hashes.
+    """The file that `software_lock` names lacks packages, versions or hashes of what is installed here.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class SoftwareNotLocked(InvalidInput):
     missing
         Packages that aren't in it, or not in an exact version.
     other_versions
-        Package -> the versions that are in it, where the installed one isn't.
+        Package -> the versions that are in it, if the installed one isn't.
     unhashed
         Packages that are in it in the installed version, without SHA-256.
     """
@@ -108,12 +108,12 @@ class SoftwareNotLocked(InvalidInput):
             *(f"{name} {installed[name]}: without a SHA-256" for name in self.unhashed),
         ]
         super().__init__(
-            "The file that software_lock names doesn't have all that hosts would install as it is installed here.",
+            "The file that software_lock names doesn't contain everything that hosts would install, as it is installed here.",
             given=f"{path}; {'; '.join(found)}",
             allowed="each package in the version that is installed here, with the hashes of its archives",
-            advice="install what the file says, or lock this environment anew, with hashes",
+            advice="install the versions in the file, or lock this environment again, with hashes",
         )
 
 
 class SoftwareNotInstalled(InvalidInput):
-    """A package that the cluster should have is not installed where the cluster is made, or in another version."""
+    """A package for the hosts is not installed where the cluster is made, or in another version."""

@@ -1,4 +1,4 @@
-"""Hardware was asked for that can't be had."""
+"""Requested hardware that no instance type has."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from terradask_modules.errors import InvalidInput
 
 
 class NoMatchingType(InvalidInput):
-    """No instance type is as it was asked for.
+    """No instance type fits the request.
 
     Parameters
     ----------
     alternatives
-        The nearest asks that do find something: ``text`` for people, ``change`` (parameter -> value, None to leave it out), ``types``,
+        The nearest requests that match a type: ``text`` for people, ``change`` (parameter -> value, None to leave it out), ``types``,
         ``usd_per_hour`` of the first of them.
     """
 
     def __init__(
         self, problem: str, *, given: Any = None, allowed: str | None = None, alternatives: Sequence[Mapping[str, Any]] = ()
     ) -> None:
-        advice = "ask for one of these:" if alternatives else "ask for other hardware; `terradask types` lists what there is"
+        advice = "request one of these:" if alternatives else "request other hardware; `terradask types` lists the types"
         super().__init__(problem, given=given, allowed=allowed, advice=advice)
         self.alternatives = tuple(dict(one) for one in alternatives)
 

@@ -1,4 +1,4 @@
-"""What is missing on this machine."""
+"""Software that is missing on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TerraformTooOld(SetupError):
 
 
 class SessionManagerPluginMissing(SetupError):
-    """``connect="ssm"`` takes AWS's ``session-manager-plugin``, and there is none, or one that is too old."""
+    """``connect="ssm"`` needs AWS's ``session-manager-plugin``, which is missing or too old."""
 
 
 class UnsupportedPlatform(SetupError):

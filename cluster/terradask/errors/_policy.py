@@ -1,4 +1,4 @@
-"""A plan that policy doesn't let through, and policy that can't be read."""
+"""Plans that policy refuses, and policy that can't be read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from terradask_modules.errors import InvalidInput, TerradaskError
 
 
 class PolicyFinding(Protocol):
-    """What one rule objects to, as far as an error tells it."""
+    """A finding of one rule, as errors show it."""
 
     @property
     def check(self) -> str:
@@ -18,7 +18,7 @@ class PolicyFinding(Protocol):
 
     @property
     def address(self) -> str:
-        """The resource; empty where the whole plan is meant."""
+        """The resource; empty if the finding is about the whole plan."""
 
     @property
     def message(self) -> str:
@@ -45,7 +45,7 @@ class PolicyViolation(TerradaskError):
         number = f"{len(findings)} policy findings stop" if len(findings) != 1 else "a policy finding stops"
         super().__init__(
             f"{number} the apply{f' of {stack}' if stack else ''}",
-            advice="mend what they name, or waive them for a while: [[policy.waivers]] in terradask.toml, see docs/policy.md",
+            advice="fix what they name, or waive them for a while: [[policy.waivers]] in terradask.toml, see docs/policy.md",
         )
         self.findings = tuple(findings)
         self.stack = stack
@@ -61,11 +61,11 @@ class PolicyViolation(TerradaskError):
 
 
 class RegoMissing(SetupError):
-    """A folder with Rego rules is set, and the package that reads them isn't installed."""
+    """A folder with Rego rules is set, but the package that reads them isn't installed."""
 
     def __init__(self) -> None:
         super().__init__(
-            "policy.rego_folder is set, and the package regopy, which reads Rego rules, isn't installed",
+            "policy.rego_folder is set, but the package regopy, which reads Rego rules, isn't installed",
             advice="pip install 'terradask[rego]', or leave policy.rego_folder out",
         )
 
@@ -78,7 +78,7 @@ class RuleError(InvalidInput):
     problem
         What is wrong, in one sentence.
     file
-        The file with the rule, where it is known.
+        The file with the rule, if it is known.
     line
         The line in it.
     """

@@ -23,7 +23,7 @@ class TerraformError(TerradaskError):
     exit_code_of_terraform
         The exit code of Terraform's process; negative: ended by that signal.
     diagnostics
-        What Terraform said, structured.
+        Terraform's errors and warnings, structured.
     """
 
     exit_code = 4
@@ -83,7 +83,7 @@ class StateLocked(TerraformError):
     lock_id
         The id that ``terraform force-unlock`` takes.
     operation
-        What the holder does, as Terraform writes it.
+        The holder's operation, as Terraform writes it.
     """
 
     exit_code = 5
@@ -95,13 +95,13 @@ class StateLocked(TerraformError):
 
 
 class StateConflict(TerraformError):
-    """Two states, of which neither may take the other's place."""
+    """Two states, of which neither may replace the other."""
 
     exit_code = 5
 
 
 class StateNotMoved(TerraformError):
-    """The settings name another place for the state than the one where it still lies."""
+    """The state is still in another place than the one that the settings name."""
 
     exit_code = 5
 
@@ -132,7 +132,7 @@ class FolderBusy(TerradaskError):
     folder
         The stack's folder.
     pid, command
-        The other process and what it does, where it said so.
+        The other process and its command, if they are known.
     waited_seconds
         How long this process has waited.
     """
@@ -152,14 +152,14 @@ class FolderBusy(TerradaskError):
 
 
 class PlanChanged(TerradaskError):
-    """A saved plan, or what it starts from, isn't what was reviewed.
+    """A saved plan, or its starting point, isn't what was reviewed.
 
     Parameters
     ----------
     problem
         What is different.
     what
-        Where: ``file``, ``sidecar`` (what lies beside the file), ``report``, ``workspace``, ``account``, ``region``,
+        Where: ``file``, ``sidecar`` (the file beside it), ``report``, ``workspace``, ``account``, ``region``,
         ``terradask version``, ``Terraform version``, ``provider version``, ``expiry``, ``configuration``, ``state lineage`` or
         ``state serial``.
     """
@@ -167,5 +167,5 @@ class PlanChanged(TerradaskError):
     exit_code = 5
 
     def __init__(self, problem: str, *, what: str, given: Any = None, advice: str | None = None) -> None:
-        super().__init__(problem, given=given, advice=advice or "plan again, look at the new plan, and apply that one")
+        super().__init__(problem, given=given, advice=advice or "plan again, review the new plan, and apply it")
         self.what = what

@@ -1,4 +1,4 @@
-"""What Terraform says of an error or a warning."""
+"""An error or a warning of Terraform's, structured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Diagnostic:
     severity
         ``error`` or ``warning``.
     summary
-        What went wrong, in Terraform's words.
+        What went wrong, as Terraform puts it.
     detail
         The long form; often empty.
     address

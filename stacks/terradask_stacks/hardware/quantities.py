@@ -77,7 +77,7 @@ def parse_memory(option: str, given: Any) -> Span:
     if span.high is not None and span.high < _LEAST_MEMORY_BYTES:
         raise InvalidHardware(
             option,
-            "is less than any instance has: a number without a unit is bytes",
+            "is less than any instance has: a number without a unit means bytes",
             given=repr(given),
             allowed="'16 GiB', or 17179869184",
             advice="write the unit",
@@ -99,10 +99,10 @@ def parse_bytes(text: str) -> int:
     digits = text.rstrip("".join(char for char in text if char.isalpha()))
     unit = text[len(digits) :].lower()
     if unit not in _UNITS:
-        raise ValueError(f"{unit!r} is no unit of bytes")
+        raise ValueError(f"{unit!r} is not a unit of bytes")
     size = float(digits) * _UNITS[unit]
     if not math.isfinite(size):
-        raise ValueError(f"{text!r} is no number of bytes")
+        raise ValueError(f"{text!r} is not a number of bytes")
     return int(size)
 
 
@@ -165,7 +165,10 @@ def _span(option: str, given: Any, read: Callable[[Any], int], allowed: str) -> 
 def _cores(option: str, given: Any) -> int:
     if isinstance(given, bool) or not hasattr(given, "__index__") or int(given) < 1:
         raise InvalidHardware(
-            option, "is no number of cores", given=repr(given), allowed="a whole number such as 4, a range such as [2, 8], or '*' for any"
+            option,
+            "is not a number of cores",
+            given=repr(given),
+            allowed="a whole number such as 4, a range such as [2, 8], or '*' for any",
         )
     return int(given)
 
@@ -182,6 +185,6 @@ def _memory(option: str, given: Any) -> int:
             raise ValueError(given)
     except (ValueError, TypeError, OverflowError):
         raise InvalidHardware(
-            option, "is no size of memory", given=repr(given), allowed="'16 GiB', a range such as ['16 GiB', '32 GiB'], or '*' for any"
+            option, "is not a size of memory", given=repr(given), allowed="'16 GiB', a range such as ['16 GiB', '32 GiB'], or '*' for any"
         ) from None
     return size

@@ -166,7 +166,7 @@ def _check_combination(request: HardwareRequest) -> None:
     if request.vm_types and sizes:
         raise ArgumentCombination(
             [types, *sizes],
-            f"{types} and {' and '.join(sizes)} are given together: a type has its cores and its memory",
+            f"{types} and {' and '.join(sizes)} are given together: a type determines its cores and its memory",
             given=request.given(),
             allowed=f"{types}, or {request.option('cpu')} and {request.option('memory')}",
             advice=f"leave {' and '.join(sizes)} out, or {types}",
@@ -175,7 +175,7 @@ def _check_combination(request: HardwareRequest) -> None:
         names = [request.option("gpu"), request.option("gpu_type")]
         raise ArgumentCombination(
             names,
-            f"{names[1]} is given, and {names[0]} says no GPU",
+            f"{names[1]} is given, but {names[0]} means no GPU",
             given=request.given(),
             allowed="a number of GPUs and their model, or neither",
             advice=f"leave {names[1]} out, or {names[0]}",
@@ -184,13 +184,13 @@ def _check_combination(request: HardwareRequest) -> None:
 
 def _count(option: str, given: Any) -> int:
     if not hasattr(given, "__index__") or int(given) < 0:
-        raise InvalidHardware(option, "is no number of GPUs", given=repr(given), allowed="a whole number such as 1, True or False")
+        raise InvalidHardware(option, "is not a number of GPUs", given=repr(given), allowed="a whole number such as 1, True or False")
     return int(given)
 
 
 def _text(option: str, given: Any) -> str:
     if not isinstance(given, str) or not given.strip():
-        raise InvalidHardware(option, "is no model of a GPU", given=repr(given), allowed="a name such as 'T4' or 'A10G'")
+        raise InvalidHardware(option, "is not a GPU model", given=repr(given), allowed="a name such as 'T4' or 'A10G'")
     return given.strip()
 
 
@@ -204,11 +204,13 @@ def _types(option: str, given: Any) -> tuple[str, ...]:
     names = [given] if isinstance(given, str) else given
     if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) for name in names):
         raise InvalidHardware(
-            option, "is no list of instance types", given=repr(given), allowed="a list such as ['m6i.xlarge', 'm5.xlarge']"
+            option, "is not a list of instance types", given=repr(given), allowed="a list such as ['m6i.xlarge', 'm5.xlarge']"
         )
     wrong = [name for name in names if not TYPE_NAME.fullmatch(name)]
     if wrong:
-        raise InvalidHardware(option, "has what is no instance type", given=", ".join(map(repr, wrong)), allowed="types such as m6i.xlarge")
+        raise InvalidHardware(
+            option, "contains a value that is not an instance type", given=", ".join(map(repr, wrong)), allowed="types such as m6i.xlarge"
+        )
     found = tuple(dict.fromkeys(names))
     if len(found) > MAX_TYPES:
         raise InvalidHardware(option, "has too many types for a group", given=f"{len(found)} types", allowed=f"up to {MAX_TYPES}")

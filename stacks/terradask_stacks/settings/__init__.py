@@ -53,7 +53,7 @@ class Settings(Section):
     policy: PolicySettings = PolicySettings()
     cluster: ClusterSettings = ClusterSettings()
     clusters: dict[Annotated[str, AfterValidator(_cluster_name)], ClusterSettings] = Field(
-        default={}, description="Declared clusters by name: what a table leaves open is as in [cluster]."
+        default={}, description="Declared clusters by name: settings that a table leaves out are as in [cluster]."
     )
 
     def cluster_named(self, name: str) -> ClusterSettings:

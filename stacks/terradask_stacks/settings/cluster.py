@@ -60,14 +60,14 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
     )
     n_workers: Annotated[NWorkers, BeforeValidator(check_n_workers)] = Field(
         default=None,
-        description="Workers: so many, or [minimum, maximum], between which a Cluster object scales with the work; it starts with the "
-        "minimum. Unset: 4, and a Cluster object scales between 4 and 20.",
+        description="Number of workers, or [minimum, maximum]: a Cluster object then scales with the work in this range, starting "
+        "with the minimum. Unset: 4, and a Cluster object scales between 4 and 20.",
     )
     worker_groups: dict[GroupName, WorkerGroupSettings] = Field(
         default={},
         max_length=MOST_GROUPS,
-        description="Groups of workers with machines of their own, by name, beside those of worker_cpu and its like, which n_workers, "
-        "max_workers and scale(n) are about.",
+        description="Named groups of workers with different machines, in addition to the workers that worker_cpu and similar "
+        "settings, n_workers, max_workers and scale(n) refer to.",
     )
     zone_name: str | None = Field(
         default=None,
@@ -75,18 +75,18 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
     )
     use_best_zone: bool = Field(
         default=True,
-        description="Where zone_name is unset, the zone is chosen once, from the network's zones, and locked: by the types that it offers, "
+        description="If zone_name is unset, the zone is chosen once, from the network's zones, and locked: by the types that it offers, "
         "launches that failed there lately, and spot prices. false: the first of the network's zones, by name.",
     )
     allow_cross_zone: bool = Field(
         default=False,
-        description="Workers are launched in all of the network's zones that offer their types, the scheduler in one. There is more to be "
-        "had then, and AWS charges for traffic between zones, in both directions.",
+        description="Workers are launched in all of the network's zones that offer their types, the scheduler in one. More "
+        "capacity is available then, but AWS charges for traffic between zones, in both directions.",
     )
     placement_group: bool = Field(
         default=False,
-        description="All hosts in a cluster placement group of the cluster's own: close to each other in their one zone, for a faster "
-        "network between them, and harder for AWS to find. Types that can't be placed so are left out.",
+        description="All hosts in a cluster placement group of the cluster's own: close to each other in their one zone, for a "
+        "faster network between them; AWS has less capacity for this. Types that placement groups don't support are left out.",
     )
     worker_class: Annotated[str, AfterValidator(check_dotted)] = Field(
         default="distributed.Nanny", description="Class of the workers, as a dotted path."
@@ -105,38 +105,41 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
     scheduler_options: SchedulerOptions = Field(default={}, description="Keyword arguments of the scheduler class.")
     extra_worker_on_scheduler: bool = Field(
         default=False,
-        description="A worker on the scheduler's host too, with half of its memory and all but one of its threads. No count includes it.",
+        description="Also run a worker on the scheduler's host, with half of its memory and all but one of its threads. No count "
+        "includes it.",
     )
     software: Annotated[list[str], AfterValidator(check_requirements)] = Field(
         default=[],
-        description="Packages that the hosts need beside Dask, as PEP 508 requirements, such as 'pandas==3.0.1'.",
+        description="Packages that the hosts need in addition to Dask, as PEP 508 requirements, such as 'pandas==3.0.1'.",
     )
     software_lock: str | None = Field(
         default=None,
         min_length=1,
         description="Lock file of the environment where the cluster is started, with hashes, relative to terradask.toml: hosts install "
-        "only archives that it has. A requirements file with --hash, uv.lock or pylock.toml. Unset: packages come by exact version.",
+        "only archives that it has. A requirements file with --hash, uv.lock or pylock.toml. Unset: packages are installed by "
+        "exact version.",
     )
     environ: Annotated[dict[str, str], AfterValidator(check_environ)] = Field(
         default={},
-        description="Environment variables of scheduler and workers. Not for secrets: they lie in the workspace's bucket.",
+        description="Environment variables of scheduler and workers. Not for secrets: they are stored in the workspace's bucket.",
     )
     private_to_creator: bool = Field(
         default=False,
-        description="The cluster's keys are readable by its hosts, whoever planned it first, and cluster.secret_principals alone, whatever "
-        "IAM allows others. Those may still stop it and destroy it. Hosts of other clusters with the same roles (workspace.isolation) can "
+        description="Only its hosts, the caller who planned it first, and cluster.secret_principals can read the cluster's keys, "
+        "whatever IAM allows others. Others may still stop it and destroy it. Hosts of other clusters with the same roles "
+        "(workspace.isolation) can "
         "read them too.",
     )
     secret_principals: Annotated[list[str], AfterValidator(check_principals)] = Field(
         default=[],
-        description="IAM users and roles, by ARN, who may read the cluster's keys, and so connect, beside its creator, where "
+        description="IAM users and roles, by ARN, that may read the cluster's keys, and so connect, in addition to its creator, if "
         "private_to_creator is true.",
     )
-    tags: Tags = Field(default={}, description="Tags on the cluster's resources and instances, beside the workspace's.")
+    tags: Tags = Field(default={}, description="Tags on the cluster's resources and instances, in addition to the workspace's.")
     send_dask_config: bool = Field(default=True, description="Send a frozen copy of the caller's Dask configuration to the hosts.")
     wait_for_workers: Annotated[bool | int | float, BeforeValidator(_wait_for_workers)] = Field(
         default=0.3,
-        description="What to wait for before a cluster counts as made: true (all), false, a fraction of the request, or a number "
+        description="Workers to wait for before a cluster counts as made: true (all), false, a fraction of the request, or a number "
         "of workers.",
     )
     create_timeout_seconds: float = Field(
@@ -190,13 +193,13 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
         if self.workers_per_host > 1 and self.worker_class in {"distributed.Worker", "distributed.worker.Worker"}:
             raise refuse(
                 f"cluster.workers_per_host is {self.workers_per_host}, but cluster.worker_class is {self.worker_class}",
-                allowed="distributed.Nanny, which gives each worker a process of its own",
+                allowed="distributed.Nanny, which gives each worker a separate process",
                 advice="leave worker_class out, or use threads: workers without a nanny would share one process",
             )
         if self.placement_group and self.allow_cross_zone:
             raise refuse(
                 "cluster.placement_group and cluster.allow_cross_zone are both true",
-                allowed="one of them: a cluster placement group lies in one zone",
-                advice="leave allow_cross_zone out for hosts close to each other, placement_group for more that can be had",
+                allowed="one of them: a cluster placement group is in one zone",
+                advice="leave out allow_cross_zone for hosts close to each other, or placement_group for more capacity",
             )
         return self

@@ -22,37 +22,38 @@ Sources = Annotated[list[str] | None, BeforeValidator(check_sources)]
 
 
 class ConnectionSettings(DashboardSettings):
-    """How clients reach the scheduler, and whom it lets in from outside."""
+    """How clients reach the scheduler, and which addresses may reach it from outside."""
 
     connect: Connect | None = Field(
         default=None,
         description="How clients reach the scheduler: public (its public address), private (its private one, from inside the VPC or over "
-        "VPN or peering), or ssm (Session Manager, with no inbound rule; takes network.session_manager and AWS's session-manager-plugin). "
+        "VPN or peering), or ssm (Session Manager, with no inbound rule; needs network.session_manager and AWS's session-manager-plugin). "
         "Unset: as use_scheduler_public_ip says.",
     )
     use_scheduler_public_ip: bool | None = Field(
         default=None,
-        description="true: the same as connect = 'public'; false: as 'private', and fits 'ssm'. Unset: as connect says, and public where "
-        "that is unset too.",
+        description="true: the same as connect = 'public'; false: the same as 'private', also allowed with 'ssm'. Unset: as connect "
+        "says, and public if that is unset too.",
     )
     ingress: Ingress | None = Field(
         default=None,
-        description="Who may reach the scheduler from outside instead of those of network.ingress, where workspace.isolation is 'cluster'; "
-        "else clusters share their security groups: then this has to lie within network.ingress. Unset: as network.ingress says.",
+        description="Rules that let clients reach the scheduler from outside, instead of network.ingress, if workspace.isolation is "
+        "'cluster'. Otherwise clusters share their security groups, and these rules must lie within network.ingress. Unset: as "
+        "network.ingress says.",
     )
     allow_ingress_from: Sources = Field(
         default=None,
-        description="The same as ingress, for the scheduler's and the dashboard's port: a block such as '203.0.113.7/32', or a list. The "
-        "argument of Cluster takes 'me' too.",
+        description="The same as ingress, for the scheduler's and the dashboard's port: a block such as '203.0.113.7/32', or a "
+        "list. The argument of Cluster also accepts 'me'.",
     )
     allow_ssh: bool = Field(
         default=False,
-        description="Let port 22 of the scheduler's host in as well, from allow_ssh_from. Hosts have no key of their own: log in with EC2 "
+        description="Also open port 22 of the scheduler's host, to allow_ssh_from. Hosts have no SSH key: log in with EC2 "
         "Instance Connect, or a key in your image. Policy P4 reports it.",
     )
     allow_ssh_from: Sources = Field(
         default=None,
-        description="From where, with allow_ssh: a block or a list. Unset: as allow_ingress_from says.",
+        description="Addresses that may log in, with allow_ssh: a block or a list. Unset: as allow_ingress_from says.",
     )
     scheduler_port: Port = Field(default=8786, description="Port of the Dask scheduler.")
 
@@ -92,13 +93,13 @@ class ConnectionSettings(DashboardSettings):
             raise refuse(
                 f"cluster.connect is {self.connect!r}, but cluster.use_scheduler_public_ip is {said}",
                 allowed="true with 'public', false with 'private' and 'ssm'",
-                advice="set cluster.connect alone: it says all that use_scheduler_public_ip does",
+                advice="set only cluster.connect: it covers use_scheduler_public_ip",
             )
         if self.ingress is not None and self.allow_ingress_from is not None:
             raise refuse(
                 "cluster.ingress and cluster.allow_ingress_from are both given",
                 allowed="one of them",
-                advice="use ingress where ports differ, allow_ingress_from where addresses are all there is to say",
+                advice="use ingress for different ports, allow_ingress_from if only addresses matter",
             )
         if self.scheduler_port == self.dashboard_port:
             raise refuse(
@@ -108,7 +109,7 @@ class ConnectionSettings(DashboardSettings):
         if self.use_dashboard_https and self.dashboard_https_port in (self.scheduler_port, self.dashboard_port):
             raise refuse(
                 f"cluster.dashboard_https_port is {self.dashboard_https_port}, which is cluster.scheduler_port or cluster.dashboard_port",
-                allowed="a port of its own",
+                allowed="a different port",
             )
         return self
 
@@ -122,14 +123,14 @@ class ConnectionSettings(DashboardSettings):
             )
         if self.allow_ssh and not (self.allow_ssh_from or self.allow_ingress_from):
             raise refuse(
-                "cluster.allow_ssh is true, and nothing says from where",
+                "cluster.allow_ssh is true, but no setting says from where",
                 allowed="with cluster.allow_ssh_from, or cluster.allow_ingress_from",
                 advice="name the addresses that you log in from in allow_ssh_from",
             )
         if self.allow_ssh and self.ingress is None and self.allow_ingress_from is None:
             raise refuse(
                 "cluster.allow_ssh is true without cluster.ingress or cluster.allow_ingress_from",
-                allowed="with one of them: whoever has a rule of its own has no rules of the network's",
-                advice="say in allow_ingress_from who reaches the scheduler; [] for nobody",
+                allowed="with one of them: a cluster with rules of its own does not use the network's",
+                advice="set allow_ingress_from to the addresses that may reach the scheduler; [] for none",
             )
         return self

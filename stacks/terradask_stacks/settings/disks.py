@@ -34,15 +34,15 @@ class Disk:
 
 
 class DiskSettings(Section):
-    """Disks of a cluster's hosts. To set any makes a launch template of the cluster's own."""
+    """Disks of a cluster's hosts. Setting any of them makes a launch template of the cluster's own."""
 
     worker_disk_size: DiskSize | None = Field(
         default=None, description="Size of a worker's encrypted gp3 volume, in GiB. Unset: network.worker_disk_size_gib."
     )
     worker_disk_throughput: Throughput | None = Field(
         default=None,
-        description="Throughput of a worker's volume, in MiB/s. Unset: 125, for which nothing is charged. Above 750 the volume gets the "
-        "IOPS that this takes.",
+        description="Throughput of a worker's volume, in MiB/s. Unset: 125, which is free. Above 750 the volume gets the IOPS "
+        "that this needs.",
     )
     scheduler_disk_size: DiskSize | None = Field(
         default=None, description="Size of the scheduler's volume, in GiB. Unset: network.scheduler_disk_size_gib."

@@ -61,12 +61,12 @@ GpuType = Annotated[str | None, BeforeValidator(_canonical)]
 
 
 class HardwareSettings(Section):
-    """What the machines of a cluster are: named, or asked for by what they have."""
+    """The machines of a cluster: instance types by name, or requested by their hardware."""
 
     worker_vm_types: InstanceTypes | None = Field(
         default=None,
-        description="Instance types for workers, in order of preference. Unset: chosen by what is asked below; with nothing asked, "
-        f"those of {', '.join(DEFAULT_INSTANCE_TYPES)} that the zone has; for ARM, of {', '.join(DEFAULT_ARM_INSTANCE_TYPES)}.",
+        description="Instance types for workers, in order of preference. Unset: chosen by the requests below; without any, those "
+        f"of {', '.join(DEFAULT_INSTANCE_TYPES)} that the zone has; for ARM, of {', '.join(DEFAULT_ARM_INSTANCE_TYPES)}.",
     )
     worker_cpu: Cores = Field(default=None, description="Cores (AWS's vCPUs) of a worker's instance: 4, a range [2, 8], or '*' for any.")
     worker_memory: Memory = Field(
@@ -76,7 +76,7 @@ class HardwareSettings(Section):
     )
     worker_gpu: Gpus = Field(default=None, description="GPUs of a worker's instance; true is 1.")
     worker_gpu_type: GpuType = Field(
-        default=None, description="Model of the workers' GPUs, such as 'A10G'; means one GPU where worker_gpu is unset. Unset: T4."
+        default=None, description="Model of the workers' GPUs, such as 'A10G'; means one GPU if worker_gpu is unset. Unset: T4."
     )
     scheduler_vm_types: InstanceTypes | None = Field(
         default=None, description="Instance types for the scheduler, in order of preference. Unset: as for workers."
@@ -85,13 +85,13 @@ class HardwareSettings(Section):
     scheduler_memory: Memory = Field(default=None, description="Memory of the scheduler's instance, as worker_memory.")
     scheduler_gpu: Gpus = Field(
         default=None,
-        description="GPUs of the scheduler's instance. Unset: one where workers have some, if there is such a type; 0 or false: none.",
+        description="GPUs of the scheduler's instance. Unset: one if workers have GPUs and there is such a type; 0 or false: none.",
     )
 
     arm: bool | None = Field(
         default=None,
-        description="ARM processors (AWS Graviton) for all instances of the cluster, or false: x86-64. Unset: what the types are for that "
-        "are named, x86-64 where none is.",
+        description="ARM processors (AWS Graviton) for all instances of the cluster, or false: x86-64. Unset: as the named types "
+        "need; x86-64 if none is named.",
     )
 
     @property

@@ -13,7 +13,7 @@ from terradask_stacks.validators.refusal import refuse
 
 
 class IngressRule(Section):
-    """Who may reach schedulers: those of a workspace, or a cluster's."""
+    """A rule of ``ingress``: addresses and ports from which clients reach schedulers of a workspace, or of a cluster."""
 
     ports: list[Annotated[int | str, BeforeValidator(check_ports)]] = Field(
         default=["8786-8787"],
@@ -21,13 +21,13 @@ class IngressRule(Section):
         description="Ports or ranges of ports, such as 8786 or '8786-8787'.",
     )
     cidr: Annotated[str, AfterValidator(check_ingress_cidr)] = Field(
-        description="Addresses that clients come from, such as 203.0.113.7/32. The whole internet takes "
+        description="Addresses that clients come from, such as 203.0.113.7/32. The whole internet needs "
         "network.allow_ingress_from_anywhere."
     )
     description: str = Field(
         default="clients of Dask",
         pattern=r"^[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{1,255}$",
-        description="Why the rule is there; AWS shows it beside the rule.",
+        description="What the rule is for; AWS shows it with the rule.",
     )
 
     @property
@@ -45,7 +45,7 @@ def _rules_differ(rules: list[IngressRule]) -> list[IngressRule]:
     pairs = [f"{first}-{last} from {rule.cidr}" for rule in rules for first, last in rule.port_ranges]
     twice = sorted({pair for pair in pairs if pairs.count(pair) > 1})
     if twice:
-        raise refuse(f"{', '.join(twice)} opened twice, which AWS refuses", allowed="each ports and cidr once")
+        raise refuse(f"{', '.join(twice)} given twice, which AWS refuses", allowed="each ports and cidr once")
     return rules
 
 

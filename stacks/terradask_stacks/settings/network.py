@@ -39,7 +39,7 @@ SubnetPrefixLength = Annotated[int, Field(ge=17, le=MAX_SUBNET_PREFIX_LENGTH)]
 
 def _retention(days: int) -> int:
     if days not in LOG_RETENTION_DAYS:
-        raise refuse(f"CloudWatch keeps no logs for {days} days", allowed=", ".join(map(str, LOG_RETENTION_DAYS)))
+        raise refuse(f"CloudWatch has no log retention of {days} days", allowed=", ".join(map(str, LOG_RETENTION_DAYS)))
     return days
 
 
@@ -64,7 +64,7 @@ class NetworkSettings(Section):
     )
     nat: Literal["single", "per_zone", "none"] = Field(
         default="single",
-        description="NAT gateways, which workers reach AWS and package indexes through: one for all zones, one per zone, or none. "
+        description="NAT gateways, through which workers reach AWS and package indexes: one for all zones, one per zone, or none. "
         "AWS charges each by the hour, used or not.",
     )
     interface_endpoints: Annotated[list[EndpointService], AfterValidator(unique)] = Field(
@@ -78,7 +78,7 @@ class NetworkSettings(Section):
     )
     public_schedulers: bool = Field(
         default=True,
-        description="Give schedulers public addresses. false: they lie in private subnets, and clusters need "
+        description="Give schedulers public addresses. false: they are in private subnets, and clusters need "
         "cluster.connect = 'private' or 'ssm'.",
     )
     session_manager: bool = Field(
@@ -88,13 +88,13 @@ class NetworkSettings(Section):
     )
     allow_ingress_from_anywhere: bool = Field(
         default=False,
-        description="Rules of ingress, and of clusters' own, may let the whole internet in (0.0.0.0/0, ::/0). What then keeps strangers "
-        "out is mutual TLS alone. Policy P2 goes on reporting it.",
+        description="Rules of network.ingress and cluster.ingress may admit the whole internet (0.0.0.0/0, ::/0). Then only mutual TLS "
+        "keeps strangers out. Policy P2 still reports it.",
     )
     dual_stack: bool = Field(
         default=False,
-        description="Give the VPC a block of IPv6 addresses of Amazon's, and hosts such addresses beside IPv4; out of private subnets "
-        "alone, through an egress-only internet gateway.",
+        description="Give the VPC a block of Amazon's IPv6 addresses, and hosts such addresses in addition to IPv4. From private "
+        "subnets, connections can only go out, through an egress-only internet gateway.",
     )
     flow_logs: bool = Field(
         default=False,
@@ -102,7 +102,7 @@ class NetworkSettings(Section):
     )
     vpc_id: Annotated[str, AfterValidator(check_vpc_id)] | None = Field(
         default=None,
-        description="A VPC that exists already, used instead of making one. Needs subnets; its routes and endpoints stay as they are.",
+        description="An existing VPC, used instead of making one. Needs subnets; its routes and endpoints stay as they are.",
     )
     subnets: dict[str, ZoneSubnets] = Field(
         default={}, description="Zone -> the subnets of vpc_id for schedulers and for workers. These are the network's zones."
@@ -113,22 +113,24 @@ class NetworkSettings(Section):
     )
     instance_profiles: InstanceProfiles | None = Field(
         default=None,
-        description="Instance profiles that exist already, used instead of making them and their roles.",
+        description="Existing instance profiles, used instead of making them and their roles.",
     )
     permissions_boundary: Annotated[str, AfterValidator(check_policy_arn)] | None = Field(
-        default=None, description="ARN of the policy that bounds the rights of every role that terradask makes."
+        default=None, description="ARN of the permissions boundary of every role that terradask makes."
     )
     role_path: Annotated[str, AfterValidator(check_role_path)] = Field(
         default="/", description="Path of the roles and instance profiles that terradask makes, such as /platform/."
     )
     role_name_prefix: Annotated[str, AfterValidator(check_role_name_prefix)] = Field(
-        default="", description="What the names of roles and instance profiles that terradask makes begin with, 24 characters at most."
+        default="", description="Prefix of the names of roles and instance profiles that terradask makes, at most 24 characters."
     )
     kms_key_arn: Annotated[str, AfterValidator(check_key_arn)] | None = Field(
         default=None,
         description="KMS key that encrypts volumes, the workspace's bucket, clusters' secrets and logs. Unset: AWS's own keys.",
     )
-    ingress: Ingress = Field(default=[], description="Who may reach schedulers from outside the network. Empty: nobody.")
+    ingress: Ingress = Field(
+        default=[], description="Rules that let clients reach schedulers from outside the network. Empty: no client can."
+    )
     data_buckets: Annotated[list[Annotated[str, AfterValidator(check_bucket_path)]], AfterValidator(unique)] = Field(
         default=[], description="Buckets, or bucket/prefix, that schedulers and workers may read and write."
     )
@@ -138,28 +140,29 @@ class NetworkSettings(Section):
     architectures: Annotated[list[Architecture], AfterValidator(unique)] | None = Field(
         default=None,
         min_length=1,
-        description="Processor architectures that clusters' hosts may have: x86_64, arm64; each has launch templates and an image. Unset: "
-        "both, x86_64 alone where image is set and arm64_image isn't; a network that was locked before stays as it is.",
+        description="Processor architectures that clusters' hosts may have: x86_64, arm64; each has launch templates and an "
+        "image. Unset: both, or only x86_64 if image is set and arm64_image isn't; a network that was locked before stays as it is.",
     )
     image: Annotated[str, AfterValidator(check_image)] | None = Field(
         default=None,
         description="Image (AMI) of every x86-64 host. Unset: the newest Amazon Linux 2023, as found and locked at the first plan.",
     )
     arm64_image: Annotated[str, AfterValidator(check_image)] | None = Field(
-        default=None, description="Image (AMI) of every ARM host. Unset: as image, for ARM."
+        default=None, description="Image (AMI) of every ARM host. Unset: the same as for image."
     )
     image_owners: Annotated[list[Annotated[str, AfterValidator(check_image_owner)]], AfterValidator(unique)] = Field(
         default=["self", "amazon"],
         min_length=1,
-        description="Whose images image and arm64_image may be: accounts' ids, self, amazon, aws-marketplace. Anybody may publish an image "
+        description="Owners that image and arm64_image may have: accounts' ids, self, amazon, aws-marketplace. Anybody may "
+        "publish an image "
         "under any name.",
     )
     worker_disk_size_gib: DiskSize = Field(default=100, description="Size of a worker's encrypted gp3 volume, in GiB.")
     scheduler_disk_size_gib: DiskSize = Field(default=50, description="Size of a scheduler's encrypted gp3 volume, in GiB.")
     cluster_launch_templates: bool = Field(
         default=False,
-        description="Clusters may have launch templates of their own, for disks that differ from these. Whoever makes clusters then "
-        'decides what their hosts run from boot on. With workspace.isolation = "cluster" they have templates of their own anyway.',
+        description="Clusters may have launch templates of their own, for other disks than these. Callers who make clusters then "
+        'decide what their hosts run from boot. With workspace.isolation = "cluster" they always have their own templates.',
     )
     default_instance_type: Annotated[str, AfterValidator(partial(check_type_for, "x86_64"))] = Field(
         default="m6i.xlarge",
@@ -212,15 +215,15 @@ class NetworkSettings(Section):
             if needing:
                 raise refuse(
                     f"network.{needing[0]} is given without network.vpc_id",
-                    allowed="vpc_id and what lies in it, or neither",
-                    advice="set network.vpc_id to the VPC in which they lie",
+                    allowed="vpc_id and the parts that are in it, or neither",
+                    advice="set network.vpc_id to the VPC that they are in",
                 )
             return self
         if not self.subnets:
             raise refuse(
                 "network.vpc_id is given without network.subnets",
                 allowed='a table for each zone: [network.subnets."us-east-1a"] with scheduler and worker',
-                advice="name the VPC's subnets; terradask makes none in a VPC that isn't its own",
+                advice="name the VPC's subnets; terradask makes none in a VPC that it didn't make",
             )
         if self.zones is not None and set(self.zones) != set(self.subnets):
             raise refuse(
@@ -234,9 +237,9 @@ class NetworkSettings(Section):
         anywhere = [rule.cidr for rule in self.ingress if rule.is_anywhere]
         if anywhere and not self.allow_ingress_from_anywhere:
             raise refuse(
-                f"network.ingress lets in {anywhere[0]}, the whole internet",
+                f"network.ingress admits {anywhere[0]}, the whole internet",
                 allowed="the addresses that your clients come from, such as 203.0.113.7/32",
-                advice="name the address of your office, VPN or machine: Dask runs whatever code a client sends. If you mean it: "
+                advice="name the address of your office, VPN or machine: Dask runs any code that a client sends. If you really want this: "
                 "network.allow_ingress_from_anywhere = true",
             )
         return self
@@ -248,9 +251,9 @@ class NetworkSettings(Section):
         without_effect = [name for name in unused if getattr(self, name) != fields[name].default]
         if self.vpc_id is not None and without_effect:
             raise refuse(
-                f"network.{', network.'.join(without_effect)} would be made in {self.vpc_id}, which isn't terradask's own",
+                f"network.{', network.'.join(without_effect)} would be made in {self.vpc_id}, which terradask didn't make",
                 allowed="these settings without network.vpc_id",
-                advice="leave them out: a given VPC's subnets, routes, endpoints and flow logs are its owner's",
+                advice="leave them out: the owner of a given VPC makes its subnets, routes, endpoints and flow logs",
             )
         return self
 

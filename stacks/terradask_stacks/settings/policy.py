@@ -22,22 +22,22 @@ def _check(name: str) -> str:
 
 def _reason(text: str) -> str:
     if not text.strip():
-        raise refuse("a waiver without a reason", allowed="a sentence that says why the finding may stand")
+        raise refuse("a waiver without a reason", allowed="a sentence that says why the finding is accepted")
     return text.strip()
 
 
 def _day(value: Any) -> Any:
     # A bare number would be read as seconds since 1970.
     if isinstance(value, bool | int | float):
-        raise refuse(f"{value!r} is no day", allowed="a day such as 2027-01-01")
+        raise refuse(f"{value!r} is not a day", allowed="a day such as 2027-01-01")
     return value
 
 
 class Waiver(Section):
-    """A finding that may stand for a while."""
+    """A finding that is accepted for a while."""
 
     check: Annotated[str, AfterValidator(_check)] = Field(
-        min_length=1, description="The check as findings name it: P1 to P7, cost, or a rule of the team's such as main.deny."
+        min_length=1, description="The check, as findings name it: P1 to P7, cost, or one of the team's rules such as main.deny."
     )
     address: str = Field(
         default="*", min_length=1, description="Resource that it covers, as Terraform names it; * and ? stand for anything."
@@ -45,12 +45,12 @@ class Waiver(Section):
     stack: str = Field(
         default="*", min_length=1, description="Stack that it covers: network, or a cluster's name; * and ? stand for anything."
     )
-    reason: Annotated[str, AfterValidator(_reason)] = Field(description="Why the finding may stand.")
-    expires: Annotated[date, BeforeValidator(_day)] = Field(description="Last day on which it counts, such as 2027-01-01.")
+    reason: Annotated[str, AfterValidator(_reason)] = Field(description="Why the finding is accepted.")
+    expires: Annotated[date, BeforeValidator(_day)] = Field(description="Last day of the waiver, such as 2027-01-01.")
 
 
 class PolicySettings(Section):
-    """Section ``[policy]``: what a plan must keep to before it is applied."""
+    """Section ``[policy]``: what every plan is checked for before it is applied."""
 
     rego_folder: str | None = Field(
         default=None,
@@ -58,6 +58,6 @@ class PolicySettings(Section):
         description="Folder with the team's own rules (*.rego: deny and warn), relative to terradask.toml. Needs terradask[rego].",
     )
     max_hourly_cost_usd: float | None = Field(
-        default=None, gt=0, description="What one stack may cost by the hour at its maximum size, in US dollars."
+        default=None, gt=0, description="The most that one stack may cost by the hour at its maximum size, in US dollars."
     )
-    waivers: list[Waiver] = Field(default=[], description="Findings that may stand for a while, each with its reason.")
+    waivers: list[Waiver] = Field(default=[], description="Findings that are accepted for a while, each with its reason.")

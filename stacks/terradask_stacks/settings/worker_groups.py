@@ -29,7 +29,7 @@ def _group_name(name: str) -> str:
         raise refuse(
             f"no group of workers can be named {name!r}",
             allowed="a lower-case letter, then up to 15 lower-case letters and digits; not " + ", ".join(WORKER_GROUPS_RESERVED),
-            advice="the name becomes part of names in AWS, where hyphens stand between the parts",
+            advice="the name becomes part of names in AWS, where hyphens separate the parts",
         )
     return name
 
@@ -37,7 +37,8 @@ def _group_name(name: str) -> str:
 def _resource_name(name: str) -> str:
     if not _RESOURCE.fullmatch(name):
         raise refuse(
-            f"{name!r} is no name of a resource", allowed="up to 64 letters, digits and _ . -, with a letter or _ in front, such as GPU"
+            f"{name!r} is not the name of a resource",
+            allowed="up to 64 letters, digits and _ . -, with a letter or _ in front, such as GPU",
         )
     return name
 
@@ -47,7 +48,7 @@ Resources = dict[Annotated[str, AfterValidator(_resource_name)], Annotated[float
 
 
 class WorkerGroupSettings(Section):
-    """A group of workers with machines of its own, whatever the cluster asks of its other workers' machines."""
+    """A group of workers with different machines than the cluster's other workers."""
 
     cpu: Cores = Field(default=None, description="Cores of an instance, as worker_cpu.")
     memory: Memory = Field(default=None, description="Memory of an instance, as worker_memory.")
@@ -67,7 +68,7 @@ class WorkerGroupSettings(Section):
     )
     resources: Resources = Field(
         default={},
-        description="What tasks can ask for and find here alone, such as { GPU = 1 }: Dask's resources, of each Dask worker of the group.",
+        description="Dask's resources of each worker of the group, such as { GPU = 1 }: tasks that request them run only here.",
     )
 
     def hardware_request(self, name: str, *, arm: bool | None = None) -> HardwareRequest:

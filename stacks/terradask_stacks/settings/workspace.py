@@ -23,7 +23,7 @@ def _workspace_name(name: str) -> str:
 
 
 class WorkspaceSettings(Section):
-    """Section ``[workspace]``: where everything lives."""
+    """Section ``[workspace]``: name, region and tags of all resources."""
 
     name: Annotated[str, AfterValidator(_workspace_name)] = Field(
         default="default",
@@ -32,19 +32,19 @@ class WorkspaceSettings(Section):
     region: Annotated[str, AfterValidator(check_region)] = Field(default="us-east-1", description="AWS region in which everything is made.")
     isolation: Literal["workspace", "cluster"] = Field(
         default="workspace",
-        description="What keeps hosts apart. workspace: clusters share roles and security groups. cluster: each cluster gets its own, and "
-        "its hosts reach no other's machines, keys or objects; making a cluster takes ten seconds longer.",
+        description="How hosts are isolated. workspace: clusters share roles and security groups. cluster: each cluster gets its own, and "
+        "its hosts can't reach the machines, keys or objects of others; making a cluster takes ten seconds longer.",
     )
     own_address_url: str = Field(
         default="https://checkip.amazonaws.com",
         pattern=r"^https?://[^\s@]+$",
-        description="Who is asked for this machine's public address, where Cluster(allow_ingress_from='me') needs it: it answers with the "
-        "address that a request came from.",
+        description="Service that returns this machine's public address, for Cluster(allow_ingress_from='me'): it answers with "
+        "the address that a request came from.",
     )
     tags: Tags = Field(default={}, description="Tags on every resource, such as a team's name or a cost centre.")
     sweep_grace_seconds: int = Field(
         default=30,
         ge=1,
-        description="How long `terradask sweep` leaves alone what nobody seems to own, in seconds: whoever makes it may not have come to "
-        "say so.",
+        description="How long `terradask sweep` keeps resources that seem orphaned, in seconds: the command that makes them may "
+        "not have recorded them yet.",
     )

@@ -54,7 +54,7 @@ def check_n_workers(value: Any) -> NWorkers:
 def check_dotted(path: str) -> str:
     """Return the dotted path of a class."""
     if not _DOTTED.fullmatch(path):
-        raise refuse(f"{path!r} is no dotted path", allowed="module.Class, such as distributed.Nanny")
+        raise refuse(f"{path!r} is not a dotted path", allowed="module.Class, such as distributed.Nanny")
     return path
 
 
@@ -65,7 +65,7 @@ def check_requirements(requirements: Sequence[str]) -> list[str]:
             Requirement(text)
         except InvalidRequirement as error:
             raise refuse(
-                f"{text!r} is no requirement: {str(error).splitlines()[0]}",
+                f"{text!r} is not a requirement: {str(error).splitlines()[0]}",
                 allowed="PEP 508, such as 'pandas==3.0.1' or 's3fs>=2025.9'",
             ) from error
     return list(requirements)
@@ -75,9 +75,9 @@ def check_environ(environ: dict[str, str]) -> dict[str, str]:
     """Return environment variables with names that a shell could set, none of them the host program's."""
     for key in environ:
         if not _ENVIRON_KEY.fullmatch(key):
-            raise refuse(f"{key!r} is no variable name", allowed="letters, digits and _, no digit in front")
+            raise refuse(f"{key!r} is not a variable name", allowed="letters, digits and _, not beginning with a digit")
         if key.startswith("TERRADASK_"):
-            raise refuse(f"{key!r} is terradask's own", allowed="variables without TERRADASK_ in front")
+            raise refuse(f"{key!r} is reserved for terradask", allowed="variables that don't begin with TERRADASK_")
     return environ
 
 
@@ -95,7 +95,7 @@ def _check_options(options: dict[str, Any], role: str, reserved: frozenset[str])
     taken = sorted(reserved & options.keys())
     if taken:
         raise refuse(
-            f"{', '.join(taken)} is what a {role}'s host sets itself",
+            f"{', '.join(taken)}: set by the {role}'s host itself",
             allowed=f"any option of the {role} class but {', '.join(sorted(reserved))}",
             advice="leave it out; ports are settings of the cluster",
         )
@@ -103,7 +103,7 @@ def _check_options(options: dict[str, Any], role: str, reserved: frozenset[str])
         json.dumps(options, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise refuse(
-            f"the options can't travel to the hosts: {error}", allowed="text, numbers, booleans, lists and tables of these"
+            f"the options can't be sent to the hosts: {error}", allowed="text, numbers, booleans, lists and tables of these"
         ) from error
     return options
 

@@ -14,8 +14,8 @@ def validate_workspace_name(name: str) -> str:
         raise InvalidInput(
             "the workspace's name can't be used",
             given=name,
-            allowed="a lower-case letter, then up to 19 lower-case letters, digits and hyphens: the name becomes part of an "
-            "S3 bucket's name, for which AWS allows nothing else",
+            allowed="a lower-case letter, then up to 19 lower-case letters, digits and hyphens: the name becomes part of an S3 "
+            "bucket's name, and AWS allows nothing else there",
             advice="change workspace.name",
         )
     return name

@@ -17,13 +17,13 @@ def refuse(problem: str, *, allowed: str, advice: str | None = None) -> Pydantic
 def matching(value: str, pattern: re.Pattern[str], what: str, allowed: str) -> str:
     """Return a value that a pattern describes."""
     if not pattern.fullmatch(value):
-        raise refuse(f"{value!r} is no {what}", allowed=allowed)
+        raise refuse(f"{value!r} is not {what}", allowed=allowed)
     return value
 
 
 def unique(values: Sequence[str]) -> list[str]:
-    """Return the values if none stands there twice."""
+    """Return the values if none is given twice."""
     twice = sorted({value for value in values if values.count(value) > 1})
     if twice:
-        raise refuse(f"{', '.join(twice)} stands there twice", allowed="each value once")
+        raise refuse(f"{', '.join(twice)} is given twice", allowed="each value once")
     return list(values)

@@ -36,7 +36,7 @@ _KMS_KEY = re.compile(r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+$
 def check_region(region: str) -> str:
     """Return a region that is written as AWS writes them."""
     if not _REGION.fullmatch(region):
-        raise refuse(f"{region!r} is no AWS region", allowed="a region's name such as us-east-1 or eu-central-1")
+        raise refuse(f"{region!r} is not an AWS region", allowed="a region's name such as us-east-1 or eu-central-1")
     return region
 
 
@@ -46,13 +46,13 @@ def check_tags(tags: dict[str, str]) -> dict[str, str]:
         if not _TAG_KEY.fullmatch(key):
             raise refuse(
                 f"the tag key {key!r} can't be used",
-                allowed="1 to 128 letters, digits and + - = . , _ : @; no blank and no slash, for the instance metadata service "
-                "refuses to launch hosts with them",
+                allowed="1 to 128 letters, digits and + - = . , _ : @; no blank and no slash: AWS doesn't launch hosts with them, "
+                "because tags are in the instance metadata",
             )
         if key.lower().startswith(("aws:", "terradask:")):
             raise refuse(
                 f"the tag key {key!r} begins with a reserved prefix",
-                allowed="keys without aws: and terradask: in front",
+                allowed="keys that don't begin with aws: or terradask:",
             )
         if not _TAG_VALUE.fullmatch(value):
             raise refuse(
@@ -73,7 +73,7 @@ def check_instance_types(types: Sequence[str]) -> list[str]:
         raise refuse(f"{len(types)} instance types", allowed=f"1 to {MAX_TYPES} types in order of preference")
     for name in types:
         if not TYPE_NAME.fullmatch(name):
-            raise refuse(f"{name!r} is no instance type", allowed="a type such as m6i.xlarge")
+            raise refuse(f"{name!r} is not an instance type", allowed="a type such as m6i.xlarge")
     return unique(types)
 
 
@@ -92,7 +92,7 @@ def check_type_for(architecture: Architecture, instance_type: str) -> str:
 def check_image(image: str) -> str:
     """Return an image id."""
     if not _IMAGE.fullmatch(image):
-        raise refuse(f"{image!r} is no image id", allowed="ami- and 8 or 17 hexadecimal digits")
+        raise refuse(f"{image!r} is not an image id", allowed="ami- and 8 or 17 hexadecimal digits")
     return image
 
 
@@ -110,7 +110,7 @@ def check_bucket_path(path: str) -> str:
     """Return ``bucket`` or ``bucket/prefix``."""
     if not _BUCKET.fullmatch(path) or ".." in path:
         raise refuse(
-            f"{path!r} is no bucket",
+            f"{path!r} is not a bucket",
             allowed="a bucket's name (3 to 63 lower-case letters, digits, dots, hyphens), or bucket/prefix; no s3:// and no *",
         )
     return path.rstrip("/")
@@ -121,48 +121,48 @@ def check_principals(arns: list[str]) -> list[str]:
     for arn in arns:
         if not re.fullmatch(PRINCIPAL_PATTERN, arn):
             raise refuse(
-                f"{arn!r} is no ARN of an IAM user or role",
+                f"{arn!r} is not the ARN of an IAM user or role",
                 allowed="such as arn:aws:iam::123456789012:role/data-science or arn:aws:iam::123456789012:user/ada, without wildcards",
-                advice="of a role's session name the role: arn:aws:iam::<account>:role/<name>",
+                advice="for a session of a role, name the role: arn:aws:iam::<account>:role/<name>",
             )
     return sorted(unique(arns))
 
 
 def check_vpc_id(vpc_id: str) -> str:
     """Return a VPC's id."""
-    return matching(vpc_id, _VPC, "id of a VPC", "vpc- and 8 or 17 hexadecimal digits")
+    return matching(vpc_id, _VPC, "the id of a VPC", "vpc- and 8 or 17 hexadecimal digits")
 
 
 def check_subnet_id(subnet_id: str) -> str:
     """Return a subnet's id."""
-    return matching(subnet_id, _SUBNET, "id of a subnet", "subnet- and 8 or 17 hexadecimal digits")
+    return matching(subnet_id, _SUBNET, "the id of a subnet", "subnet- and 8 or 17 hexadecimal digits")
 
 
 def check_security_group_id(group_id: str) -> str:
     """Return a security group's id."""
-    return matching(group_id, _SECURITY_GROUP, "id of a security group", "sg- and 8 or 17 hexadecimal digits")
+    return matching(group_id, _SECURITY_GROUP, "the id of a security group", "sg- and 8 or 17 hexadecimal digits")
 
 
 def check_instance_profile(name: str) -> str:
     """Return an instance profile's name."""
-    return matching(name, _IAM_NAME, "name of an instance profile", "its name, not its ARN: 1 to 128 letters, digits and +=,.@_-")
+    return matching(name, _IAM_NAME, "the name of an instance profile", "its name, not its ARN: 1 to 128 letters, digits and +=,.@_-")
 
 
 def check_policy_arn(arn: str) -> str:
     """Return a managed policy's ARN."""
-    return matching(arn, _IAM_POLICY, "ARN of an IAM policy", "arn:aws:iam::ACCOUNT:policy/NAME")
+    return matching(arn, _IAM_POLICY, "the ARN of an IAM policy", "arn:aws:iam::ACCOUNT:policy/NAME")
 
 
 def check_key_arn(arn: str) -> str:
     """Return a KMS key's ARN; an alias's won't do, since log groups take none."""
-    return matching(arn, _KMS_KEY, "ARN of a KMS key", "arn:aws:kms:REGION:ACCOUNT:key/ID")
+    return matching(arn, _KMS_KEY, "the ARN of a KMS key", "arn:aws:kms:REGION:ACCOUNT:key/ID")
 
 
 def check_role_path(path: str) -> str:
-    """Return a path of IAM's."""
+    """Return an IAM path."""
     if len(path) > MAX_PATH_LENGTH:
         raise refuse(f"a path of {len(path)} characters", allowed=f"{MAX_PATH_LENGTH} characters at most")
-    return matching(path, _IAM_PATH, "path of IAM's", "/, or a path that begins and ends with /, such as /platform/dask/")
+    return matching(path, _IAM_PATH, "an IAM path", "/, or a path that begins and ends with /, such as /platform/dask/")
 
 
 def check_role_name_prefix(prefix: str) -> str:
@@ -172,4 +172,4 @@ def check_role_name_prefix(prefix: str) -> str:
             f"{prefix!r} has {len(prefix)} characters",
             allowed=f"{MAX_ROLE_PREFIX_LENGTH} at most: IAM allows 64 for a role's whole name",
         )
-    return prefix if not prefix else matching(prefix, _IAM_NAME, "beginning of a role's name", "letters, digits and +=,.@_-")
+    return prefix if not prefix else matching(prefix, _IAM_NAME, "the beginning of a role's name", "letters, digits and +=,.@_-")

@@ -201,7 +201,7 @@ def test_the_command(root: Path, workspace: Workspace, account: Account, capsys:
     shown = sweep("--dry-run", "--grace", "900").out.splitlines()
     assert shown[0].split() == ["KIND", "ID", "CLUSTER", "AGE", "USD/H", "WHY"]
     assert shown[1].split()[:3] == ["group", group, "gone"]
-    assert "left alone until it is 900 s old" in shown[1]
+    assert "kept until it is 900 s old" in shown[1]
     document = json.loads(sweep("--yes", "--json", "--grace", "900").out)
     assert (document["removed"], len(document["kept"]), document["strays"][0]["removable"]) == ([], 1, False)
     assert account.groups() == {group}
