@@ -57,7 +57,7 @@ class ClusterStack(TerraformStack):
 
     Resources created: an Auto Scaling group for the scheduler and one for each market of each group of workers, all at zero; a secret
     without a value; ``cluster.json`` in the bucket; launch templates, where it has disks of its own; a placement group, where it asks for
-    one. In an isolating workspace besides:
+    one. In an isolating workspace also:
     the resources of
     :class:`terradask_modules.identity.Identity`, :class:`~terradask_modules.cluster_firewall.ClusterFirewall` and
     :class:`~terradask_modules.launch_templates.Templates`. A stopped cluster costs its secret alone.

@@ -92,7 +92,7 @@ def check_ingress(workspace: WorkspaceSettings, network: NetworkSettings, cluste
 
 
 def check_dashboard_https(workspace: WorkspaceSettings, allowed: Sequence[IngressRule], cluster: ClusterSettings, *, given: bool) -> None:
-    """Refuse a dashboard over HTTPS that nobody is let in to.
+    """Refuse a dashboard over HTTPS that no rule admits browsers to.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def check_dashboard_https(workspace: WorkspaceSettings, allowed: Sequence[Ingres
     cluster
         The cluster's settings.
     given
-        Whether the network's security groups are somebody else's: then theirs are the rules that count.
+        Whether the network's security groups are given: then their owner's rules apply.
 
     Raises
     ------

@@ -159,7 +159,7 @@ def _always(origin: str) -> Origin:
 
 
 def _take_back(below: dict[str, Any], above: Mapping[str, Any], excluded_by: Mapping[str, tuple[str, ...]]) -> None:
-    """Remove what a layer excludes and doesn't say itself: whoever asks for cores doesn't mean the types that were named before."""
+    """Remove what a layer excludes and doesn't set itself: a request for cores replaces types that were named before."""
     for said, value in above.items():
         for excluded in excluded_by.get(said, ()) if value is not None and value is not False else ():
             if excluded not in above:

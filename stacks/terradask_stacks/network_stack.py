@@ -55,7 +55,7 @@ def nat_zones(nat: str, slots: dict[str, int]) -> list[str]:
 class NetworkStack(TerraformStack):
     """The network baseline that all clusters of a workspace share.
 
-    Resources created: see the constructs in ``terradask_modules``; besides, ``workspace.json`` and the host program's wheel
+    Resources created: see the constructs in ``terradask_modules``; in addition ``workspace.json`` and the host program's wheel
     as objects in the bucket. What the settings name as given is used and not made. NAT gateways and interface endpoints cost by the
     hour; everything else costs next to nothing.
 

@@ -1,4 +1,4 @@
-"""``terradask sweep``: remove what nobody owns any more."""
+"""``terradask sweep``: remove orphaned resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody asks of the machines of one role, read and checked: cores, memory, GPUs, or instance types by name."""
+"""The hardware that is requested for one role, read and checked: cores, memory, GPUs, or instance types by name."""
 
 from __future__ import annotations
 
