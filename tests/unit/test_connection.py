@@ -10,7 +10,6 @@ from distributed.comm import CommClosedError, connect
 from distributed.core import Status, rpc
 from distributed.objects import SchedulerInfo
 
-from terradask._dask import connection
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.health import Health
 from terradask._dask.joined import JoinedWorkers
@@ -81,11 +80,6 @@ class CutDialer:
         return self.found, await connect(self._relay.address)
 
 
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch):
-    monkeypatch.setattr(connection, "_PAUSE_SECONDS", 0.05)
-
-
 async def until(condition):
     async with asyncio.timeout(LIMIT_SECONDS):
         while not condition():
@@ -117,7 +111,8 @@ async def watching():
         health, joined, dialer = Health("etl", on_lost=lambda: None), JoinedWorkers(), CutDialer(relay)
         health.status = Status.running
         async with rpc(relay.address) as comm:
-            watched = SchedulerConnection(dialer, attached(boot=1), comm, health=health, joined=joined, run=None)
+            parts = {"health": health, "joined": joined, "run": None, "pause_seconds": 0.05}
+            watched = SchedulerConnection(dialer, attached(boot=1), comm, **parts)
             replacements = []
             following = asyncio.create_task(follow(watched, joined, replacements))
             await until(lambda: joined.scheduler_id is not None or following.done())

@@ -32,7 +32,7 @@ async def call(function, *args):
 
 
 def dialer(deployment, let_in=list):
-    return Dialer(deployment, AddressEndpoint("private"), Security(), call, let_in=let_in)
+    return Dialer(deployment, AddressEndpoint("private"), Security(), call, let_in=let_in, try_seconds=0.2, pause_seconds=0.01)
 
 
 @pytest.fixture
@@ -40,12 +40,6 @@ def silent_port():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         yield unused.getsockname()[1]
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch):
-    monkeypatch.setattr(dial, "_PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(dial, "_TRY_SECONDS", 0.2)
 
 
 class Deployment:

@@ -13,7 +13,6 @@ from distributed.core import Status, rpc
 from distributed.protocol import deserialize
 
 from terradask._aws.credentials import LentCredentials
-from terradask._dask import secrets
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.health import Health
 from terradask._dask.joined import JoinedWorkers
@@ -151,13 +150,12 @@ async def test_hosts_of_an_older_terradask_are_named_as_such():
             await relay.send_private_envs({"A": VALUE})
 
 
-async def test_a_scheduler_in_anothers_place_is_handed_what_that_had(monkeypatch, caplog):
+async def test_a_scheduler_in_anothers_place_is_handed_what_that_had(caplog):
     old, new, first_lent = [], [], lent("first")
-    monkeypatch.setattr(secrets, "_HAND_OVER_PAUSE_SECONDS", 0.01)
     async with (
         scheduler(old) as first,
         scheduler(new) as second,
-        relaying(first.address, Lends([first_lent]), hand_over_seconds=0.5) as (relay, _),
+        relaying(first.address, Lends([first_lent]), hand_over_seconds=0.5, hand_over_pause_seconds=0.01) as (relay, _),
     ):
         await relay.hand_over(SimpleNamespace(address=second.address))
         assert new == [], "nothing was sent, so there is nothing to hand over"

@@ -24,7 +24,6 @@ logger = logging.getLogger("terradask")
 #: So long a scheduler is looked for before using the cluster raises; it is looked for on and on.
 LOST_SECONDS = 30.0
 
-_PAUSE_SECONDS = 5.0
 _STATUS_POLL_SECONDS = 0.2
 
 
@@ -32,7 +31,15 @@ class SchedulerConnection:
     """What a client has of one scheduler: calls, and what that tells of its workers."""
 
     def __init__(
-        self, dialer: Dialer, attachment: Attachment, scheduler: rpc, *, health: Health, joined: JoinedWorkers, run: RunCheck
+        self,
+        dialer: Dialer,
+        attachment: Attachment,
+        scheduler: rpc,
+        *,
+        health: Health,
+        joined: JoinedWorkers,
+        run: RunCheck,
+        pause_seconds: float = 5.0,
     ) -> None:
         self._dialer = dialer
         self.attachment = attachment
@@ -40,6 +47,7 @@ class SchedulerConnection:
         self._health = health
         self._joined = joined
         self._run = run
+        self._pause_seconds = pause_seconds
 
     # ---- watching ---------------------------------------------------------------------------------------------------
 
@@ -106,7 +114,7 @@ class SchedulerConnection:
             else:
                 self._health.unreachable = None
                 return comm
-            await asyncio.sleep(_PAUSE_SECONDS)
+            await asyncio.sleep(self._pause_seconds)
         return None
 
     async def _reach_again(self) -> Attachment:

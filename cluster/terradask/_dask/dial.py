@@ -21,21 +21,28 @@ from terradask.errors import SchedulerUnreachable, SessionFailed
 #: A scheduler that has said where it is, and doesn't answer for so long, is not reachable, or gone with its host.
 REACH_SECONDS = 60.0
 
-_TRY_SECONDS = 15.0
-_PAUSE_SECONDS = 2.0
-
 
 class Dialer:
     """Dials the schedulers of a deployment, one after the other where hosts are replaced."""
 
     def __init__(
-        self, deployment: Deployment, endpoint: Endpoint, security: Security, call: Call, *, let_in: Callable[[], Sequence[str]]
+        self,
+        deployment: Deployment,
+        endpoint: Endpoint,
+        security: Security,
+        call: Call,
+        *,
+        let_in: Callable[[], Sequence[str]],
+        try_seconds: float = 15.0,
+        pause_seconds: float = 2.0,
     ) -> None:
         self._deployment = deployment
         self._endpoint = endpoint
         self.security = security
         self._call = call
         self._let_in = let_in
+        self._try_seconds = try_seconds
+        self._pause_seconds = pause_seconds
 
     @property
     def route(self) -> Route:
@@ -59,7 +66,7 @@ class Dialer:
             address = attachment.scheduler.private_address
             try:
                 address = await self._call(self._endpoint.scheduler, attachment)
-                comm = await _connect(address, timeout=min(_TRY_SECONDS, seconds), **self.connection_args)
+                comm = await _connect(address, timeout=min(self._try_seconds, seconds), **self.connection_args)
             except OSError as error:
                 if loop.time() >= deadline:
                     if isinstance(error, SessionFailed):
@@ -67,7 +74,7 @@ class Dialer:
                     raise await self._unreachable(attachment, address) from error
             else:
                 return attachment, comm
-            await asyncio.sleep(_PAUSE_SECONDS)
+            await asyncio.sleep(self._pause_seconds)
             attachment = await self._call(newest, attachment, self._deployment)
 
     async def why_lost(self, attachment: Attachment, address: str) -> SchedulerUnreachable:

@@ -30,7 +30,6 @@ _LONGEST_SLEEP_SECONDS = 15.0
 
 #: A scheduler in another's place listens a moment before it takes anything.
 HAND_OVER_SECONDS = 60.0
-_HAND_OVER_PAUSE_SECONDS = 1.0
 
 
 class SentSecrets:
@@ -66,6 +65,7 @@ class SecretRelay:
         *,
         shortest_pause_seconds: float = SHORTEST_PAUSE_SECONDS,
         hand_over_seconds: float = HAND_OVER_SECONDS,
+        hand_over_pause_seconds: float = 1.0,
     ) -> None:
         self._connection = connection
         self._health = health
@@ -73,6 +73,7 @@ class SecretRelay:
         self._lend = lend
         self._shortest_pause = datetime.timedelta(seconds=shortest_pause_seconds)
         self._hand_over_seconds = hand_over_seconds
+        self._hand_over_pause_seconds = hand_over_pause_seconds
         self._refreshing: asyncio.Task[None] | None = None
         self.sent = SentSecrets()
 
@@ -173,7 +174,7 @@ class SecretRelay:
         try:
             async with asyncio.timeout(self._hand_over_seconds):
                 while not await self._handed_over(held, attachment):
-                    await asyncio.sleep(_HAND_OVER_PAUSE_SECONDS)
+                    await asyncio.sleep(self._hand_over_pause_seconds)
         except Exception:
             logger.debug("cluster %s: its new scheduler doesn't take what the old one had", self._health.name, exc_info=True)
             logger.warning(
