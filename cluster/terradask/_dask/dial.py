@@ -47,7 +47,7 @@ class Dialer:
     @property
     def route(self) -> Route:
         """How the scheduler is reached."""
-        return self._endpoint.way
+        return self._endpoint.route
 
     @property
     def connection_args(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The way to a scheduler: at its public address, at its private one, or through Session Manager."""
+"""The route to a scheduler: at its public address, at its private one, or through Session Manager."""
 
 from __future__ import annotations
 
@@ -23,46 +23,46 @@ _OPEN_SECONDS = 30.0
 class Endpoint(Protocol):
     """What leads to a scheduler and to the dashboard behind mutual TLS. Everything here may block."""
 
-    way: Route
+    route: Route
 
     def scheduler(self, attachment: Attachment) -> str:
         """Return the address at which the scheduler is dialled, such as ``tls://203.0.113.7:8786``; raises ``OSError`` where none is."""
         ...
 
     def dashboard(self, attachment: Attachment) -> tuple[str, int]:
-        """Return host and port at which the dashboard's door is dialled, with TLS and a client's certificate."""
+        """Return host and port at which the dashboard is dialled, with TLS and a client's certificate."""
         ...
 
     def close(self) -> None:
-        """Give back what keeps the way open."""
+        """Give back what keeps the route open."""
         ...
 
 
 def route_of(settings: Mapping[str, Any]) -> Route:
     """Return how clients reach the scheduler of a cluster with these settings, which may be those of an older version."""
     if settings.get("connect"):
-        way: Route = settings["connect"]
-        return way
+        route: Route = settings["connect"]
+        return route
     return "private" if settings.get("use_scheduler_public_ip") is False else "public"
 
 
-def endpoint_for(way: Route, aws: Aws) -> Endpoint:
-    """Return the door for a way."""
-    return SessionEndpoint(aws) if way == "ssm" else AddressEndpoint(way)
+def endpoint_for(route: Route, aws: Aws) -> Endpoint:
+    """Return the endpoint for a route."""
+    return SessionEndpoint(aws) if route == "ssm" else AddressEndpoint(route)
 
 
 class AddressEndpoint:
     """The scheduler's own address."""
 
-    def __init__(self, way: Literal["public", "private"]) -> None:
-        self.way: Route = way
+    def __init__(self, route: Literal["public", "private"]) -> None:
+        self.route: Route = route
 
     def scheduler(self, attachment: Attachment) -> str:
         """Return the address; raises ``InvalidInput`` where the public one is wanted and there is none."""
-        return attachment.address(public=self.way == "public")
+        return attachment.address(public=self.route == "public")
 
     def dashboard(self, attachment: Attachment) -> tuple[str, int]:
-        """Return where the dashboard's door is."""
+        """Return where the dashboard is."""
         host = self.scheduler(attachment).partition("://")[2].rpartition(":")[0]
         return host, attachment.scheduler.dashboard_port
 
@@ -78,7 +78,7 @@ class SessionEndpoint:
     Permissions needed: those of `PortForwarding`.
     """
 
-    way: Route = "ssm"
+    route: Route = "ssm"
 
     def __init__(self, aws: Aws) -> None:
         self._aws = aws
@@ -96,13 +96,13 @@ class SessionEndpoint:
         return f"{scheme}://{LOOPBACK}:{self._local_port(attachment, int(rest.rpartition(':')[2]))}"
 
     def dashboard(self, attachment: Attachment) -> tuple[str, int]:
-        """Return the local host and port that lead to the dashboard's door; raises as `scheduler` does."""
+        """Return the local host and port that lead to the dashboard; raises as `scheduler` does."""
         return LOOPBACK, self._local_port(attachment, attachment.scheduler.dashboard_port)
 
     def close(self) -> None:
         """End the sessions and their processes."""
         self._closed = True
-        # Whoever waits for one of them to open holds the lock.
+        # A thread that waits for one of them to open holds the lock.
         for forwarding in list(self._open.values()):
             forwarding.close()
         with self._changing:
