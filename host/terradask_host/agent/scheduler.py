@@ -16,9 +16,9 @@ from terradask_host.agent.extra_worker import ExtraWorker
 from terradask_host.agent.host import Host, check_distributed, hear
 from terradask_host.agent.join_watchdog import JoinWatchdog
 from terradask_host.agent.launch_documents import scheduler_document
-from terradask_host.agent.objects import understand, wait_for
+from terradask_host.agent.objects import wait_for
 from terradask_host.agent.watchdog_schedule import WatchdogSchedule
-from terradask_host.documents import Ended, LifetimePolicy, SchedulerAddress, SchedulerEntry, closing_document, now_text
+from terradask_host.documents import UNREADABLE, Ended, LifetimePolicy, SchedulerAddress, SchedulerEntry, closing_document, now_text
 from terradask_host.metadata import Identity
 from terradask_host.rules import policy
 from terradask_host.rules.lifetime import Limits, lifetime_end_reason
@@ -161,7 +161,12 @@ class SchedulerHost:
 
     def _read_previous(self) -> SchedulerAddress | None:
         document = self._patiently(lambda _: self._host.objects.read_document("scheduler.json") or {}, "answer about scheduler.json")
-        return understand(SchedulerAddress.read, document, "scheduler.json") if document else None
+        try:
+            return SchedulerAddress.read(document) if document else None
+        except UNREADABLE as error:
+            # It is written anew as soon as the scheduler listens.
+            self._host.log.info(f"scheduler.json can't be read: {type(error).__name__}: {error}")
+            return None
 
     def _announce(self, versions: Mapping[str, Any]) -> None:
         """Say where the scheduler is; only then does the host count as running."""

@@ -14,6 +14,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from .account import Account
+from .authority import RUN_ID
 from .cluster import Cluster
 
 
@@ -34,8 +35,9 @@ def account() -> Iterator[Account]:
 
 @pytest.fixture(scope="module")
 def cluster(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A scheduler and two workers; the workers boot before their scheduler."""
+    """A scheduler and two workers; the workers boot before their scheduler, and find a damaged ``scheduler.json``."""
     cluster = Cluster(account, tmp_path_factory.mktemp("hosts"), "etl", workers=5)
+    cluster.put("scheduler.json", {"format": 1, "run_id": RUN_ID})
     try:
         for worker in [cluster.worker(0), cluster.worker(1)]:
             worker.wait_state("waiting")
