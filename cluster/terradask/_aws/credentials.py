@@ -49,9 +49,7 @@ class LentCredentials:
 def check_duration(seconds: int | None) -> int | None:
     """Return how long lent credentials shall last, in seconds, if AWS gives such.
 
-    Raises
-    ------
-    InvalidInput
+    Raises `InvalidInput`.
     """
     whole = isinstance(seconds, int) and not isinstance(seconds, bool)
     if seconds is not None and not (whole and SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS):
@@ -70,12 +68,7 @@ def lend(aws: Aws, duration_seconds: int | None) -> LentCredentials:
     Those of an IAM user's access key are a session of its own (``sts:GetSessionToken``). Credentials that are temporary already, such as
     those of a role or of IAM Identity Center, are returned as they are.
 
-    Raises
-    ------
-    NoCredentials, ExpiredCredentials, InvalidCredentials
-        When there are none that are good.
-    AccessDenied
-        When a user may have no session: a service control policy, say, forbids it.
+    Raises `NoCredentials`, `ExpiredCredentials`, `InvalidCredentials`, `AccessDenied`.
 
     Notes
     -----

@@ -62,19 +62,14 @@ class ProtectAndLower:
     """Protect those that stay, lower desired once, and take the protection back.
 
     Interrupted in between it is harmless: the next lowering of the group takes leftover protection back first.
-
-    Parameters
-    ----------
-    survivors
-        Instance ids.
-    desired
-        How many stay.
-    unseen
-        Whether AWS may have, and end, instances that it doesn't show yet: that it has chosen can't be seen then.
     """
 
+    #: Instance ids.
     survivors: tuple[str, ...]
+    #: How many stay.
     desired: int
+    #: Whether AWS may have, and end, instances that it doesn't show yet: that it has chosen can't
+    #: be seen then.
     unseen: bool = False
 
     @property

@@ -45,20 +45,13 @@ _TYPE = re.compile(r"sufficient ([a-z][a-z0-9-]*\.[a-z0-9-]+) capacity|instance 
 
 @dataclass(frozen=True)
 class LaunchProblem:
-    """Why a group's launch failed.
+    """Why a group's launch failed."""
 
-    Parameters
-    ----------
-    code
-        AWS's own, such as ``InsufficientInstanceCapacity``; ``LaunchFailed`` where it gives none.
-    text
-        What AWS says.
-    instance_type
-        The type that AWS names, if it names one.
-    """
-
+    #: AWS's own, such as ``InsufficientInstanceCapacity``; ``LaunchFailed`` where it gives none.
     code: str
+    #: What AWS says.
     text: str
+    #: The type that AWS names, if it names one.
     instance_type: str | None = None
 
     @property

@@ -20,10 +20,7 @@ _INSTEAD = (
 def own_cidr(url: str) -> str:
     """Return this machine's public address as a block of its own, such as ``203.0.113.7/32``.
 
-    Raises
-    ------
-    EndpointUnreachable
-        When there is no answer, or one with something else than an IPv4 address, the one kind that schedulers are reached at.
+    Raises `EndpointUnreachable`.
     """
     try:
         with build_opener().open(url, timeout=_SECONDS) as answer:

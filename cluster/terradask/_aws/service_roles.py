@@ -19,20 +19,13 @@ _TAKEN = "has been taken in this account"
 
 @dataclass(frozen=True)
 class ServiceRole:
-    """A service-linked role.
+    """A service-linked role."""
 
-    Parameters
-    ----------
-    name
-        Such as ``AWSServiceRoleForAutoScaling``.
-    service
-        The service that acts through it.
-    exists
-        Whether the account has it; None where the caller may not see that.
-    """
-
+    #: Such as ``AWSServiceRoleForAutoScaling``.
     name: str
+    #: The service that acts through it.
     service: str
+    #: Whether the account has it; None where the caller may not see that.
     exists: bool | None
 
     @property
@@ -57,10 +50,7 @@ def ensure_service_roles(aws: Aws) -> list[ServiceRole]:
 
     They belong to the account, cost nothing, and stay when the network is destroyed.
 
-    Raises
-    ------
-    ServiceRoleMissing
-        If that of Auto Scaling isn't there and the caller may not make it.
+    Raises `ServiceRoleMissing`.
 
     Notes
     -----

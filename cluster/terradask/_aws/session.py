@@ -41,12 +41,7 @@ class Aws:
     def client(self, name: str) -> Any:
         """Return the boto3 client for a service, made once. Its calls, paginators and waiters raise terradask's typed errors.
 
-        Raises
-        ------
-        NoCredentials
-            If there are no credentials.
-        RegionUnknown
-            If the SDK knows no such region, with the nearest that it knows.
+        Raises `NoCredentials`, `RegionUnknown`.
         """
         # boto3 sessions are not safe while a client is being made; clients are.
         with self._lock:
@@ -57,10 +52,7 @@ class Aws:
     def credentials(self) -> Credentials:
         """Return botocore's own object of the caller's credentials, which renews them where it can.
 
-        Raises
-        ------
-        NoCredentials
-            If there are none.
+        Raises `NoCredentials`.
         """
         with self._lock, translated(self.region):
             found = self._boto().get_credentials()
@@ -95,10 +87,7 @@ class Aws:
     def check_region(self) -> None:
         """Refuse a region that AWS's SDK doesn't know, without asking AWS.
 
-        Raises
-        ------
-        RegionUnknown
-            With the nearest that it knows.
+        Raises `RegionUnknown`.
         """
         if self.region not in known_regions():
             raise unknown_region(self.region)

@@ -11,66 +11,44 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class PhaseStarted:
-    """A phase begins.
+    """A phase begins."""
 
-    Parameters
-    ----------
-    phase
-        ``resolve``, ``synthesise``, ``init``, ``plan``, ``show``, ``apply``, ``destroy``, ``start``, ``attach``, ….
-    subject
-        What it works on: ``network``, or a cluster's name.
-    """
-
+    #: ``resolve``, ``synthesise``, ``init``, ``plan``, ``show``, ``apply``, ``destroy``, ``start``,
+    #: ``attach``, ….
     phase: str
+    #: What it works on: ``network``, or a cluster's name.
     subject: str
 
 
 @dataclass(frozen=True)
 class PhaseFinished:
-    """A phase has ended.
+    """A phase has ended."""
 
-    Parameters
-    ----------
-    phase, subject
-        As in `PhaseStarted`.
-    seconds
-        How long it took.
-    failed
-        Whether it ended with an error or an interruption.
-    """
-
+    #: `phase`, `subject`: as in `PhaseStarted`.
     phase: str
     subject: str
+    #: How long it took.
     seconds: float
+    #: Whether it ended with an error or an interruption.
     failed: bool = False
 
 
 @dataclass(frozen=True)
 class ResourceChanged:
-    """Terraform has begun or ended work on one resource.
+    """Terraform has begun or ended work on one resource."""
 
-    Parameters
-    ----------
-    subject
-        The stack.
-    address
-        The resource.
-    action
-        ``create``, ``update``, ``delete``, ….
-    state
-        ``started``, ``finished`` or ``failed``.
-    done, total
-        How many resources are through, of how many.
-    seconds
-        How long this one took.
-    """
-
+    #: The stack.
     subject: str
+    #: The resource.
     address: str
+    #: ``create``, ``update``, ``delete``, ….
     action: str
+    #: ``started``, ``finished`` or ``failed``.
     state: str
+    #: `done`, `total`: how many resources are through, of how many.
     done: int
     total: int
+    #: How long this one took.
     seconds: float | None = None
 
 

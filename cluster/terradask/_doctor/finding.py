@@ -8,23 +8,15 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Finding:
-    """The answer of one check.
+    """The answer of one check."""
 
-    Parameters
-    ----------
-    check
-        Its name, one of `terradask._doctor.doctor.CHECKS`.
-    ok
-        Whether all is well.
-    found
-        What is there.
-    fix
-        What to do, where it isn't.
-    """
-
+    #: Its name, one of `terradask._doctor.doctor.CHECKS`.
     check: str
+    #: Whether all is well.
     ok: bool
+    #: What is there.
     found: str
+    #: What to do, where it isn't.
     fix: str | None = None
 
     def as_dict(self) -> dict[str, Any]:

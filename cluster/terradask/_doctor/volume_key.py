@@ -28,20 +28,13 @@ _GRANTS = "kms:CreateGrant"
 
 @dataclass(frozen=True)
 class KeyCheck:
-    """Whether Auto Scaling may use a key.
+    """Whether Auto Scaling may use a key."""
 
-    Parameters
-    ----------
-    ok
-        Whether it may; None where the caller may not see that.
-    found
-        What is there.
-    statements
-        What to add to the key's policy, where something is missing.
-    """
-
+    #: Whether it may; None where the caller may not see that.
     ok: bool | None
+    #: What is there.
     found: str
+    #: What to add to the key's policy, where something is missing.
     statements: tuple[dict[str, Any], ...] = ()
 
     @property

@@ -23,20 +23,13 @@ _ZONES = 2
 
 @dataclass(frozen=True)
 class Alternative:
-    """A request that finds something.
+    """A request that finds something."""
 
-    Parameters
-    ----------
-    change
-        What to write, by parameter; None to leave it out.
-    types
-        What it finds, best first.
-    usd_per_hour
-        The first one's price; None where it isn't known.
-    """
-
+    #: What to write, by parameter; None to leave it out.
     change: Mapping[str, Any]
+    #: What it finds, best first.
     types: tuple[InstanceType, ...]
+    #: The first one's price; None where it isn't known.
     usd_per_hour: Decimal | None
 
     def describe(self) -> str:
@@ -75,10 +68,7 @@ def no_match(request: HardwareRequest, supply: Supply, nothing: Selection) -> No
 def nearest(request: HardwareRequest, supply: Supply) -> list[Alternative]:
     """Return requests near to one, which differ from it in as little as possible and each find something.
 
-    Raises
-    ------
-    InvalidHardware
-        If the region has no such GPU.
+    Raises `InvalidHardware`.
     """
     nothing = select(request, supply)
     found: dict[tuple[InstanceType, ...], Alternative] = {}

@@ -38,12 +38,7 @@ def load_catalog(
 ) -> Catalog:
     """Return the instance types of a region, and what its zones offer.
 
-    Raises
-    ------
-    AccessDenied
-        If the caller may not ask, naming the permission that is missing.
-    AwsError
-        If AWS can't be asked at all.
+    Raises `AccessDenied`, `AwsError`.
 
     Notes
     -----

@@ -16,20 +16,13 @@ _EXAMPLES = 3
 
 @dataclass(frozen=True)
 class Chosen:
-    """A type that was chosen.
+    """A type that was chosen."""
 
-    Parameters
-    ----------
-    type
-        The instance type.
-    usd_per_hour
-        Its price on demand; None where it isn't known.
-    reason
-        Why it stands where it stands, such as ``1.11 times the cheapest``.
-    """
-
+    #: The instance type.
     type: InstanceType
+    #: Its price on demand; None where it isn't known.
     usd_per_hour: Decimal | None
+    #: Why it stands where it stands, such as ``1.11 times the cheapest``.
     reason: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -47,20 +40,13 @@ class Chosen:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Types that were not chosen for one reason.
+    """Types that were not chosen for one reason."""
 
-    Parameters
-    ----------
-    reason
-        Why, to be read behind a number of types.
-    count
-        How many.
-    examples
-        The first of them by price.
-    """
-
+    #: Why, to be read behind a number of types.
     reason: str
+    #: How many.
     count: int
+    #: The first of them by price.
     examples: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -70,32 +56,21 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Choice:
-    """The types for a request.
+    """The types for a request."""
 
-    Parameters
-    ----------
-    request
-        What was asked.
-    where
-        Zones or region, for people.
-    architecture
-        Of all the types.
-    rule
-        Which families came into question, and why.
-    types
-        The types in the order in which a group tries them; never empty.
-    left_out
-        The other types of the region, by reason.
-    notes
-        What is unusual about the choice.
-    """
-
+    #: What was asked.
     request: HardwareRequest
+    #: Zones or region, for people.
     where: str
+    #: Of all the types.
     architecture: Architecture
+    #: Which families came into question, and why.
     rule: str
+    #: The types in the order in which a group tries them; never empty.
     types: tuple[Chosen, ...]
+    #: The other types of the region, by reason.
     left_out: tuple[LeftOut, ...] = ()
+    #: What is unusual about the choice.
     notes: tuple[str, ...] = ()
 
     @property

@@ -59,10 +59,7 @@ def choose_scheduler(
     Where its own types aren't named, it has the workers' architecture unless ``arm`` says otherwise, and a GPU when they have one and
     nothing is said about its own, as far as there is one that meets the rest of the request.
 
-    Raises
-    ------
-    TerradaskError
-        As `choose` does.
+    Raises `TerradaskError`.
     """
     if request.vm_types:
         return choose(request, catalog, prices, zones=zones)

@@ -59,32 +59,21 @@ TO_BE_NAMED = (Rejection.SERIES, Rejection.GPU_SHARE, Rejection.OLD, Rejection.B
 
 @dataclass(frozen=True)
 class Constraints:
-    """What a type has to be.
+    """What a type has to be."""
 
-    Parameters
-    ----------
-    architecture
-        Its processors.
-    cores
-        Its vCPUs.
-    memory
-        Its memory in bytes, tolerance included.
-    gpus
-        Its GPUs, exactly.
-    gpu_model
-        The GPUs' model as `model_key` writes it; None for any.
-    series
-        Series of families that come into question; None for all.
-    shared_cores
-        Burstable and flex types come into question as well.
-    """
-
+    #: Its processors.
     architecture: Architecture
+    #: Its vCPUs.
     cores: Span = ANY
+    #: Its memory in bytes, tolerance included.
     memory: Span = ANY
+    #: Its GPUs, exactly.
     gpus: int = 0
+    #: The GPUs' model as `model_key` writes it; None for any.
     gpu_model: str | None = None
+    #: Series of families that come into question; None for all.
     series: frozenset[str] | None = None
+    #: Burstable and flex types come into question as well.
     shared_cores: bool = False
 
     def rejection(self, one: InstanceType, supply: Supply) -> Rejection | None:
@@ -121,30 +110,20 @@ class Constraints:
 
 @dataclass(frozen=True)
 class Attempt:
-    """Constraints, and what an explanation says of them.
+    """Constraints, and what an explanation says of them."""
 
-    Parameters
-    ----------
-    constraints
-        What a type has to be.
-    rule
-        Which families come into question, and why.
-    note
-        What is unusual where this attempt is the one that finds something.
-    """
-
+    #: What a type has to be.
     constraints: Constraints
+    #: Which families come into question, and why.
     rule: str
+    #: What is unusual where this attempt is the one that finds something.
     note: str | None = None
 
 
 def attempts_for(request: HardwareRequest, supply: Supply) -> list[Attempt]:
     """Return the constraints that a request means, best first: the first that any type meets counts.
 
-    Raises
-    ------
-    InvalidHardware
-        If the region has no such GPU.
+    Raises `InvalidHardware`.
     """
     architecture: Architecture = "arm64" if request.arm else "x86_64"
     count = request.gpus_wanted
@@ -181,10 +160,7 @@ def _with_gpus(request: HardwareRequest, supply: Supply, architecture: Architect
 def gpu_model(request: HardwareRequest, catalog: Catalog) -> str:
     """Return the GPU that a request means, as AWS names it: NVIDIA's T4 unless another is given, its sibling T4g beside ARM processors.
 
-    Raises
-    ------
-    InvalidHardware
-        If the region has no such GPU.
+    Raises `InvalidHardware`.
     """
     if request.gpu_type is None:
         return "T4g" if request.arm else "T4"
@@ -194,10 +170,7 @@ def gpu_model(request: HardwareRequest, catalog: Catalog) -> str:
 def known_gpu(option: str, model: str, catalog: Catalog) -> str:
     """Return a GPU's name as AWS writes it.
 
-    Raises
-    ------
-    InvalidHardware
-        If the region has no such GPU; it names `option`.
+    Raises `InvalidHardware`.
     """
     known = {model_key(name): name for name in gpu_models(catalog.types.values())}
     key = model_key(model)

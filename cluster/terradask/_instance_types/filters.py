@@ -19,35 +19,23 @@ _SIZES = "a size such as '16 GiB', a range such as ['16 GiB', '64 GiB'], '16-64 
 
 @dataclass(frozen=True, kw_only=True)
 class TypeFilter:
-    """What an instance type has to be. Made by `TypeFilter.of`, which reads what people write.
+    """What an instance type has to be. Made by `TypeFilter.of`, which reads what people write."""
 
-    Parameters
-    ----------
-    names
-        Patterns for names, such as ``m6i.*``; one without a point is for families. Empty: all.
-    cores
-        vCPUs.
-    memory
-        Memory in bytes, tolerance included.
-    gpus
-        GPUs.
-    gpu_model
-        The GPUs' model, in whatever way it is written; None for any.
-    arm
-        ARM processors, or x86-64; None for both.
-    local_disk
-        With local disks, or without; None for both.
-    current_generation
-        Those alone that AWS counts as current.
-    """
-
+    #: Patterns for names, such as ``m6i.*``; one without a point is for families. Empty: all.
     names: tuple[str, ...] = ()
+    #: vCPUs.
     cores: Span = ANY
+    #: Memory in bytes, tolerance included.
     memory: Span = ANY
+    #: GPUs.
     gpus: Span = ANY
+    #: The GPUs' model, in whatever way it is written; None for any.
     gpu_model: str | None = None
+    #: ARM processors, or x86-64; None for both.
     arm: bool | None = None
+    #: With local disks, or without; None for both.
     local_disk: bool | None = None
+    #: Those alone that AWS counts as current.
     current_generation: bool = False
 
     @classmethod
@@ -65,10 +53,7 @@ class TypeFilter:
     ) -> TypeFilter:
         """Read what was given; None is no filter.
 
-        Raises
-        ------
-        InvalidHardware
-            If a value can't be read.
+        Raises `InvalidHardware`.
         """
         return cls(
             names=(names,) if isinstance(names, str) else tuple(names),

@@ -50,34 +50,20 @@ class PricedInstanceType(InstanceType):
 
 @dataclass(frozen=True)
 class Listing:
-    """Instance types that were looked for.
+    """Instance types that were looked for."""
 
-    Parameters
-    ----------
-    types
-        The types: cheapest on demand first, those without a price last.
-    catalog
-        What they were looked for in.
-    prices
-        Where the prices come from: on demand, and spot where that was asked for.
-    """
-
+    #: The types: cheapest on demand first, those without a price last.
     types: tuple[PricedInstanceType, ...]
+    #: What they were looked for in.
     catalog: Catalog
+    #: Where the prices come from: on demand, and spot where that was asked for.
     prices: tuple[PriceSheet, ...]
 
 
 def find_types(aws: Aws, wanted: TypeFilter, *, zone: str | None = None, spot: bool = False, refresh: bool = False) -> Listing:
     """Look for instance types in a region.
 
-    Raises
-    ------
-    UnknownZone
-        If the region has no such zone.
-    InvalidHardware
-        If it has no such GPU.
-    AwsError
-        If AWS can't be asked for types. Prices that it doesn't tell are missing instead.
+    Raises `UnknownZone`, `InvalidHardware`, `AwsError`.
     """
     catalog = load_catalog(aws, refresh=refresh)
     supply = Supply.of(catalog, zones=[zone] if zone else None)

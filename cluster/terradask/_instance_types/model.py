@@ -153,23 +153,15 @@ class InstanceType:
 
 @dataclass(frozen=True)
 class Catalog:
-    """The instance types of a region that Linux runs on.
+    """The instance types of a region that Linux runs on."""
 
-    Parameters
-    ----------
-    region
-        AWS region.
-    types
-        Name -> type.
-    zones
-        Availability zone -> names of the types that AWS offers there.
-    fetched_at
-        When AWS was asked, UTC.
-    """
-
+    #: AWS region.
     region: str
+    #: Name -> type.
     types: Mapping[str, InstanceType]
+    #: Availability zone -> names of the types that AWS offers there.
     zones: Mapping[str, frozenset[str]]
+    #: When AWS was asked, UTC.
     fetched_at: datetime
 
     def zones_with(self, name: str) -> tuple[str, ...]:

@@ -14,16 +14,7 @@ from terradask_stacks.hardware.request import HardwareRequest
 def named_types(request: HardwareRequest, supply: Supply) -> tuple[InstanceType, ...]:
     """Return the types that a request names, in its order.
 
-    Raises
-    ------
-    UnknownInstanceType
-        If one of them doesn't exist, or isn't offered in any of the zones.
-    NoMatchingType
-        If one isn't for sale on every market that counts.
-    ArgumentCombination
-        If they are for different architectures, or not for the one that is asked for, or lack the GPUs that are asked for.
-    InvalidHardware
-        If the region has no such GPU.
+    Raises `UnknownInstanceType`, `NoMatchingType`, `ArgumentCombination`, `InvalidHardware`.
     """
     _check_known(request, supply)
     types = tuple(supply.catalog.types[name] for name in request.vm_types)

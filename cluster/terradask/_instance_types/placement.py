@@ -13,10 +13,7 @@ from terradask_stacks.hardware.request import HardwareRequest
 def placeable(catalog: Catalog, requests: Mapping[str, HardwareRequest]) -> Catalog:
     """Return a catalog without the types that can't be placed so, as AWS says of each.
 
-    Raises
-    ------
-    ArgumentCombination
-        If such a type is named.
+    Raises `ArgumentCombination`.
     """
     types = {name: one for name, one in catalog.types.items() if one.cluster_placement}
     for request in requests.values():

@@ -16,30 +16,20 @@ PRICE_LIMIT = 2
 
 @dataclass(frozen=True)
 class Selection:
-    """The types for a request.
+    """The types for a request."""
 
-    Parameters
-    ----------
-    attempt
-        The constraints that they meet.
-    types
-        The types, best first; empty where none meets it.
-    rejections
-        The other types, by what speaks against them, best first.
-    """
-
+    #: The constraints that they meet.
     attempt: Attempt
+    #: The types, best first; empty where none meets it.
     types: tuple[InstanceType, ...]
+    #: The other types, by what speaks against them, best first.
     rejections: Mapping[Rejection, tuple[InstanceType, ...]]
 
 
 def select(request: HardwareRequest, supply: Supply) -> Selection:
     """Return the types for a request that names none: of its first attempt that finds any, or of its first attempt.
 
-    Raises
-    ------
-    InvalidHardware
-        If the region has no such GPU.
+    Raises `InvalidHardware`.
     """
     selections = []
     for attempt in attempts_for(request, supply):

@@ -13,26 +13,19 @@ from terradask_modules.markets import Market
 
 @dataclass(frozen=True)
 class Supply:
-    """What can be had. Made by `Supply.of`.
+    """What can be had. Made by `Supply.of`."""
 
-    Parameters
-    ----------
-    catalog
-        The region's instance types.
-    prices
-        US dollars by the hour, on demand, by type's name; a type that isn't in it has no known price.
-    zones
-        Zones that come into question: a type has to be offered in one of them. Empty: wherever in the region.
-    markets
-        Where a type has to be for sale.
-    offered
-        Names of the types that are offered in `zones`; None where these are empty.
-    """
-
+    #: The region's instance types.
     catalog: Catalog
+    #: US dollars by the hour, on demand, by type's name; a type that isn't in it has no known
+    #: price.
     prices: Mapping[str, Decimal]
+    #: Zones that come into question: a type has to be offered in one of them. Empty: wherever in
+    #: the region.
     zones: tuple[str, ...]
+    #: Where a type has to be for sale.
     markets: frozenset[Market]
+    #: Names of the types that are offered in `zones`; None where these are empty.
     offered: frozenset[str] | None
 
     @classmethod
@@ -46,10 +39,7 @@ class Supply:
     ) -> Supply:
         """Put it together.
 
-        Raises
-        ------
-        UnknownZone
-            If the region has no such zone.
+        Raises `UnknownZone`.
         """
         wanted = tuple(zones or ())
         unknown = [zone for zone in wanted if zone not in catalog.zones]

@@ -13,20 +13,13 @@ from terradask_modules.markets import Market
 
 @dataclass(frozen=True)
 class ZoneFailure:
-    """A launch that AWS has refused in a zone.
+    """A launch that AWS has refused in a zone."""
 
-    Parameters
-    ----------
-    zone
-        The availability zone.
-    market
-        ``on-demand`` or ``spot``.
-    problem
-        Why.
-    """
-
+    #: The availability zone.
     zone: str
+    #: ``on-demand`` or ``spot``.
     market: Market
+    #: Why.
     problem: LaunchProblem
 
     def __str__(self) -> str:
@@ -47,20 +40,13 @@ class ZoneFailure:
 
 @dataclass(frozen=True)
 class ZoneEvidence:
-    """What was found out about zones.
+    """What was found out about zones."""
 
-    Parameters
-    ----------
-    failures
-        Launches that failed lately.
-    spot_usd
-        Zone -> type -> US dollars by the hour on spot. What isn't in it has no known price.
-    notes
-        What couldn't be looked at, and why.
-    """
-
+    #: Launches that failed lately.
     failures: tuple[ZoneFailure, ...] = ()
+    #: Zone -> type -> US dollars by the hour on spot. What isn't in it has no known price.
     spot_usd: Mapping[str, Mapping[str, Decimal]] = field(default_factory=dict)
+    #: What couldn't be looked at, and why.
     notes: tuple[str, ...] = ()
 
     def against(self, zone: str, wanted: Iterable[tuple[Choice, frozenset[Market]]]) -> tuple[ZoneFailure, ...]:

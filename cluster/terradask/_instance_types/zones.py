@@ -18,35 +18,24 @@ _ENOUGH_TYPES = 0.5
 
 @dataclass(frozen=True)
 class ZoneOffer:
-    """What a zone offers of some choices.
+    """What a zone offers of some choices."""
 
-    Parameters
-    ----------
-    zone
-        The availability zone.
-    offered
-        The chosen types that it offers, by choice, in their order.
-    missing
-        Chosen types that it doesn't offer.
-    usable
-        Whether each choice can be had there: one of its types, all of them where they are named.
-    firsts
-        Of how many choices it has the first type.
-    failures
-        Launches of such types that AWS refused there lately.
-    few_on_spot
-        Whether another zone has more than twice as many of the types that are wanted on spot.
-    spot_usd
-        What an instance of each group on spot costs there by the hour, in US dollars; None where that isn't known, or none is wanted.
-    """
-
+    #: The availability zone.
     zone: str
+    #: The chosen types that it offers, by choice, in their order.
     offered: tuple[tuple[str, ...], ...]
+    #: Chosen types that it doesn't offer.
     missing: tuple[str, ...]
+    #: Whether each choice can be had there: one of its types, all of them where they are named.
     usable: bool
+    #: Of how many choices it has the first type.
     firsts: int = 0
+    #: Launches of such types that AWS refused there lately.
     failures: tuple[ZoneFailure, ...] = ()
+    #: Whether another zone has more than twice as many of the types that are wanted on spot.
     few_on_spot: bool = False
+    #: What an instance of each group on spot costs there by the hour, in US dollars; None where
+    #: that isn't known, or none is wanted.
     spot_usd: Decimal | None = None
 
     @property

@@ -107,12 +107,7 @@ class Baseline(_Model):
 def read_baseline(aws: Aws, bucket: str) -> Baseline:
     """Read what the network tells its clusters.
 
-    Raises
-    ------
-    NoBaseline
-        If the network isn't deployed in this account and region.
-    BaselineFormat
-        If it was deployed by a version of terradask that this one doesn't fit.
+    Raises `NoBaseline`, `BaselineFormat`.
 
     Notes
     -----
@@ -131,10 +126,7 @@ def read_baseline(aws: Aws, bucket: str) -> Baseline:
 def parse_baseline(body: bytes | str) -> Baseline:
     """Read ``workspace.json``.
 
-    Raises
-    ------
-    BaselineFormat
-        If its format is another one, or its content doesn't fit the format.
+    Raises `BaselineFormat`.
     """
     try:
         document: Any = json.loads(body)

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 def check_given(settings: Settings, aws: Aws) -> list[Finding]:
     """Check what the settings name as given against AWS.
 
-    Raises
-    ------
-    SettingsError
-        Listing everything that is certainly wrong.
+    Raises `SettingsError`.
 
     Notes
     -----

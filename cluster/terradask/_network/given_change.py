@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 def check_change(settings: Settings, aws: Aws) -> None:
     """Refuse settings that would take away from deployed clusters what they stand on.
 
-    Raises
-    ------
-    SettingsError
-        Naming each setting and the clusters.
+    Raises `SettingsError`.
 
     Notes
     -----

@@ -27,42 +27,30 @@ _IDENTIFIED = {
 
 @dataclass(frozen=True, kw_only=True)
 class GivenFacts:
-    """What given resources are, in AWS's own words. A field is None where it wasn't looked at, or may not be.
+    """What given resources are, in AWS's own words. A field is None where it wasn't looked at, or may not be."""
 
-    Parameters
-    ----------
-    region
-        Where they were looked for.
-    vpcs, subnets, security_groups, images
-        Id -> as EC2 describes it; what doesn't exist is left out. Groups are the given ones and those of endpoints.
-    dns
-        ``enableDnsSupport`` and ``enableDnsHostnames`` of the VPC.
-    route_tables, endpoints
-        All of the VPC's.
-    profiles
-        Name -> the instance profile with its roles, as IAM describes it.
-    boundaries
-        ARN -> the policy.
-    keys
-        ARN -> the key's metadata.
-    key_policy
-        The key's policy.
-    denied
-        The actions that AWS refused: what they would have told isn't known.
-    """
-
+    #: Where they were looked for.
     region: str
+    #: `vpcs`, `subnets`, `security_groups`, `images`: id -> as EC2 describes it; what doesn't exist
+    #: is left out. Groups are the given ones and those of endpoints.
     vpcs: Mapping[str, Description] | None = None
+    #: ``enableDnsSupport`` and ``enableDnsHostnames`` of the VPC.
     dns: Mapping[str, bool] | None = None
     subnets: Mapping[str, Description] | None = None
+    #: `route_tables`, `endpoints`: all of the VPC's.
     route_tables: Sequence[Description] | None = None
     endpoints: Sequence[Description] | None = None
     security_groups: Mapping[str, Description] | None = None
+    #: Name -> the instance profile with its roles, as IAM describes it.
     profiles: Mapping[str, Description] | None = None
+    #: ARN -> the policy.
     boundaries: Mapping[str, Description] | None = None
+    #: ARN -> the key's metadata.
     keys: Mapping[str, Description] | None = None
+    #: The key's policy.
     key_policy: Description | None = None
     images: Mapping[str, Description] | None = None
+    #: The actions that AWS refused: what they would have told isn't known.
     denied: tuple[str, ...] = ()
 
 

@@ -34,17 +34,11 @@ _CALLS: tuple[tuple[str, str, Ports], ...] = (
 
 @dataclass(frozen=True)
 class Peer:
-    """Whom a rule of a security group may name.
+    """Whom a rule of a security group may name."""
 
-    Parameters
-    ----------
-    group
-        Its security group. None: not known yet, or outside.
-    blocks
-        Its addresses.
-    """
-
+    #: Its security group. None: not known yet, or outside.
     group: str | None
+    #: Its addresses.
     blocks: tuple[IPv4Network | IPv6Network, ...]
 
 

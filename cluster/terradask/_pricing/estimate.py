@@ -15,41 +15,27 @@ HOURS_PER_MONTH = 730
 
 @dataclass(frozen=True)
 class CostItem:
-    """What one kind of thing in one resource costs.
+    """What one kind of thing in one resource costs."""
 
-    Parameters
-    ----------
-    address
-        The resource, as Terraform names it.
-    what
-        What is priced, such as ``NAT gateway`` or ``m6i.xlarge (Linux, on-demand)``.
-    unit_hourly_usd
-        Price of one by the hour, in US dollars; None where the price list has none.
-    desired
-        How many there are at the desired size.
-    maximum
-        How many there can be.
-    market
-        ``on-demand`` or ``spot``, for instances.
-    note
-        What isn't in the price, such as traffic by the GB, or why there is none.
-    while_stopped
-        Whether it costs while the cluster is stopped as well.
-    counted
-        Whether it is in the totals; what isn't is there to compare, or costs by its use alone.
-    priced_at
-        When AWS named the price, UTC, in ISO 8601; None where there is none.
-    """
-
+    #: The resource, as Terraform names it.
     address: str
+    #: What is priced, such as ``NAT gateway`` or ``m6i.xlarge (Linux, on-demand)``.
     what: str
+    #: Price of one by the hour, in US dollars; None where the price list has none.
     unit_hourly_usd: Decimal | None
+    #: How many there are at the desired size.
     desired: int = 1
+    #: How many there can be.
     maximum: int = 1
+    #: ``on-demand`` or ``spot``, for instances.
     market: Market | None = None
+    #: What isn't in the price, such as traffic by the GB, or why there is none.
     note: str | None = None
+    #: Whether it costs while the cluster is stopped as well.
     while_stopped: bool = True
+    #: Whether it is in the totals; what isn't is there to compare, or costs by its use alone.
     counted: bool = True
+    #: When AWS named the price, UTC, in ISO 8601; None where there is none.
     priced_at: str | None = None
 
     @property

@@ -31,20 +31,14 @@ class TemplateVersion:
 
 @dataclass(frozen=True)
 class HostLaunch:
-    """What a launch template gives to each instance.
+    """What a launch template gives to each instance."""
 
-    Parameters
-    ----------
-    instance_type
-        The type, where the group names none.
-    volume_gib
-        Size of its gp3 volumes together, in GiB; None where that isn't known, or they aren't plain gp3.
-    public_address
-        Whether an instance gets a public IPv4 address; None where the subnet decides.
-    """
-
+    #: The type, where the group names none.
     instance_type: str | None = None
+    #: Size of its gp3 volumes together, in GiB; None where that isn't known, or they aren't plain
+    #: gp3.
     volume_gib: int | None = None
+    #: Whether an instance gets a public IPv4 address; None where the subnet decides.
     public_address: bool | None = None
 
 

@@ -10,23 +10,15 @@ from typing import Any
 
 @dataclass(frozen=True)
 class PlannedResource:
-    """One resource after the apply.
+    """One resource after the apply."""
 
-    Parameters
-    ----------
-    address
-        As Terraform names it.
-    type
-        Such as ``aws_eip``.
-    values
-        The values that are known at plan time.
-    expressions
-        The configuration's expressions by attribute, for what is known only after the apply.
-    """
-
+    #: As Terraform names it.
     address: str
+    #: Such as ``aws_eip``.
     type: str
+    #: The values that are known at plan time.
     values: Mapping[str, Any]
+    #: The configuration's expressions by attribute, for what is known only after the apply.
     expressions: Mapping[str, Any] = field(default_factory=dict)
 
     def number_of(self, attribute: str) -> int | None:
@@ -46,20 +38,13 @@ class PlannedResource:
 
 @dataclass(frozen=True)
 class PlannedStack:
-    """A stack after the apply.
+    """A stack after the apply."""
 
-    Parameters
-    ----------
-    region
-        AWS region of its provider; None where the plan doesn't say.
-    resources
-        The resources that it has then.
-    descriptor
-        The cluster's ``cluster.json``; empty for other stacks.
-    """
-
+    #: AWS region of its provider; None where the plan doesn't say.
     region: str | None
+    #: The resources that it has then.
     resources: tuple[PlannedResource, ...]
+    #: The cluster's ``cluster.json``; empty for other stacks.
     descriptor: Mapping[str, Any]
 
     @property

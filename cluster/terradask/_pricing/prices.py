@@ -20,26 +20,17 @@ SMALLEST_USD = Decimal("1E-10")
 
 @dataclass(frozen=True)
 class PriceKey:
-    """What a price is asked for.
+    """What a price is asked for."""
 
-    Parameters
-    ----------
-    product
-        The kind of thing; instances run Linux, on shared hardware.
-    region
-        AWS region.
-    instance_type
-        Such as ``m6i.xlarge``, for instances.
-    market
-        ``on-demand`` or ``spot``, for instances.
-    zone
-        Availability zone, for instances on spot: each zone has its price.
-    """
-
+    #: The kind of thing; instances run Linux, on shared hardware.
     product: Product
+    #: AWS region.
     region: str
+    #: Such as ``m6i.xlarge``, for instances.
     instance_type: str | None = None
+    #: ``on-demand`` or ``spot``, for instances.
     market: Market | None = None
+    #: Availability zone, for instances on spot: each zone has its price.
     zone: str | None = None
 
     def __str__(self) -> str:
@@ -49,20 +40,13 @@ class PriceKey:
 
 @dataclass(frozen=True)
 class Price:
-    """A price, as AWS tells it.
+    """A price, as AWS tells it."""
 
-    Parameters
-    ----------
-    usd
-        The price of one unit, in US dollars.
-    per
-        The unit: ``hour``, ``month`` or ``GB-month``.
-    as_of
-        When AWS said so, UTC, in ISO 8601.
-    """
-
+    #: The price of one unit, in US dollars.
     usd: Decimal
+    #: The unit: ``hour``, ``month`` or ``GB-month``.
     per: Unit
+    #: When AWS said so, UTC, in ISO 8601.
     as_of: str
 
     @property
@@ -78,49 +62,32 @@ class Price:
 
 @dataclass(frozen=True)
 class Quotes:
-    """What a list of prices answers.
+    """What a list of prices answers."""
 
-    Parameters
-    ----------
-    source
-        Whose prices these are, such as ``AWS Price List API``.
-    prices
-        The prices that there are.
-    problems
-        For every other key, why there is no price.
-    notes
-        What a reader has to know, such as that prices are old because AWS didn't answer.
-    """
-
+    #: Whose prices these are, such as ``AWS Price List API``.
     source: str
+    #: The prices that there are.
     prices: Mapping[PriceKey, Price] = field(default_factory=dict)
+    #: For every other key, why there is no price.
     problems: Mapping[PriceKey, str] = field(default_factory=dict)
+    #: What a reader has to know, such as that prices are old because AWS didn't answer.
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class PriceSheet:
-    """What all instance types of a region cost by the hour: Linux, on shared hardware.
+    """What all instance types of a region cost by the hour: Linux, on shared hardware."""
 
-    Parameters
-    ----------
-    market
-        ``on-demand`` or ``spot``.
-    usd
-        Where -> type -> price in US dollars. The one place on demand is the region; spot has a price for each zone. What AWS names no price
-        for, or several, is missing.
-    source
-        Whose prices these are, such as ``AWS Price List API``.
-    as_of
-        When AWS said so, UTC; None where there are no prices.
-    problem
-        Why there are no prices, or none that are newer; None where all is well.
-    """
-
+    #: ``on-demand`` or ``spot``.
     market: Market
+    #: Where -> type -> price in US dollars. The one place on demand is the region; spot has a price
+    #: for each zone. What AWS names no price for, or several, is missing.
     usd: Mapping[str, Mapping[str, Decimal]]
+    #: Whose prices these are, such as ``AWS Price List API``.
     source: str
+    #: When AWS said so, UTC; None where there are no prices.
     as_of: datetime | None = None
+    #: Why there are no prices, or none that are newer; None where all is well.
     problem: str | None = None
 
 

@@ -21,23 +21,15 @@ _UNITS: Mapping[str, Unit] = {"hrs": "hour", "hours": "hour", "gb-mo": "GB-month
 
 @dataclass(frozen=True)
 class ProductQuery:
-    """A question to the price list.
+    """A question to the price list."""
 
-    Parameters
-    ----------
-    service
-        AWS's code of the service, such as ``AmazonEC2``.
-    filters
-        Field -> value that it must have.
-    usage_type
-        The usage type that counts, without a region's prefix: AWS can't filter by it.
-    per
-        The unit that the price must be in.
-    """
-
+    #: AWS's code of the service, such as ``AmazonEC2``.
     service: str
+    #: Field -> value that it must have.
     filters: Mapping[str, str]
+    #: The usage type that counts, without a region's prefix: AWS can't filter by it.
     usage_type: str
+    #: The unit that the price must be in.
     per: Unit
 
 

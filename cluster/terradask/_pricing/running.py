@@ -17,26 +17,17 @@ _ONE = Decimal(1)
 
 @dataclass(frozen=True)
 class RunningHost:
-    """What the price of a machine depends on.
+    """What the price of a machine depends on."""
 
-    Parameters
-    ----------
-    instance_type
-        Such as ``m6i.xlarge``.
-    market
-        ``on-demand`` or ``spot``.
-    zone
-        Its availability zone: spot has a price in each.
-    has_public_address
-        Whether it has a public IPv4 address.
-    volume_gib
-        Size of its gp3 volumes together, in GiB; None where that isn't known.
-    """
-
+    #: Such as ``m6i.xlarge``.
     instance_type: str
+    #: ``on-demand`` or ``spot``.
     market: Market
+    #: Its availability zone: spot has a price in each.
     zone: str | None
+    #: Whether it has a public IPv4 address.
     has_public_address: bool
+    #: Size of its gp3 volumes together, in GiB; None where that isn't known.
     volume_gib: int | None
 
 

@@ -45,10 +45,7 @@ class LaunchCheck:
     def before_plan(self, warn: Callable[[str], None]) -> None:
         """Refuse a cluster that could never start, whatever else runs; tell of one that couldn't now.
 
-        Raises
-        ------
-        QuotaExceeded
-            If no quota has room for what the cluster starts with, even with nothing else running.
+        Raises `QuotaExceeded`.
         """
         allowance = self._allowance(warn)
         if allowance is None:
@@ -61,10 +58,7 @@ class LaunchCheck:
     def before_launch(self, warn: Callable[[str], None]) -> None:
         """Refuse a cluster that can't start now.
 
-        Raises
-        ------
-        QuotaExceeded
-            If quotas have no room for what the cluster starts with, beside what runs in the account.
+        Raises `QuotaExceeded`.
         """
         allowance = self._allowance(warn)
         if allowance is not None:

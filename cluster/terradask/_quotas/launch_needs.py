@@ -17,36 +17,23 @@ from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 @dataclass(frozen=True)
 class Source:
-    """Where AWS is asked for a group's hosts.
+    """Where AWS is asked for a group's hosts."""
 
-    Parameters
-    ----------
-    market
-        ``on-demand`` or ``spot``.
-    instance_types
-        What they may be.
-    """
-
+    #: ``on-demand`` or ``spot``.
     market: str
+    #: What they may be.
     instance_types: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Hosts:
-    """The hosts of one group of workers, or the scheduler's.
+    """The hosts of one group of workers, or the scheduler's."""
 
-    Parameters
-    ----------
-    group
-        ``scheduler``, ``workers``, or the name of another group.
-    number
-        How many are to run.
-    sources
-        Where they may come from, in the order in which AWS is asked.
-    """
-
+    #: ``scheduler``, ``workers``, or the name of another group.
     group: str
+    #: How many are to run.
     number: int
+    #: Where they may come from, in the order in which AWS is asked.
     sources: tuple[Source, ...]
 
     def __str__(self) -> str:
@@ -57,42 +44,27 @@ class Hosts:
 
 @dataclass(frozen=True)
 class Launch:
-    """A cluster that is to be started.
+    """A cluster that is to be started."""
 
-    Parameters
-    ----------
-    cluster
-        Its name.
-    at_start
-        What it starts with.
-    at_most
-        What it may grow to: ``max_workers``.
-    """
-
+    #: Its name.
     cluster: str
+    #: What it starts with.
     at_start: tuple[Hosts, ...]
+    #: What it may grow to: ``max_workers``.
     at_most: tuple[Hosts, ...]
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """What an account may have of vCPUs.
+    """What an account may have of vCPUs."""
 
-    Parameters
-    ----------
-    region
-        The region that this is about.
-    vcpus
-        Instance type -> its vCPUs.
-    limits
-        Quota -> vCPUs; one of which AWS says nothing isn't in it.
-    in_use
-        Quota -> vCPUs that run beside the cluster's own.
-    """
-
+    #: The region that this is about.
     region: str
+    #: Instance type -> its vCPUs.
     vcpus: Mapping[str, int]
+    #: Quota -> vCPUs; one of which AWS says nothing isn't in it.
     limits: Mapping[Quota, int]
+    #: Quota -> vCPUs that run beside the cluster's own.
     in_use: Mapping[Quota, int]
 
     def alone(self) -> Allowance:
@@ -102,23 +74,15 @@ class Allowance:
 
 @dataclass(frozen=True)
 class Shortage:
-    """Hosts that no quota has room for.
+    """Hosts that no quota has room for."""
 
-    Parameters
-    ----------
-    hosts
-        What was asked for.
-    fits
-        How many of them there is room for.
-    each
-        The quotas that count them -> the smallest type and its vCPUs.
-    before
-        What the cluster's other hosts are to take of quotas.
-    """
-
+    #: What was asked for.
     hosts: Hosts
+    #: How many of them there is room for.
     fits: int
+    #: The quotas that count them -> the smallest type and its vCPUs.
     each: Mapping[Quota, tuple[str, int]]
+    #: What the cluster's other hosts are to take of quotas.
     before: Mapping[Quota, int]
 
     def needed(self, quota: Quota) -> int:

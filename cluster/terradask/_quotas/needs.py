@@ -26,37 +26,24 @@ _FAMILY = re.compile(r"[a-z]+")
 
 @dataclass(frozen=True, order=True)
 class Quota:
-    """One of AWS's quotas.
+    """One of AWS's quotas."""
 
-    Parameters
-    ----------
-    service, code
-        As Service Quotas names them.
-    name
-        What it is about.
-    """
-
+    #: `service`, `code`: as Service Quotas names them.
     service: str
     code: str
+    #: What it is about.
     name: str
 
 
 @dataclass(frozen=True)
 class Need:
-    """How much of a quota a workspace can come to use.
+    """How much of a quota a workspace can come to use."""
 
-    Parameters
-    ----------
-    quota
-        The quota.
-    amount
-        vCPUs, or resources.
-    why
-        What it is made of.
-    """
-
+    #: The quota.
     quota: Quota
+    #: vCPUs, or resources.
     amount: int
+    #: What it is made of.
     why: str
 
 

@@ -26,31 +26,22 @@ _OPEN = frozenset({"PENDING", "CASE_OPENED"})
 
 @dataclass(frozen=True)
 class QuotaCheck:
-    """One quota, compared.
+    """One quota, compared."""
 
-    Parameters
-    ----------
-    service, code, name
-        Which quota.
-    limit
-        What AWS allows; None where it doesn't say.
-    others
-        What the account uses already, this workspace aside; of NAT gateways, in the zone that has most.
-    reach
-        What the workspace can come to use.
-    why
-        What `reach` is made of.
-    requested
-        What an open request asks for; None without one.
-    """
-
+    #: `service`, `code`, `name`: which quota.
     service: str
     code: str
     name: str
+    #: What AWS allows; None where it doesn't say.
     limit: float | None
+    #: What the account uses already, this workspace aside; of NAT gateways, in the zone that has
+    #: most.
     others: int
+    #: What the workspace can come to use.
     reach: int
+    #: What `reach` is made of.
     why: str
+    #: What an open request asks for; None without one.
     requested: float | None = None
 
     @property
@@ -84,10 +75,7 @@ def check_quotas(
 ) -> list[QuotaCheck]:
     """Compare AWS's quotas with what the settings can reach: every declared cluster at ``max_workers``, and the network.
 
-    Raises
-    ------
-    UnknownInstanceType
-        If the settings name a type that the region doesn't have.
+    Raises `UnknownInstanceType`.
 
     Notes
     -----

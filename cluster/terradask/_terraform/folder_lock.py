@@ -23,10 +23,7 @@ _POLL_SECONDS = 0.1
 class FolderLock:
     """A lock on a stack's folder, held by processes; the same thread may take it again.
 
-    Raises
-    ------
-    FolderBusy
-        On entering, after `limit_seconds`; names the other process.
+    Raises `FolderBusy`.
 
     Notes
     -----

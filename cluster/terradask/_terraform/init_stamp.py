@@ -14,17 +14,11 @@ _STAMP = ".terraform/terradask.json"
 
 @dataclass(frozen=True)
 class InitStamp:
-    """Notes in a folder what ``terraform init`` made it ready for.
+    """Notes in a folder what ``terraform init`` made it ready for."""
 
-    Parameters
-    ----------
-    folder
-        The stack's folder.
-    key
-        A checksum over everything that ``init`` depends on, as `init_key` makes it.
-    """
-
+    #: The stack's folder.
     folder: Path
+    #: A checksum over everything that ``init`` depends on, as `init_key` makes it.
     key: str
 
     @property

@@ -14,14 +14,10 @@ from terradask.errors.diagnostic import Diagnostic
 
 @dataclass
 class CommandOutput:
-    """What a command has said.
+    """What a command has said."""
 
-    Parameters
-    ----------
-    request_seconds
-        How long after its start the creation of a resource may still wait for AWS to answer the request.
-    """
-
+    #: How long after its start the creation of a resource may still wait for AWS to answer the
+    #: request.
     request_seconds: float
     diagnostics: list[Diagnostic] = field(default_factory=list)
     changes: list[PlannedChange] = field(default_factory=list)

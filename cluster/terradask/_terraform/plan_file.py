@@ -9,44 +9,30 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class PlannedChange:
-    """One change, as ``terraform plan`` announces it.
+    """One change, as ``terraform plan`` announces it."""
 
-    Parameters
-    ----------
-    address
-        The resource.
-    action
-        ``create``, ``update``, ``delete``, ``replace``, ``read``, ….
-    """
-
+    #: The resource.
     address: str
+    #: ``create``, ``update``, ``delete``, ``replace``, ``read``, ….
     action: str
 
 
 @dataclass(frozen=True)
 class PlanFile:
-    """A saved plan.
+    """A saved plan."""
 
-    Parameters
-    ----------
-    path
-        The file. It holds the state and secrets in plain text: readable by its owner alone.
-    sha256
-        Its checksum.
-    changes
-        What it changes.
-    add, change, remove
-        Terraform's counts; a replacement counts as one to add and one to remove.
-    imports
-        How many resources that exist it takes into the state.
-    """
-
+    #: The file. It holds the state and secrets in plain text: readable by its owner alone.
     path: Path
+    #: Its checksum.
     sha256: str
+    #: What it changes.
     changes: tuple[PlannedChange, ...] = ()
+    #: `add`, `change`, `remove`: terraform's counts; a replacement counts as one to add and one to
+    #: remove.
     add: int = 0
     change: int = 0
     remove: int = 0
+    #: How many resources that exist it takes into the state.
     imports: int = 0
 
     @property

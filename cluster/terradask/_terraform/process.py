@@ -29,23 +29,15 @@ _ERROR_TEXT_LIMIT = 64 * 1024
 
 @dataclass(frozen=True)
 class Completed:
-    """A command that has ended.
+    """A command that has ended."""
 
-    Parameters
-    ----------
-    exit_code
-        Its exit code; negative: ended by that signal.
-    stdout
-        What it printed, where that was captured.
-    stderr
-        What it printed as errors; the end of it, when it is long.
-    cancelled
-        Whether it was asked to stop.
-    """
-
+    #: Its exit code; negative: ended by that signal.
     exit_code: int
+    #: What it printed, where that was captured.
     stdout: str
+    #: What it printed as errors; the end of it, when it is long.
     stderr: str
+    #: Whether it was asked to stop.
     cancelled: bool = False
 
 
@@ -78,10 +70,7 @@ def follow(
 ) -> Completed:
     """Run a command that changes something, and hand over its lines as they come.
 
-    Raises
-    ------
-    KeyboardInterrupt
-        When interrupted; the command has ended then.
+    Raises `KeyboardInterrupt`.
 
     Notes
     -----

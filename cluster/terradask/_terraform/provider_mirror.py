@@ -34,20 +34,14 @@ _SEARCH_DEPTH = 6
 
 @dataclass(frozen=True)
 class ProviderSource:
-    """Where Terraform gets the provider from.
+    """Where Terraform gets the provider from."""
 
-    Parameters
-    ----------
-    kind
-        ``registry``, ``mirror`` (one that terradask found) or ``user`` (the user's own configuration says).
-    cli_config
-        The configuration file that ``TF_CLI_CONFIG_FILE`` shall name; None: none.
-    mirror
-        The mirror's folder, where it is one that terradask found.
-    """
-
+    #: ``registry``, ``mirror`` (one that terradask found) or ``user`` (the user's own configuration
+    #: says).
     kind: str
+    #: The configuration file that ``TF_CLI_CONFIG_FILE`` shall name; None: none.
     cli_config: Path | None = None
+    #: The mirror's folder, where it is one that terradask found.
     mirror: Path | None = None
 
     def __str__(self) -> str:

@@ -94,12 +94,7 @@ class Terraform(TerraformCommands):
     def plan(self, out: Path, *, destroy: bool = False, refresh: bool = True, refresh_only: bool = False) -> PlanFile:
         """Plan, and save the plan.
 
-        Raises
-        ------
-        StateLocked
-            If another command works on the same state.
-        TerraformError
-            If the plan can't be made.
+        Raises `StateLocked`, `TerraformError`.
         """
         out = out.absolute()
         out.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -123,12 +118,7 @@ class Terraform(TerraformCommands):
     def apply(self, plan: PlanFile | Path) -> Mapping[str, Any]:
         """Apply exactly a saved plan.
 
-        Raises
-        ------
-        StalePlan
-            If the state has changed since the plan was made.
-        TerraformError
-            If something could not be made; what was made is in the state, and the next plan goes on from there.
+        Raises `StalePlan`, `TerraformError`.
         """
         with self.lock:
             return self._lock_state("apply", _path_of(plan)).counts
@@ -148,10 +138,7 @@ class Terraform(TerraformCommands):
     def state(self) -> StateInfo | None:
         """Return what is known of the state; None where there is none yet.
 
-        Raises
-        ------
-        TerraformError
-            If the state can't be read.
+        Raises `TerraformError`.
         """
         local = state_file(self.folder, self.configuration())
         document = self._read("state pull") if local is None else read_state_file(local)

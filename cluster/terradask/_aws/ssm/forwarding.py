@@ -63,10 +63,7 @@ class PortForwarding:
     def wait(self, seconds: float) -> int:
         """Return the local port once it is open.
 
-        Raises
-        ------
-        SessionFailed
-            When AWS opens no session, or the plugin doesn't come so far in time.
+        Raises `SessionFailed`.
         """
         if not self._first.wait(seconds):
             raise self._failed(f"was not open within {seconds:.0f} s")

@@ -37,17 +37,11 @@ _ALTERNATIVES = "connect='public' with an inbound rule for your address, or conn
 
 @dataclass(frozen=True)
 class Plugin:
-    """The plugin that was found.
+    """The plugin that was found."""
 
-    Parameters
-    ----------
-    path
-        The program.
-    version
-        What it calls itself.
-    """
-
+    #: The program.
     path: str
+    #: What it calls itself.
     version: str
 
     def command(self, request: Mapping[str, Any], *, region: str, profile: str | None, endpoint_url: str) -> list[str]:
@@ -58,10 +52,7 @@ class Plugin:
 def find_plugin(environ: Mapping[str, str] | None = None) -> Plugin:
     """Return the plugin of this machine.
 
-    Raises
-    ------
-    SessionManagerPluginMissing
-        When there is none, it doesn't say its version, or it takes the session's token as an argument alone.
+    Raises `SessionManagerPluginMissing`.
     """
     path = (os.environ if environ is None else environ).get("PATH", "")
     # An empty folder would be the working one: no program is taken from there by accident.

@@ -21,45 +21,30 @@ _POLL_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class FoundState:
-    """A state as it lies there.
+    """A state as it lies there."""
 
-    Parameters
-    ----------
-    content
-        Its bytes.
-    info
-        What they say.
-    version
-        What tells it from another one at the same place, where the place has that: an ETag.
-    """
-
+    #: Its bytes.
     content: bytes
+    #: What they say.
     info: StateInfo
+    #: What tells it from another one at the same place, where the place has that: an ETag.
     version: str | None = None
 
 
 @dataclass(frozen=True)
 class LockWait:
-    """What to do where a lock is held.
+    """What to do where a lock is held."""
 
-    Parameters
-    ----------
-    folder
-        The stack's folder.
-    killed
-        The command of this folder that was killed, as `FolderLock.killed` knows it.
-    limit_seconds
-        How long to wait for the lock's holder.
-    on_wait
-        Called once, before waiting.
-    on_unlock
-        Called before the killed command's lock is broken, with the place, the lock and why its owner is gone.
-    """
-
+    #: The stack's folder.
     folder: Path
+    #: The command of this folder that was killed, as `FolderLock.killed` knows it.
     killed: Mapping[str, Any] | None
+    #: How long to wait for the lock's holder.
     limit_seconds: float
+    #: Called once, before waiting.
     on_wait: Callable[[str], None]
+    #: Called before the killed command's lock is broken, with the place, the lock and why its owner
+    #: is gone.
     on_unlock: Callable[[StateBackend, LockInfo, str], None] = lambda place, lock, proof: None
 
 
@@ -95,10 +80,7 @@ class StateBackend(Protocol):
 def until_free(take: Callable[[], bool], holder: Callable[[], LockInfo | None], waiting: LockWait) -> None:
     """Take a lock, waiting for its holder.
 
-    Raises
-    ------
-    StateLocked
-        If it is held for longer.
+    Raises `StateLocked`.
     """
     deadline = time.monotonic() + waiting.limit_seconds
     is_told = False

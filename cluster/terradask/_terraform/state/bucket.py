@@ -33,12 +33,7 @@ def make_state_bucket(
     Interrupted, the next call goes on. A bucket that exists under a name from the settings, and that terradask didn't make, keeps its own
     settings: it is only looked at.
 
-    Raises
-    ------
-    BucketTaken
-        If the name belongs to another account.
-    AccessDenied
-        Naming the action.
+    Raises `BucketTaken`, `AccessDenied`.
 
     Notes
     -----
@@ -86,16 +81,7 @@ def make_state_bucket(
 def check_state_bucket(aws: Aws, bucket: str, *, own_name: bool, warn: Callable[[str], None]) -> None:
     """See that the bucket is there, ours, in the workspace's region, and versioned.
 
-    Raises
-    ------
-    BackendMissing
-        If there is no such bucket.
-    BucketTaken
-        If the name is terradask's choice and the bucket another account's.
-    AccessDenied
-        If the caller may not look at it.
-    InvalidInput
-        If it lies in another region.
+    Raises `BackendMissing`, `BucketTaken`, `AccessDenied`, `InvalidInput`.
 
     Notes
     -----

@@ -51,10 +51,7 @@ def run_past_lock(
 
     A lock that the command took itself without hearing so is removed, and the command runs again.
 
-    Raises
-    ------
-    StateLocked
-        If another command holds the lock for longer.
+    Raises `StateLocked`.
     """
 
     def run_but_for_itself(seconds: int) -> _Result:

@@ -13,26 +13,17 @@ from typing import Any
 
 @dataclass(frozen=True)
 class LockInfo:
-    """What Terraform writes into a lock.
+    """What Terraform writes into a lock."""
 
-    Parameters
-    ----------
-    id
-        The lock's id.
-    holder
-        ``user@host``.
-    since
-        When it was taken, as Terraform writes it.
-    operation
-        Such as ``OperationTypeApply``.
-    path
-        What is locked.
-    """
-
+    #: The lock's id.
     id: str | None = None
+    #: ``user@host``.
     holder: str | None = None
+    #: When it was taken, as Terraform writes it.
     since: str | None = None
+    #: Such as ``OperationTypeApply``.
     operation: str | None = None
+    #: What is locked.
     path: str | None = None
 
     @classmethod

@@ -60,14 +60,7 @@ class NetworkState:
     def settle(self, folder_lock: FolderLock, *, folder: Path) -> None:
         """Move the state to where the settings say, where it lies elsewhere; interrupted at any point, the next call goes on.
 
-        Raises
-        ------
-        StateConflict
-            If both places have states of which neither may be overwritten, or one is another network's.
-        StateLocked
-            If a command works on either.
-        BackendMissing, AccessDenied, InvalidInput
-            If the bucket can't be used.
+        Raises `StateConflict`, `StateLocked`, `BackendMissing`, `AccessDenied`, `InvalidInput`.
         """
         place = self.place()
         if isinstance(place, S3Backend):
@@ -90,10 +83,7 @@ class NetworkState:
     def refuse_unmoved(self) -> None:
         """Refuse to go on while a state with resources lies elsewhere than the settings say.
 
-        Raises
-        ------
-        StateNotMoved
-            Naming both places and the command that moves it.
+        Raises `StateNotMoved`.
         """
         if not self._may_be_elsewhere:
             return
@@ -207,10 +197,7 @@ def _local_place(loaded: LoadedSettings) -> LocalBackend:
 def next_step(found: FoundState | None, present: FoundState | None, *, source: str, target: str) -> Step:
     """Return what is to be done with a state that lies elsewhere.
 
-    Raises
-    ------
-    StateConflict
-        If neither may take the other's place.
+    Raises `StateConflict`.
     """
     if found is None:
         return "nothing"

@@ -21,18 +21,12 @@ class StateVersion:
 
 @dataclass(frozen=True)
 class StateInfo:
-    """What is known of a state.
+    """What is known of a state."""
 
-    Parameters
-    ----------
-    serial, lineage
-        Terraform's own: how often it was written, and which state it is.
-    ids
-        The resources in it, without data sources: address -> id.
-    """
-
+    #: `serial`, `lineage`: terraform's own: how often it was written, and which state it is.
     serial: int
     lineage: str
+    #: The resources in it, without data sources: address -> id.
     ids: Mapping[str, str]
 
     @property
@@ -49,10 +43,7 @@ class StateInfo:
     def from_json(cls, document: Mapping[str, Any]) -> StateInfo:
         """Read a state as Terraform writes it.
 
-        Raises
-        ------
-        TerraformError
-            If it is written otherwise. What it holds is never part of the error.
+        Raises `TerraformError`.
         """
         try:
             ids = {
@@ -78,10 +69,7 @@ def state_file(folder: Path, configuration: Mapping[str, Any]) -> Path | None:
 def read_state_file(path: Path) -> Any:
     """Return a state's file as Terraform's JSON; None where it is missing or empty: Terraform empties it before it writes.
 
-    Raises
-    ------
-    TerraformError
-        If it was cut off.
+    Raises `TerraformError`.
     """
     try:
         return state_of(path.read_bytes(), str(path))
@@ -92,10 +80,7 @@ def read_state_file(path: Path) -> Any:
 def state_of(content: bytes, name: str) -> Any:
     """Return a state's bytes as Terraform's JSON; None where they hold nothing.
 
-    Raises
-    ------
-    TerraformError
-        If they were cut off.
+    Raises `TerraformError`.
     """
     try:
         return json.loads(content) if content.strip() else None

@@ -47,10 +47,7 @@ class S3Backend:
     def read(self) -> FoundState | None:
         """Return the state; None where there is none.
 
-        Raises
-        ------
-        BackendMissing
-            If there is no such bucket.
+        Raises `BackendMissing`.
         """
         found = self._get(self.key)
         if found is None:
@@ -142,12 +139,7 @@ class S3Backend:
 def bucket_errors(bucket: str, action: str, *, made_by: str = MAKE_BUCKET) -> Iterator[None]:
     """Turn what S3 answers about a state's bucket into errors that name the bucket and the action.
 
-    Raises
-    ------
-    BackendMissing
-        If there is no such bucket.
-    AccessDenied
-        Naming the action, also where S3 doesn't.
+    Raises `BackendMissing`, `AccessDenied`.
     """
     from botocore.exceptions import ClientError
 

@@ -27,35 +27,24 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class BrokenLock:
-    """A lock that was broken.
+    """A lock that was broken."""
 
-    Parameters
-    ----------
-    at
-        When, in UTC.
-    stack
-        ``network``, or the cluster's name.
-    state
-        Where the state lies.
-    lock_id, holder, since, operation
-        The lock, as Terraform wrote it.
-    reason
-        What proved that its owner was gone, or that it was forced.
-    forced
-        Whether there was no proof.
-    broken_by, caller_arn
-        Who broke it: ``user@host``, and the caller's ARN in AWS.
-    """
-
+    #: When, in UTC.
     at: str
+    #: ``network``, or the cluster's name.
     stack: str
+    #: Where the state lies.
     state: str
+    #: `lock_id`, `holder`, `since`, `operation`: the lock, as Terraform wrote it.
     lock_id: str | None
     holder: str | None
     since: str | None
     operation: str | None
+    #: What proved that its owner was gone, or that it was forced.
     reason: str
+    #: Whether there was no proof.
     forced: bool
+    #: `broken_by`, `caller_arn`: who broke it: ``user@host``, and the caller's ARN in AWS.
     broken_by: str
     caller_arn: str
 
@@ -67,14 +56,7 @@ class BrokenLock:
 def unlock(place: StateBackend, *, folder: Path, state_dir: Path, caller: Aws, force: str | None = None) -> BrokenLock | None:
     """Break a lock whose owner is provably gone, or which is named.
 
-    Raises
-    ------
-    StateLocked
-        If nothing proves that the owner is gone.
-    FolderBusy
-        If a process of this machine works in the folder.
-    InvalidInput
-        If `force` is another lock's id.
+    Raises `StateLocked`, `FolderBusy`, `InvalidInput`.
 
     Notes
     -----
@@ -113,10 +95,7 @@ def write_down(
 ) -> BrokenLock:
     """Write down that a lock is being broken: in ``unlocks.jsonl`` of the state folder, and in the state's bucket.
 
-    Raises
-    ------
-    AccessDenied
-        If the caller may not write into the bucket.
+    Raises `AccessDenied`.
     """
     broken = BrokenLock(
         at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
