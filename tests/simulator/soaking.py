@@ -28,7 +28,7 @@ TIMING = {
     "scheduler_probe_seconds": 1.0,
 }
 MOST = 8
-SETTLE_SECONDS = 90.0
+SETTLE_SECONDS = 180.0
 
 
 @dataclass

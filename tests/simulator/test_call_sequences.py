@@ -19,8 +19,8 @@ from terradask.errors import TerradaskError
 from terradask_simulator import Simulator
 
 from ..quick_provider import QuickProvider
+from ..waiting import eventually
 from .call_sequences import Recording, recording, told
-from .conftest import eventually
 
 pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 

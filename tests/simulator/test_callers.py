@@ -18,6 +18,7 @@ import pytest
 from terradask_simulator import Simulator, leftovers
 
 from ..quick_provider import QuickProvider
+from ..waiting import PROCESS_SECONDS
 from . import acting
 from .acting import ACCOUNT, Account
 
@@ -30,7 +31,7 @@ from terradask import Cluster
 with Cluster("granted", shutdown_on_close=True) as cluster, cluster.get_client() as client:
     assert client.submit(sum, [1, 2, 3]).result() == 6
     cluster.scale(2)
-    cluster.wait_for_workers(2, timeout=60)
+    cluster.wait_for_workers(2, timeout=HANG_SECONDS)
     cluster.scale(1)
 """
 
@@ -58,7 +59,7 @@ def terradask(environs: dict[str, dict[str, str]], quick_provider: QuickProvider
             capture_output=True,
             text=True,
             check=False,
-            timeout=100,
+            timeout=PROCESS_SECONDS,
         )
         assert done.returncode == code, done.stdout + done.stderr
         return done

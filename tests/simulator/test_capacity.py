@@ -15,7 +15,7 @@ from terradask_simulator import Simulator
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings
 
-from .conftest import eventually
+from ..waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.simulator]
 
@@ -70,7 +70,7 @@ def test_what_spot_lacks_runs_on_demand_and_what_nobody_has_is_told(
         with sim.no_capacity(), sim.set_quota(STANDARD, 8), sim.set_quota(STANDARD_SPOT, 4):
             cluster.scale(3)
             eventually(lambda: "AWS will launch 2 at most of 3 workers" in caplog.text)
-            eventually(lambda: "2 of 3 workers" in caplog.text, seconds=30)
+            eventually(lambda: "2 of 3 workers" in caplog.text)
             assert "InsufficientInstanceCapacity" in caplog.text
             assert desired(cluster) == {"scheduler": 1, "workers": 2, "workers-spot": 1}
             # What isn't there goes first, then who is dearer.
@@ -81,7 +81,7 @@ def test_what_spot_lacks_runs_on_demand_and_what_nobody_has_is_told(
             eventually(lambda: cluster.plan == set() == cluster.observed)
             cluster.scale(2)
             with pytest.raises(NoCapacity, match=r"workers: .*on-demand, us-east-1") as caught:
-                cluster.wait_for_workers(1, timeout=60)
+                cluster.wait_for_workers(1, timeout=HANG_SECONDS)
             assert "terradask plan --refresh spotty" in str(caught.value.advice)
         failed_in = cluster.zone
     # AWS deletes it after the last host alone, by whoever holds the policy for users.

@@ -16,6 +16,8 @@ import pytest
 
 from terradask_simulator import Simulator, leftovers
 
+from ..waiting import PROCESS_SECONDS
+
 pytestmark = [pytest.mark.simulator]
 
 COMMAND = [sys.executable, "-m", "terradask"]
@@ -34,7 +36,7 @@ def terradask(sim: Simulator, tmp_path: Path):
             capture_output=True,
             text=True,
             check=False,
-            timeout=100,
+            timeout=PROCESS_SECONDS,
         )
         assert done.returncode == code, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
@@ -66,7 +68,7 @@ def removed(sim: Simulator) -> Iterator[str]:
     """A name for a cluster that is gone after the test, whatever happened in it."""
     name = "cli"
     yield name
-    subprocess.run([*COMMAND, "destroy", name, "--yes"], env=sim.environ, capture_output=True, check=False, timeout=100)
+    subprocess.run([*COMMAND, "destroy", name, "--yes"], env=sim.environ, capture_output=True, check=False, timeout=PROCESS_SECONDS)
 
 
 def test_a_clusters_life(terradask, removed: str, tmp_path: Path, sim: Simulator) -> None:
@@ -139,7 +141,7 @@ def test_a_person_is_asked_and_may_decline(sim: Simulator, removed: str, tmp_pat
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=PROCESS_SECONDS,
     )
     os.close(parent)
     os.close(child)
@@ -168,7 +170,7 @@ def test_a_cluster_that_is_not_there(terradask, arguments: list[str], says: str)
 
 def test_no_network(bare_sim: Simulator, tmp_path: Path) -> None:
     done = subprocess.run(
-        [*COMMAND, "plan", "etl"], cwd=tmp_path, env=bare_sim.environ, capture_output=True, text=True, check=False, timeout=60
+        [*COMMAND, "plan", "etl"], cwd=tmp_path, env=bare_sim.environ, capture_output=True, text=True, check=False, timeout=PROCESS_SECONDS
     )
     assert done.returncode == 6
     assert "terradask apply network" in done.stderr
@@ -202,7 +204,7 @@ def test_ending_a_plan_from_outside_leaves_no_lock(terradask, removed: str, sim:
         if "init" in line:
             break
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=PROCESS_SECONDS)
     assert process.returncode == 128 + signal.SIGTERM, said
     assert "interrupted" in said
     assert "Traceback" not in said

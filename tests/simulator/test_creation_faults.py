@@ -19,6 +19,7 @@ from terradask_simulator.checks import invariants
 from terradask_simulator.iam import minus_action
 
 from ..seeds import drawn
+from ..waiting import HANG_SECONDS, PROCESS_SECONDS
 
 pytestmark = [pytest.mark.simulator]
 
@@ -84,7 +85,7 @@ def test_several_who_make_the_same_cluster_end_with_one(sim: Simulator, tmp_path
         assert sorted(row["tags"]["terradask:role"] for row in born) == ["scheduler", "worker"]
         # Whoever made it takes it along, when the guests have left.
         for _, racer in sorted(zip((origin == "created" for origin, _ in told), running, strict=True), key=lambda each: each[0]):
-            racer.communicate("\n", timeout=100)
+            racer.communicate("\n", timeout=PROCESS_SECONDS)
             assert racer.returncode == 0
     assert invariants.left_behind(sim, "contested") == []
 
@@ -111,7 +112,7 @@ def test_a_making_whose_answers_get_lost_succeeds_or_leaves_nothing_behind_a_swe
         with sim.drop_answers(f"{service}:*", share=draws.uniform(0.05, 0.3), seed=draws.randrange(1000)):
             try:
                 with Cluster("unlucky", n_workers=2, wait_for_workers=True) as cluster, cluster.get_client() as client:
-                    assert client.submit(sum, [1, 2]).result(60) == 3
+                    assert client.submit(sum, [1, 2]).result(HANG_SECONDS) == 3
             except TerradaskError as error:
                 print(f"{type(error).__name__}: {error}")
         Workspace.load().sweep(grace_seconds=1)

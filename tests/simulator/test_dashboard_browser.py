@@ -18,6 +18,8 @@ from playwright.sync_api import Error, sync_playwright
 from terradask import Cluster, Workspace
 from terradask.cli import command as terradask_command
 
+from ..waiting import HANG_SECONDS
+
 CHROMIUM = shutil.which("chromium")
 
 pytestmark = [
@@ -193,5 +195,5 @@ def test_the_command_opens_it_until_ctrl_c(page, cluster, sim):
             page.locator(".bk-Canvas").first.wait_for()
         finally:
             running.send_signal(signal.SIGINT)
-        assert running.wait(30) == 0
+        assert running.wait(HANG_SECONDS) == 0
         assert "keeps running" in running.stderr.read()

@@ -16,7 +16,7 @@ from distributed.utils_test import slowinc
 from terradask import Cluster
 from terradask.errors import InvalidInput
 
-from .conftest import eventually
+from ..waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.simulator]
 
@@ -85,7 +85,7 @@ def client(cluster):
         # What it has decided before would still be carried out, after the scaling below.
         eventually(lambda: not cluster._adaptive._adapting)
     cluster.scale(1)
-    eventually(lambda: len(cluster.observed) == 1 == len(cluster.plan), seconds=30)
+    eventually(lambda: len(cluster.observed) == 1 == len(cluster.plan))
 
 
 def test_every_test_of_distributed_is_held_or_has_a_reason():
@@ -100,7 +100,7 @@ def test_every_test_of_distributed_is_held_or_has_a_reason():
 
 def test_specification(cluster, client):
     assert cluster.plan == cluster.requested == cluster.observed == set(cluster.worker_names())
-    assert client.submit(lambda x: x + 1, 10).result(30) == 11
+    assert client.submit(lambda x: x + 1, 10).result(HANG_SECONDS) == 11
 
 
 test_run_spec_cluster_worker_names = test_specification
@@ -123,7 +123,7 @@ def test_scale(cluster, client):
     cluster.scale(3)
     # The plan is there at once, the workers come.
     assert len(cluster.plan) == 3
-    cluster.wait_for_workers(3, timeout=20)
+    cluster.wait_for_workers(3, timeout=HANG_SECONDS)
     cluster.scale(1)
     eventually(lambda: len(cluster.observed) == 1 == len(cluster.requested))
 
@@ -134,7 +134,7 @@ def test_adaptive_killed_worker(cluster, client, sim):
     future = client.submit(slowinc, 1, delay=1)
     eventually(lambda: any(client.processing().values()))
     sim.kill_host(first)
-    assert future.result(30) == 2
+    assert future.result(HANG_SECONDS) == 2
     eventually(lambda: len(cluster.observed) == 1 == len(cluster.requested) and first not in cluster.observed)
 
 
@@ -186,29 +186,32 @@ def test_bad_close():
 def test_adaptive_local_cluster(cluster, client):
     cluster.adapt(minimum=0, maximum=4, wait_count=3, **EAGER)
     eventually(lambda: not cluster.observed and not cluster.requested)
-    assert client.submit(lambda x: x + 1, 1).result(30) == 2
+    assert client.submit(lambda x: x + 1, 1).result(HANG_SECONDS) == 2
 
 
-def test_adaptive_local_cluster_multi_workers(cluster, client):
+def test_adaptive_local_cluster_multi_workers(cluster, client, tmp_path):
     adapt = cluster.adapt(minimum=0, maximum=4, wait_count=3, **EAGER)
-    for _ in range(2):
-        # Enough to last until the fourth has booted, also where that takes a while.
-        futures = client.map(slowinc, range(100), delay=SLOW_SECONDS / 2, pure=False)
+    for round_ in range(2):
+        gate = tmp_path / f"gate{round_}"
+        futures = client.map(_behind(gate), range(20), pure=False)
         eventually(lambda: len(cluster.observed) == 4)
-        assert client.gather(futures) == list(range(1, 101))
+        gate.touch()
+        assert client.gather(futures) == list(range(1, 21))
         assert len(cluster.requested) <= 4
         del futures
         eventually(lambda: not cluster.observed and not cluster.requested)
     assert all(what["n"] <= 4 for _, what in adapt.log if what["status"] == "up")
 
 
-def test_min_max(cluster, client):
+def test_min_max(cluster, client, tmp_path):
     adapt = cluster.adapt(minimum=1, maximum=2, wait_count=3, **EAGER)
-    futures = client.map(slowinc, range(30), delay=SLOW_SECONDS, pure=False)
+    gate = tmp_path / "gate"
+    futures = client.map(_behind(gate), range(30), pure=False)
     eventually(lambda: len(cluster.observed) == 2)
     time.sleep(0.5)
     assert len(cluster.plan) == 2
     assert [what["status"] for _, what in adapt.log] == ["up"]
+    gate.touch()
     del futures
     eventually(lambda: len(cluster.observed) == 1 == len(cluster.requested))
     assert adapt.log[-1][1]["status"] == "down"
@@ -219,10 +222,10 @@ test_adaptive_no_memory_limit = test_min_max
 
 def test_avoid_churn(cluster, client):
     cluster.scale(2)
-    cluster.wait_for_workers(2, timeout=20)
-    adapt = cluster.adapt(minimum=1, maximum=2, interval="50 ms", wait_count=40)
+    cluster.wait_for_workers(2, timeout=HANG_SECONDS)
+    adapt = cluster.adapt(minimum=1, maximum=2, interval="50 ms", wait_count=400)
     for number in range(10):
-        client.submit(slowinc, number, delay=0.02, pure=False).result(30)
+        client.submit(slowinc, number, delay=0.02, pure=False).result(HANG_SECONDS)
         time.sleep(0.03)
     assert not adapt.log
     assert len(cluster.plan) == 2
@@ -239,7 +242,7 @@ def test_adapt_quickly(cluster, client):
     last = client.submit(slowinc, 0, delay=0.01)
     for _ in range(20):
         last = client.submit(slowinc, last, delay=0.01)
-    last.result(30)
+    last.result(HANG_SECONDS)
     assert len(cluster.plan) == 1
 
 
@@ -254,17 +257,17 @@ def test_adapt_down(cluster, client):
 
 def test_no_more_workers_than_tasks(cluster, client):
     cluster.adapt(minimum=0, maximum=4, **EAGER)
-    client.submit(slowinc, 1, delay=0.1, pure=False).result(30)
+    client.submit(slowinc, 1, delay=0.1, pure=False).result(HANG_SECONDS)
     assert len(cluster.plan) <= 1
 
 
 def test_target_duration(cluster, client):
     # The scheduler has seen how long these take.
-    client.gather(client.map(slowinc, range(4), delay=SLOW_SECONDS, pure=False))
-    adapt = cluster.adapt(minimum=1, maximum=6, interval="50 ms", target_duration="2s")
-    futures = client.map(slowinc, range(40), delay=SLOW_SECONDS, pure=False)
+    client.gather(client.map(slowinc, range(4), delay=0.5, pure=False))
+    adapt = cluster.adapt(minimum=1, maximum=6, interval="50 ms", target_duration="5s")
+    futures = client.map(slowinc, range(40), delay=0.5, pure=False)
     eventually(lambda: adapt.log)
-    # Forty tasks of a fifth of a second are 8 s of work: four workers for 2 s.
+    # Forty tasks of half a second are 20 s of work: four workers for 5 s.
     assert 3 <= adapt.log[0][1]["n"] <= 5
     del futures
 
@@ -316,6 +319,18 @@ def test_adapt_gets_stopped_on_cluster_close(cluster):
 test_adaptive_stopped = test_adapt_gets_stopped_on_cluster_close
 
 
+def _behind(gate):
+    """Return a task that lasts until a file is there."""
+
+    # By value: hosts have no tests.
+    def behind(number):
+        while not gate.exists():
+            time.sleep(0.02)
+        return number + 1
+
+    return behind
+
+
 # ---- Cluster ----------------------------------------------------------------------------------------------------------
 
 
@@ -328,7 +343,7 @@ def test_eq(cluster):
 
 def test_cluster_wait_for_worker(cluster, client):
     cluster.scale(3)
-    cluster.wait_for_workers(3, timeout=20)
+    cluster.wait_for_workers(3, timeout=HANG_SECONDS)
     assert len(client.scheduler_info(n_workers=-1)["workers"]) == 3
 
 

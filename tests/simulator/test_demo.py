@@ -16,6 +16,8 @@ from terradask._demo.story import DemoFailed, Story
 from terradask.cli import run
 from terradask_modules.errors import TerradaskError
 
+from ..waiting import PROCESS_SECONDS
+
 pytestmark = [pytest.mark.simulator]
 
 
@@ -30,7 +32,7 @@ def test_the_demo_keeps_its_promises(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=220,
+        timeout=2 * PROCESS_SECONDS,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     titles = re.findall(r"^\d+\. (.*)$", done.stdout, flags=re.MULTILINE)

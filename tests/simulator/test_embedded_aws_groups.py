@@ -12,6 +12,8 @@ import pytest
 from terradask._aws.autoscaling import Groups
 from terradask._aws.groups import ProtectAndLower, TerminateEach
 
+from ..waiting import eventually
+
 pytestmark = pytest.mark.simulator
 
 
@@ -66,7 +68,7 @@ def test_an_update_of_the_limits_keeps_the_policy_and_moves_the_number(network, 
     network.delete_group(group)
 
 
-def test_lowering_spares_protected_instances_and_goes_on_when_protection_is_removed(network, template, wait_for):
+def test_lowering_spares_protected_instances_and_goes_on_when_protection_is_removed(network, template):
     group = network.group("protect", template)
     network.want(group, 4)
     ids = network.reaches(group, 4)
@@ -87,7 +89,7 @@ def test_lowering_spares_protected_instances_and_goes_on_when_protection_is_remo
     network.delete_group(group)
 
 
-def test_leaving_with_decrement_is_final_and_without_is_replaced(network, template, wait_for):
+def test_leaving_with_decrement_is_final_and_without_is_replaced(network, template):
     group = network.group("leave", template)
     network.want(group, 2)
     first, second = network.reaches(group, 2)
@@ -97,13 +99,13 @@ def test_leaving_with_decrement_is_final_and_without_is_replaced(network, templa
     assert network.members(group) == [second]
     assert network.describe(group)["DesiredCapacity"] == 1
     leave(InstanceId=second, ShouldDecrementDesiredCapacity=False)
-    (third,) = wait_for(lambda: [one for one in network.members(group) if one != second])
+    (third,) = eventually(lambda: [one for one in network.members(group) if one != second])
     assert third not in (first, second)
     assert refused(leave, InstanceId=first, ShouldDecrementDesiredCapacity=True)[0] == "ValidationError"
     network.delete_group(group)
 
 
-def test_removing_a_host_that_has_already_left_is_no_error_and_lowers_nothing(network, template, wait_for):
+def test_removing_a_host_that_has_already_left_is_no_error_and_lowers_nothing(network, template):
     name = network.group("left", template)
     network.want(name, 3)
     left, dead, stays = network.reaches(name, 3)
@@ -111,7 +113,7 @@ def test_removing_a_host_that_has_already_left_is_no_error_and_lowers_nothing(ne
     leave(InstanceId=left, ShouldDecrementDesiredCapacity=True)
     network.autoscaling.suspend_processes(AutoScalingGroupName=name, ScalingProcesses=["Launch"])
     network.ec2.terminate_instances(InstanceIds=[dead])
-    wait_for(lambda: network.members(name) == [stays])
+    eventually(lambda: network.members(name) == [stays])
     network.want(name, 1)
     assert refused(leave, InstanceId=left, ShouldDecrementDesiredCapacity=True) == (
         "ValidationError",
@@ -123,14 +125,14 @@ def test_removing_a_host_that_has_already_left_is_no_error_and_lowers_nothing(ne
     network.delete_group(name)
 
 
-def test_a_survivor_that_has_left_meanwhile_is_no_error(network, template, wait_for):
+def test_a_survivor_that_has_left_meanwhile_is_no_error(network, template):
     name = network.group("survive", template)
     network.want(name, 3)
     gone, leaves, stays = network.reaches(name, 3)
     network.autoscaling.terminate_instance_in_auto_scaling_group(InstanceId=gone, ShouldDecrementDesiredCapacity=True)
-    wait_for(lambda: set(network.members(name)) == {leaves, stays})
+    eventually(lambda: set(network.members(name)) == {leaves, stays})
     Groups(network, {"workers": name}).remove("workers", ProtectAndLower(survivors=(gone, stays), desired=1), lambda: time.sleep(0.05))
-    wait_for(lambda: network.members(name) == [stays])
+    eventually(lambda: network.members(name) == [stays])
     assert not any(member["ProtectedFromScaleIn"] for member in network.describe(name)["Instances"])
     network.delete_group(name)
 
@@ -143,21 +145,21 @@ def test_a_scheduled_action_that_is_gone_is_told_but_no_error(network, template)
     network.delete_group(group)
 
 
-def test_an_instance_that_someone_else_ends_is_replaced_and_the_reason_recorded(network, template, wait_for):
+def test_an_instance_that_someone_else_ends_is_replaced_and_the_reason_recorded(network, template):
     group = network.group("heal", template)
     network.want(group, 1)
     (lost,) = network.reaches(group, 1)
     network.ec2.terminate_instances(InstanceIds=[lost])
-    (fresh,) = wait_for(lambda: [one for one in network.members(group) if one != lost])
+    (fresh,) = eventually(lambda: [one for one in network.members(group) if one != lost])
     causes = {activity["Description"]: activity["Cause"] for activity in network.activities(group)}
     assert "health check" in causes[f"Terminating EC2 instance: {lost}"]
     assert "increasing the capacity from 0 to 1" in causes[f"Launching a new EC2 instance: {fresh}"]
     network.autoscaling.set_instance_health(InstanceId=fresh, HealthStatus="Unhealthy")
-    wait_for(lambda: [one for one in network.members(group) if one != fresh])
+    eventually(lambda: [one for one in network.members(group) if one != fresh])
     network.delete_group(group)
 
 
-def test_scheduled_actions_run_and_belong_to_their_group(network, template, wait_for):
+def test_scheduled_actions_run_and_belong_to_their_group(network, template):
     groups = [network.group(name, template) for name in ("timed-1", "timed-2")]
     soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=2)
     later = soon + datetime.timedelta(minutes=30)
@@ -170,7 +172,7 @@ def test_scheduled_actions_run_and_belong_to_their_group(network, template, wait
     (action,) = described["ScheduledUpdateGroupActions"]
     assert abs(action["StartTime"] - later) < datetime.timedelta(seconds=1)
     assert action["DesiredCapacity"] == 0
-    wait_for(lambda: network.members(groups[0]) == [])
+    eventually(lambda: network.members(groups[0]) == [])
     assert len(network.reaches(groups[1], 1)) == 1
     assert "scheduled action deadline" in network.activities(groups[0])[0]["Cause"]
     gone = network.autoscaling.describe_scheduled_actions(AutoScalingGroupName=groups[0])

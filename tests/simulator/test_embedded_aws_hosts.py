@@ -17,6 +17,8 @@ import pytest
 
 from terradask_simulator import SimulatorError
 
+from ..waiting import HANG_SECONDS, eventually
+
 pytestmark = pytest.mark.simulator
 
 HOST_THAT_STAYS_UP = """
@@ -80,7 +82,7 @@ class Imds:
         self.address = address
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
-        connection = http.client.HTTPConnection(self.address, 1338, timeout=10)
+        connection = http.client.HTTPConnection(self.address, 1338, timeout=HANG_SECONDS)
         try:
             connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
             response = connection.getresponse()
@@ -96,7 +98,7 @@ class Imds:
 
 
 @pytest.fixture
-def booted(network: Any, wait_for: Any, request: pytest.FixtureRequest):
+def booted(network: Any, request: pytest.FixtureRequest):
     """Boot hosts with a program; they are ended afterwards."""
     groups: list[str] = []
 
@@ -112,7 +114,7 @@ def booted(network: Any, wait_for: Any, request: pytest.FixtureRequest):
         def hosts() -> list[Any]:
             return [host for host in network.sim.hosts() if host.cluster == group and host.state == "running"]
 
-        return group, wait_for(lambda: hosts() if len(hosts()) == number else None)
+        return group, eventually(lambda: hosts() if len(hosts()) == number else None)
 
     yield boot
     for group in groups:
@@ -134,10 +136,10 @@ def processes_of(host: Any) -> list[int]:
     return found
 
 
-def test_the_program_runs_from_its_wheel_in_a_clean_environment(network, booted, wait_for):
+def test_the_program_runs_from_its_wheel_in_a_clean_environment(network, booted):
     group, (host,) = booted(HOST_THAT_STAYS_UP)
     root = host.log_path.parent / "root"
-    wait_for((root / "facts.json").exists)
+    eventually((root / "facts.json").exists)
     facts = json.loads((root / "facts.json").read_text())
     assert facts["arguments"] == ["--greeting", "hello"]
     assert facts["host"]["bucket"] == network.bucket
@@ -156,22 +158,22 @@ def test_the_program_runs_from_its_wheel_in_a_clean_environment(network, booted,
     assert {key.split("/")[1] for key, calls in read.items() if "s3:GetObject" in calls} == {"host"}
 
 
-def test_ending_the_instance_ends_every_process_and_its_listeners(network, booted, wait_for):
+def test_ending_the_instance_ends_every_process_and_its_listeners(network, booted):
     group, (host,) = booted(HOST_THAT_IGNORES_SIGTERM_AND_HAS_A_CHILD)
-    wait_for(lambda: say_up(host) and len(processes_of(host)) == 2)
+    eventually(lambda: say_up(host) and len(processes_of(host)) == 2)
     network.want(group, 0)
-    wait_for(lambda: not processes_of(host))
-    wait_for(lambda: not [one for one in network.sim.hosts() if one.cluster == group])
+    eventually(lambda: not processes_of(host))
+    eventually(lambda: not [one for one in network.sim.hosts() if one.cluster == group])
     with pytest.raises(OSError, match="refused"):
         Imds(host.private_address).token()
 
 
-def test_a_program_that_ends_well_powers_its_instance_off_and_the_group_replaces_it(network, booted, wait_for):
+def test_a_program_that_ends_well_powers_its_instance_off_and_the_group_replaces_it(network, booted):
     group, (host,) = booted(HOST_THAT_STAYS_UP)
     (before,) = network.members(group)
     # A second, orderly end: SIGTERM counts as success, as systemd has it.
     os.kill(host.pid, signal.SIGTERM)
-    wait_for(lambda: before not in network.members(group))
+    eventually(lambda: before not in network.members(group))
     (ended,) = network.instances([before])
     assert ended["State"]["Name"] == "terminated"
     assert ended["StateReason"]["Code"] == "Client.InstanceInitiatedShutdown"
@@ -186,15 +188,15 @@ def test_a_program_that_ends_well_powers_its_instance_off_and_the_group_replaces
         (HOST_THAT_POWERS_OFF, "the host program asked for it", 1),
     ],
 )
-def test_how_the_program_ends_decides_about_the_instance(network, wait_for, program, reason, starts):
+def test_how_the_program_ends_decides_about_the_instance(network, program, reason, starts):
     key, sha256 = network.wheel(program)
     group = network.group(f"ending-{starts}-{len(reason)}", network.template(network.user_data(key, sha256)))
     network.want(group, 1)
     (first,) = network.reaches(group, 1)
     log = network.sim.state_dir / "hosts" / first / "host.log"
-    wait_for(lambda: log.exists() and "power off: " in log.read_text())
+    eventually(lambda: log.exists() and "power off: " in log.read_text())
     # Logged first, then done; and before the group is told to end it.
-    wait_for(lambda: network.instances([first])[0]["State"]["Name"] == "terminated")
+    eventually(lambda: network.instances([first])[0]["State"]["Name"] == "terminated")
     network.want(group, 0)
     text = log.read_text()
     assert f"power off: the host program {reason}" in text or f"power off: {reason}" in text
@@ -202,12 +204,12 @@ def test_how_the_program_ends_decides_about_the_instance(network, wait_for, prog
     network.delete_group(group)
 
 
-def test_a_host_whose_wheel_is_another_one_reports_that_and_ends(network, wait_for):
+def test_a_host_whose_wheel_is_another_one_reports_that_and_ends(network):
     key, _ = network.wheel(HOST_THAT_STAYS_UP)
     group = network.group("wrong-wheel", network.template(network.user_data(key, "0" * 64)))
     network.want(group, 1)
     (first,) = network.reaches(group, 1)
-    wait_for(lambda: network.instances([first])[0]["State"]["Name"] == "terminated")
+    eventually(lambda: network.instances([first])[0]["State"]["Name"] == "terminated")
     network.want(group, 0)
     answer = network.client("s3").get_object(Bucket=network.bucket, Key=f"clusters/wrong-wheel/hosts/{first}.json")
     report = json.loads(answer["Body"].read())
@@ -216,14 +218,14 @@ def test_a_host_whose_wheel_is_another_one_reports_that_and_ends(network, wait_f
     network.delete_group(group)
 
 
-def test_a_machine_that_vanishes_is_replaced(network, booted, wait_for):
+def test_a_machine_that_vanishes_is_replaced(network, booted):
     group, (host,) = booted(HOST_THAT_STAYS_UP)
     network.sim.kill_host(host.instance_id)
     assert processes_of(host) == []
     (ended,) = network.instances([host.instance_id])
     assert ended["State"]["Name"] == "terminated"
     assert ended["StateReason"]["Code"] == "Server.InternalError"
-    wait_for(lambda: [one for one in network.members(group) if one != host.instance_id])
+    eventually(lambda: [one for one in network.members(group) if one != host.instance_id])
     with pytest.raises(SimulatorError, match="no such machine"):
         network.sim.kill_host("i-absent")
 
@@ -264,12 +266,12 @@ def test_metadata_hides_tags_unless_the_template_shows_them(network, booted):
     assert imds.get("meta-data/tags/instance/terradask:cluster")[0] == 404
 
 
-def test_public_addresses_admit_whom_the_security_group_admits(network, booted, wait_for):
+def test_public_addresses_admit_whom_the_security_group_admits(network, booted):
     _, (host,) = booted(HOST_THAT_ANSWERS)
-    wait_for(lambda: say_up(host))
+    eventually(lambda: say_up(host))
 
     def ask(address: str, source: str = "127.0.0.1", port: int = 8786) -> bytes:
-        with socket.create_connection((address, port), timeout=5, source_address=(source, 0)) as connection:
+        with socket.create_connection((address, port), timeout=HANG_SECONDS, source_address=(source, 0)) as connection:
             return connection.recv(100)
 
     expected = b"hello from " + host.private_address.encode()
@@ -290,7 +292,7 @@ def test_public_addresses_admit_whom_the_security_group_admits(network, booted, 
         except ConnectionRefusedError:
             return False
 
-    wait_for(admitted)
+    eventually(admitted)
     assert "no forward" not in (network.sim.state_dir / "daemon.log").read_text()
     assert ask(host.public_address, "127.0.0.1") == b""
     network.ec2.revoke_security_group_ingress(GroupId=network.security_group, IpPermissions=[permission])
@@ -301,11 +303,11 @@ def test_public_addresses_admit_whom_the_security_group_admits(network, booted, 
         except ConnectionRefusedError:
             return True
 
-    wait_for(closed)
+    eventually(closed)
 
 
 @pytest.mark.slow
-def test_boto3_s3fs_and_pandas_find_the_roles_credentials(network, booted, wait_for):
+def test_boto3_s3fs_and_pandas_find_the_roles_credentials(network, booted):
     import io
 
     import pandas
@@ -316,7 +318,7 @@ def test_boto3_s3fs_and_pandas_find_the_roles_credentials(network, booted, wait_
     s3.put_object(Bucket=network.bucket, Key="data/part-0.parquet", Body=content.getvalue())
     network.sim.reset_calls()
     _, (host,) = booted(HOST_THAT_READS_PARQUET)
-    wait_for(lambda: say_up(host), seconds=60)
+    eventually(lambda: say_up(host))
     total, rows, caller = json.loads(s3.get_object(Bucket=network.bucket, Key="answer.json")["Body"].read())
     assert (total, rows) == (4950, 100)
     assert caller.endswith(f":assumed-role/{network.role}/{host.instance_id}")

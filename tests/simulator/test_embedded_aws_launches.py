@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from ..waiting import eventually
+
 pytestmark = pytest.mark.simulator
 
 
@@ -54,7 +56,7 @@ def test_volumes_and_interfaces_end_with_their_instance_and_carry_the_templates_
     assert network.ec2.describe_network_interfaces(Filters=own)["NetworkInterfaces"] == []
 
 
-def test_a_launch_that_fails_leaves_its_reason_and_is_tried_again(network, template, wait_for):
+def test_a_launch_that_fails_leaves_its_reason_and_is_tried_again(network, template):
     group = network.group("ice", template)
     network.sim.refuse_capacity("m7i.xlarge", "us-east-1a")
     network.want(group, 1)
@@ -64,7 +66,7 @@ def test_a_launch_that_fails_leaves_its_reason_and_is_tried_again(network, templ
     network.reaches(group, 0)
     network.sim.refuse_capacity()
     network.want(group, 1)
-    failed = wait_for(lambda: [one for one in network.activities(group) if one["StatusCode"] == "Failed"])
+    failed = eventually(lambda: [one for one in network.activities(group) if one["StatusCode"] == "Failed"])
     assert "do not have sufficient m7i.xlarge capacity" in failed[0]["StatusMessage"]
     assert network.members(group) == []
     network.sim.allow_capacity()
@@ -80,7 +82,7 @@ def test_a_launch_that_fails_leaves_its_reason_and_is_tried_again(network, templ
         ("m7g.large", "The architecture 'arm64' of the specified instance type does not match the architecture 'x86_64'"),
     ],
 )
-def test_a_type_that_no_zone_offers_or_that_runs_no_such_image_never_launches(network, template, wait_for, instance_type, why):
+def test_a_type_that_no_zone_offers_or_that_runs_no_such_image_never_launches(network, template, instance_type, why):
     group = network.group(
         "unknown",
         template,
@@ -92,7 +94,7 @@ def test_a_type_that_no_zone_offers_or_that_runs_no_such_image_never_launches(ne
         },
     )
     network.want(group, 1)
-    failed = wait_for(lambda: network.activities(group))
+    failed = eventually(lambda: network.activities(group))
     assert why in failed[0]["StatusMessage"]
     network.delete_group(group)
 
@@ -114,16 +116,16 @@ def test_spot_groups_launch_spot(network, template):
 
 
 @pytest.mark.parametrize("key", ["a/b", "a b", "_index"])
-def test_tag_keys_that_the_metadata_service_cannot_serve_fail_the_launch(network, template, wait_for, key):
+def test_tag_keys_that_the_metadata_service_cannot_serve_fail_the_launch(network, template, key):
     group = network.group("keys", template, Tags=[{"Key": key, "Value": "x", "PropagateAtLaunch": True}])
     network.want(group, 1)
-    failed = wait_for(lambda: network.activities(group))
+    failed = eventually(lambda: network.activities(group))
     assert f"'{key}' is not a valid tag key" in failed[0]["StatusMessage"]
     assert network.members(group) == []
     network.delete_group(group)
 
 
-def test_a_templates_own_tags_and_second_version_work(network, wait_for):
+def test_a_templates_own_tags_and_second_version_work(network):
     made = network.ec2.create_launch_template(
         LaunchTemplateName="versions",
         LaunchTemplateData={"ImageId": "ami-12c6146b", "InstanceType": "m7i.large"},
@@ -150,21 +152,21 @@ def test_a_templates_own_tags_and_second_version_work(network, wait_for):
     network.delete_group(group)
 
 
-def test_a_full_subnet_fails_the_launch_with_the_reason(network, template, wait_for):
+def test_a_full_subnet_fails_the_launch_with_the_reason(network, template):
     first, second = network.sim.vpc_cidr.split(".")[:2]
     subnet = network.ec2.create_subnet(VpcId=network.vpc_id, CidrBlock=f"{first}.{second}.200.0/28", AvailabilityZone="us-east-1a")[
         "Subnet"
     ]["SubnetId"]
     group = network.group("full", template, VPCZoneIdentifier=subnet)
     network.want(group, 12)
-    failed = wait_for(lambda: [one for one in network.activities(group) if one["StatusCode"] == "Failed"])
+    failed = eventually(lambda: [one for one in network.activities(group) if one["StatusCode"] == "Failed"])
     assert "not enough free addresses" in failed[0]["StatusMessage"]
     network.want(group, 11)
     network.reaches(group, 11)
     network.delete_group(group)
 
 
-def test_a_group_whose_subnet_is_gone_says_so_and_holds_up_no_other(network, template, wait_for):
+def test_a_group_whose_subnet_is_gone_says_so_and_holds_up_no_other(network, template):
     first, second = network.sim.vpc_cidr.split(".")[:2]
     made = network.ec2.create_subnet(VpcId=network.vpc_id, CidrBlock=f"{first}.{second}.201.0/28", AvailabilityZone="us-east-1a")
     subnet = made["Subnet"]["SubnetId"]
@@ -173,17 +175,17 @@ def test_a_group_whose_subnet_is_gone_says_so_and_holds_up_no_other(network, tem
     for group in groups:
         network.want(group, 1)
     network.reaches(groups[1], 1)
-    failed = wait_for(lambda: network.activities(groups[0]))
+    failed = eventually(lambda: network.activities(groups[0]))
     assert f"The subnet ID '{subnet}' does not exist" in failed[0]["StatusMessage"]
     for group in groups:
         network.delete_group(group)
 
 
-def test_a_thousand_instances_take_a_constant_number_of_calls(network, template, wait_for):
+def test_a_thousand_instances_take_a_constant_number_of_calls(network, template):
     group = network.group("many", template, MaxSize=1000)
     network.sim.reset_calls()
     network.want(group, 1000)
-    wait_for(lambda: len(network.sim.running_instances()) == 1000, seconds=30)
+    eventually(lambda: len(network.sim.running_instances()) == 1000)
     assert network.sim.calls() == {"autoscaling:SetDesiredCapacity": 1}
     network.sim.reset_calls()
     assert network.sim.calls() == {}

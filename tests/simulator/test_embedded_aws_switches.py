@@ -19,6 +19,8 @@ import pytest
 
 from terradask_simulator import SimulatorError, Switches
 
+from ..waiting import eventually
+
 pytestmark = pytest.mark.simulator
 
 PAGE = Path(__file__).parents[2] / "docs/simulator.md"
@@ -73,14 +75,14 @@ def of(instances: list[dict[str, Any]], field: str) -> Counter[str]:
     return Counter(one["Placement"]["AvailabilityZone"] if field == "zone" else one[field] for one in instances)
 
 
-def test_a_pool_without_capacity_is_named_and_the_next_override_taken(network, make, wait_for):
+def test_a_pool_without_capacity_is_named_and_the_next_override_taken(network, make):
     group = make("m7i.large", "m6i.large")
     with network.sim.no_capacity("m7i.large", A):
         assert of(reaches(network, group, 2), "InstanceType") == {"m6i.large": 2}
         assert failed(network, group) == []
         with network.sim.no_capacity("m6i.*", A, "on-demand"):
             network.want(group, 3)
-            activity = wait_for(lambda: failed(network, group))[-1]
+            activity = eventually(lambda: failed(network, group))[-1]
             assert len(network.members(group)) == 2
         assert activity["StatusMessage"] == (
             "Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do not have sufficient m7i.large capacity "
@@ -94,16 +96,16 @@ def test_a_pool_without_capacity_is_named_and_the_next_override_taken(network, m
     assert network.sim.switches()["no_capacity"] == []
 
 
-def test_spot_without_capacity_says_so_in_the_words_of_spot(network, make, wait_for):
+def test_spot_without_capacity_says_so_in_the_words_of_spot(network, make):
     one, several, on_demand = make("m7i.large", market="spot"), make(market="spot"), make()
     with network.sim.no_capacity(market="spot"):
         for group in (one, several):
             network.want(group, 1)
-        assert wait_for(lambda: failed(network, one))[0]["StatusMessage"] == (
+        assert eventually(lambda: failed(network, one))[0]["StatusMessage"] == (
             "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity available that matches your "
             "request. Launching EC2 instance failed."
         )
-        assert wait_for(lambda: failed(network, several))[0]["StatusMessage"] == (
+        assert eventually(lambda: failed(network, several))[0]["StatusMessage"] == (
             "Could not launch Spot Instances. UnfulfillableCapacity - Unable to fulfill capacity due to your request configuration. "
             "Please adjust your request and try again. Launching EC2 instance failed."
         )
@@ -112,12 +114,12 @@ def test_spot_without_capacity_says_so_in_the_words_of_spot(network, make, wait_
         network.reaches(group, 1)
 
 
-def test_a_pool_may_hold_some_and_failures_are_repeated(network, make, wait_for):
+def test_a_pool_may_hold_some_and_failures_are_repeated(network, make):
     group = make("m7i.large")
     with network.sim.no_capacity("m7i.large", beyond=3):
         network.want(group, 5)
         network.reaches(group, 3)
-        first, *_ = reversed(wait_for(lambda: (many := failed(network, group))[1:] and many))
+        first, *_ = reversed(eventually(lambda: (many := failed(network, group))[1:] and many))
         assert "increasing the capacity from 0 to 5" in first["Cause"]
         assert len(network.members(group)) == 3
     network.reaches(group, 5)
@@ -136,7 +138,7 @@ def test_a_launch_outside_of_groups_is_refused_as_well(network, template):
     ec2.terminate_instances(InstanceIds=[one["InstanceId"] for one in made])
 
 
-def test_launches_beyond_a_quota_fail_per_class_and_market(network, make, wait_for):
+def test_launches_beyond_a_quota_fail_per_class_and_market(network, make):
     quotas = network.client("service-quotas")
     standard, spot, gpu = make("m7i.large"), make("m7i.large", market="spot"), make("g4dn.xlarge")
     with network.sim.set_quota(STANDARD, 5):
@@ -152,12 +154,12 @@ def test_launches_beyond_a_quota_fail_per_class_and_market(network, make, wait_f
         for group in (standard, spot, gpu):
             network.want(group, 4)
         for group, limit in ((standard, 6), (gpu, 0)):
-            assert wait_for(lambda group=group: failed(network, group))[0]["StatusMessage"] == (
+            assert eventually(lambda group=group: failed(network, group))[0]["StatusMessage"] == (
                 f"Could not launch On-Demand Instances. VcpuLimitExceeded - You have requested more vCPU capacity than your current vCPU "
                 f"limit of {limit} allows for the instance bucket that the specified instance type belongs to. Please visit "
                 "http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit. Launching EC2 instance failed."
             )
-        text = wait_for(lambda: failed(network, spot))[0]["StatusMessage"]
+        text = eventually(lambda: failed(network, spot))[0]["StatusMessage"]
         assert "MaxSpotInstanceCountExceeded - Max spot instance count exceeded." in text
         assert [len(network.members(group)) for group in (standard, spot, gpu)] == [3, 2, 0]
         network.sim.set_quota(STANDARD, 64)
@@ -188,7 +190,7 @@ class Imds:
             return None
 
 
-def test_a_spot_instance_hears_of_its_end_and_is_replaced(network, wait_for):
+def test_a_spot_instance_hears_of_its_end_and_is_replaced(network):
     user_data = network.user_data(*network.wheel("import time; time.sleep(600)"))
     policy = {
         "LaunchTemplate": {"LaunchTemplateSpecification": {"LaunchTemplateId": network.template(user_data), "Version": "1"}},
@@ -198,7 +200,7 @@ def test_a_spot_instance_hears_of_its_end_and_is_replaced(network, wait_for):
     (instance,) = reaches(network, group, 1)
     lost = instance["InstanceId"]
     assert (instance["InstanceLifecycle"], instance["SpotInstanceRequestId"][:4]) == ("spot", "sir-")
-    wait_for(lambda: [host for host in network.sim.hosts() if host.instance_id == lost and host.state == "running"])
+    eventually(lambda: [host for host in network.sim.hosts() if host.instance_id == lost and host.state == "running"])
     imds = Imds(instance["PrivateIpAddress"])
     assert imds.get("instance-life-cycle") == "spot"
     assert (imds.get("spot/instance-action"), imds.get("events/recommendations/rebalance")) == (None, None)
@@ -210,7 +212,7 @@ def test_a_spot_instance_hears_of_its_end_and_is_replaced(network, wait_for):
     action = json.loads(imds.get("spot/instance-action") or "")
     assert (action["action"], noticed <= action["time"]) == ("terminate", True)
     assert network.members(group) == [lost]
-    (fresh,) = wait_for(lambda: [one for one in network.members(group) if one != lost])
+    (fresh,) = eventually(lambda: [one for one in network.members(group) if one != lost])
     (ended,) = network.instances([lost])
     assert (ended["State"]["Name"], ended["StateReason"]["Code"]) == ("terminated", "Server.SpotInstanceTermination")
     assert network.instances([fresh])[0]["InstanceLifecycle"] == "spot"
@@ -253,7 +255,7 @@ def test_zones_are_balanced_in_scaling_and_share_what_one_lacks(network, make):
     assert of(reaches(network, group, 3), "zone") == {A: 1, B: 2}
 
 
-def test_zones_are_rebalanced_unless_that_is_suspended(network, make, wait_for):
+def test_zones_are_rebalanced_unless_that_is_suspended(network, make):
     left, kept = make(both=True), make(both=True)
     network.autoscaling.suspend_processes(AutoScalingGroupName=kept, ScalingProcesses=["AZRebalance"])
     with network.sim.no_capacity(zone=B):
@@ -263,18 +265,18 @@ def test_zones_are_rebalanced_unless_that_is_suspended(network, make, wait_for):
     def zones(group: str) -> Counter[str]:
         return of(network.instances(network.members(group)), "zone")
 
-    wait_for(lambda: zones(left) == {A: 2, B: 1})
+    eventually(lambda: zones(left) == {A: 2, B: 1})
     assert zones(kept) == {A: 3}
     causes = [one["Cause"] for one in network.activities(left)]
     assert any("to balance instances in zones us-east-1b with other zones" in cause for cause in causes)
     assert failed(network, kept)
 
 
-def test_a_group_that_is_only_to_be_balanced_does_without(network, make, wait_for):
+def test_a_group_that_is_only_to_be_balanced_does_without(network, make):
     group = make(both=True, AvailabilityZoneDistribution={"CapacityDistributionStrategy": "balanced-only"})
     with network.sim.no_capacity(zone=B):
         network.want(group, 4)
-        wait_for(lambda: failed(network, group))
+        eventually(lambda: failed(network, group))
         assert of(network.instances(network.reaches(group, 2)), "zone") == {A: 2}
     network.reaches(group, 4)
 
@@ -311,34 +313,34 @@ def test_calls_are_throttled_by_buckets(network, make):
         ec2.terminate_instances(InstanceIds=["i-0123456789abcdef0", "i-0123456789abcdef1"])
 
 
-def test_launches_take_their_time(network, make, wait_for):
+def test_launches_take_their_time(network, make):
     group = make()
     with network.sim.delay_launches(0.1, seed=50):
         network.want(group, 3)
-        wait_for(lambda: len(network.members(group)) == 3)
+        eventually(lambda: len(network.members(group)) == 3)
         first = network.describe(group)["Instances"]
         assert {one["LifecycleState"] for one in first} == {"Pending"}
         assert {one["State"]["Name"] for one in network.instances(network.members(group))} == {"pending"}
         assert {one["StatusCode"] for one in network.activities(group)} == {"InProgress"}
         # The seed draws 1.1, 1.3 and 1.1 s.
-        wait_for(lambda: {one["LifecycleState"] for one in network.describe(group)["Instances"]} == {"InService"})
+        eventually(lambda: {one["LifecycleState"] for one in network.describe(group)["Instances"]} == {"InService"})
         assert {one["StatusCode"] for one in network.activities(group)} == {"Successful"}
         assert sorted(network.members(group)) == sorted(one["InstanceId"] for one in first)
     assert network.sim.switches()["delay_launches"] == {"factor": 0.0, "seed": 0}
 
 
-def test_a_host_boots_some_time_after_its_instance_runs(network, wait_for):
+def test_a_host_boots_some_time_after_its_instance_runs(network):
     group = network.group("boots", network.template(network.user_data(*network.wheel("import time; time.sleep(600)"))))
     with network.sim.delay_launches(0.05, seed=1):
         network.want(group, 1)
-        wait_for(lambda: [one for one in network.describe(group)["Instances"] if one["LifecycleState"] == "InService"])
+        eventually(lambda: [one for one in network.describe(group)["Instances"] if one["LifecycleState"] == "InService"])
         began = time.monotonic()
         assert network.sim.hosts() == []
-        wait_for(network.sim.hosts)
+        eventually(network.sim.hosts)
         # The seed draws 0.99 s.
         assert time.monotonic() - began > 0.5
     network.delete_group(group)
-    wait_for(lambda: network.sim.hosts() == [])
+    eventually(lambda: network.sim.hosts() == [])
 
 
 def test_an_unknown_market_is_refused_with_the_known_ones(network):

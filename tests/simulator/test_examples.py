@@ -11,6 +11,8 @@ import pytest
 
 from terradask_simulator import Simulator
 
+from ..waiting import PROCESS_SECONDS
+
 pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.usefixtures("direct_provider")]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -42,7 +44,7 @@ def test_example(name: str, sim: Simulator, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
+        timeout=PROCESS_SECONDS,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     for line in SAYS[name]:

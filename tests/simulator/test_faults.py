@@ -18,7 +18,7 @@ from terradask_simulator import Simulator
 from terradask_simulator.checks import invariants
 
 from ..seeds import drawn
-from .conftest import eventually
+from ..waiting import HANG_SECONDS, PROCESS_SECONDS, eventually
 from .soaking import MOST, TIMING, Soak
 
 pytestmark = [pytest.mark.simulator]
@@ -98,7 +98,7 @@ def test_credentials_that_expire_cost_nothing_and_what_was_asked_is_done_with_ne
             cluster.events()
         cluster.scale(4)
         assert client.gather(begun) == list(range(1, 21))
-        assert client.submit(sum, [1, 2], pure=False).result(30) == 3
+        assert client.submit(sum, [1, 2], pure=False).result(HANG_SECONDS) == 3
         assert len(cluster.requested) == 3
         renewed = sim.environ_of("temporary", *policies["user"])
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
@@ -158,9 +158,9 @@ def test_a_cut_network_ends_nothing(faulty: Soak, seconds: float | None) -> None
     before = faulty._at_aws()
     with faulty.simulator.cut_network(faulty._scheduler_id(), seconds=seconds):
         time.sleep(seconds)
-    eventually(lambda: faulty.cluster._health.unreachable is None and faulty.cluster.observed == before, seconds=30)
+    eventually(lambda: faulty.cluster._health.unreachable is None and faulty.cluster.observed == before)
     faulty._again()
-    assert faulty._client.submit(sum, [1, 2]).result(30) == 3
+    assert faulty._client.submit(sum, [1, 2]).result(HANG_SECONDS) == 3
     assert faulty._at_aws() == before
 
     def scales() -> bool:
@@ -171,7 +171,7 @@ def test_a_cut_network_ends_nothing(faulty: Soak, seconds: float | None) -> None
         return True
 
     # After a long cut its error may come a moment after the network does.
-    eventually(scales, seconds=60)
+    eventually(scales)
     faulty.target = 4
     faulty.settle()
 
@@ -199,7 +199,7 @@ def test_hosts_that_never_join_are_ended_and_their_group_is_given_up(faulty: Soa
     before = faulty._at_aws()
     with faulty.simulator.break_environments():
         faulty.cluster.scale(3 + FAILURES)
-        eventually(lambda: any("launches no more" in str(event.reason) for event in faulty.cluster.events()), seconds=JOIN_SECONDS + 40)
+        eventually(lambda: any("launches no more" in str(event.reason) for event in faulty.cluster.events()))
         eventually(lambda: faulty._at_aws() == before)
     faulty.target = 3
     faulty.settle()
@@ -209,7 +209,7 @@ def test_hosts_that_never_join_are_ended_and_their_group_is_given_up(faulty: Soa
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PROCESS_SECONDS,
     )
     assert "without having joined" in json.dumps(json.loads(told.stdout))
     # Asking again is a new beginning.
@@ -238,10 +238,10 @@ def test_a_dead_scheduler_is_told_within_a_minute_and_workers_join_its_replaceme
             print(error)
         return False
 
-    eventually(told, seconds=60)
+    eventually(told)
     assert time.monotonic() - started < 60
     before = faulty._at_aws()
     faulty.attach_again()
     faulty.settle()
     assert faulty.cluster.observed == before
-    assert faulty._client.submit(sum, [1, 2]).result(30) == 3
+    assert faulty._client.submit(sum, [1, 2]).result(HANG_SECONDS) == 3

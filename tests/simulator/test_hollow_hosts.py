@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +10,7 @@ from terradask import Cluster, Workspace
 from terradask_simulator import Simulator
 from terradask_simulator.checks.call_counts import most_within
 
-from .conftest import eventually
+from ..waiting import eventually
 
 pytestmark = [pytest.mark.simulator]
 
@@ -62,8 +61,10 @@ def test_they_join_work_report_heal_and_leave(sim: Simulator, cluster: Cluster) 
         eventually(lambda: len(cluster.observed) == N - 5 == len(cluster.requested))
         assert cluster.observed.isdisjoint(leaving)
         assert client.gather(kept) == [i * i for i in range(3 * N)]
-    started = time.monotonic()
+    sim.reset_calls()
     cluster.scale(0)
     eventually(lambda: not cluster.observed and not cluster.requested)
-    assert time.monotonic() - started < 5
+    # All at once, rather than one call for each.
+    changes = {action: count for action, count in sim.calls().items() if action.startswith("autoscaling:") and ":Describe" not in action}
+    assert sum(changes.values()) < 5, changes
     eventually(lambda: not [host for host in sim.hosts() if host.cluster == "hollow" and host.role == "worker"])

@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 
 from terradask_simulator import Simulator
 
+from ..waiting import eventually
 from .acting import ACCOUNT, REGION, Account, host, refused
 
 pytestmark = [pytest.mark.simulator, pytest.mark.slow]
@@ -57,7 +58,7 @@ def templates(strict: Simulator) -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def neighbours(strict: Simulator, wait_for: Any) -> Iterator[dict[str, str]]:
+def neighbours(strict: Simulator) -> Iterator[dict[str, str]]:
     """A cluster's things in each workspace; the ids of the groups' instances."""
     with contextlib.ExitStack() as stack:
         owner = Account(strict, strict.environ, stack)
@@ -76,7 +77,7 @@ def neighbours(strict: Simulator, wait_for: Any) -> Iterator[dict[str, str]]:
             found = groups.describe_auto_scaling_groups(AutoScalingGroupNames=[f"terradask-{workspace}-etl-workers"])
             return next((one["InstanceId"] for one in found["AutoScalingGroups"][0]["Instances"]), "")
 
-        yield {workspace: wait_for(lambda workspace=workspace: member(workspace)) for workspace in ("default", OTHER)}
+        yield {workspace: eventually(lambda workspace=workspace: member(workspace)) for workspace in ("default", OTHER)}
 
 
 def furnish(owner: Account, stack: contextlib.ExitStack, workspace: str, bucket: str, template: dict[str, str]) -> None:

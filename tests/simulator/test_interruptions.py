@@ -8,13 +8,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from terradask_simulator import Simulator, leftovers
+
+from ..waiting import PROCESS_SECONDS, eventually
 
 pytestmark = [pytest.mark.simulator, pytest.mark.usefixtures("direct_provider")]
 
@@ -63,7 +65,7 @@ def scarce(sim: Simulator) -> Iterator[None]:
         yield
     finally:
         sim.allow_capacity()
-        subprocess.run([*COMMAND, "destroy", "cut", "--yes"], env=sim.environ, capture_output=True, check=False, timeout=100)
+        subprocess.run([*COMMAND, "destroy", "cut", "--yes"], env=sim.environ, capture_output=True, check=False, timeout=PROCESS_SECONDS)
 
 
 def _make(sim: Simulator, folder: Path, stories: list[tuple[str, list[list[object]]]]) -> subprocess.CompletedProcess[str]:
@@ -75,7 +77,7 @@ def _make(sim: Simulator, folder: Path, stories: list[tuple[str, list[list[objec
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
+        timeout=PROCESS_SECONDS,
     )
 
 
@@ -126,7 +128,7 @@ def test_second_ctrl_c_leaves_zero_and_a_sweep_finishes(
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=PROCESS_SECONDS,
     )
     assert swept.returncode == 0, swept.stderr
     found = json.loads(swept.stdout)
@@ -163,12 +165,12 @@ def _terraform_of(process: subprocess.Popen[str], state_dir: Path) -> int:
     return int(note["child"])
 
 
-def test_network_is_killed_terminated_and_removed(bare_sim: Simulator, tmp_path: Path, wait_for: Callable[..., object]) -> None:
+def test_network_is_killed_terminated_and_removed(bare_sim: Simulator, tmp_path: Path) -> None:
     environ = {**bare_sim.environ, "TERRADASK_NETWORK__ZONES": '["us-east-1a"]'}
     with contextlib.closing(bare_sim.client("ec2")) as ec2:
         tagged = [{"Name": "tag:terradask:workspace", "Values": ["default"]}]
         killed = _apply_network(environ, tmp_path)
-        wait_for(lambda: ec2.describe_vpcs(Filters=tagged)["Vpcs"], seconds=180)
+        eventually(lambda: ec2.describe_vpcs(Filters=tagged)["Vpcs"])
         vpc_id = ec2.describe_vpcs(Filters=tagged)["Vpcs"][0]["VpcId"]
     terraform = _terraform_of(killed, bare_sim.state_dir)
     killed.kill()
@@ -179,7 +181,7 @@ def test_network_is_killed_terminated_and_removed(bare_sim: Simulator, tmp_path:
     ended = _apply_network(environ, tmp_path)
     said = "".join(_until(ended, "the plan imports them"))
     ended.send_signal(signal.SIGTERM)
-    said += ended.communicate(timeout=60)[1]
+    said += ended.communicate(timeout=PROCESS_SECONDS)[1]
     assert ended.returncode == 128 + signal.SIGTERM, said
     assert "error: interrupted" in said
     assert "Traceback" not in said
@@ -193,7 +195,7 @@ def test_network_is_killed_terminated_and_removed(bare_sim: Simulator, tmp_path:
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
+        timeout=PROCESS_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     assert f"removing aws_vpc {vpc_id}" in done.stderr

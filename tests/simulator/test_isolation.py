@@ -9,7 +9,7 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,7 @@ from terradask_simulator.iam import denied_by, needless
 from terradask_stacks.loading import load_settings
 
 from ..quick_provider import QuickProvider
+from ..waiting import HANG_SECONDS, PROCESS_SECONDS, eventually
 from .acting import ACCOUNT, Account, host, refused
 
 pytestmark = [pytest.mark.simulator, pytest.mark.slow]
@@ -96,7 +97,7 @@ class Walled:
             capture_output=True,
             text=True,
             check=False,
-            timeout=100,
+            timeout=PROCESS_SECONDS,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done
@@ -231,12 +232,10 @@ def test_who_makes_clusters_makes_no_other_roles_and_opens_no_shared_door(
     assert refused(scaling.create_auto_scaling_group, AutoScalingGroupName=name, LaunchTemplate=launch, Tags=tags, **numbers)
 
 
-def test_each_lives_on_rights_of_its_own_and_leaves_nothing(
-    walled: Walled, both: dict[str, Cluster], owner: Account, wait_for: Callable[..., Any]
-) -> None:
+def test_each_lives_on_rights_of_its_own_and_leaves_nothing(walled: Walled, both: dict[str, Cluster], owner: Account) -> None:
     for cluster in both.values():
         with cluster.get_client() as client:
-            assert client.submit(sum, [1, 2, 3]).result(20) == 6
+            assert client.submit(sum, [1, 2, 3]).result(HANG_SECONDS) == 6
     assert {name: len(group.observed) for name, group in both["two"].worker_groups.items()} == {"workers": 0, "gpu": 1}
     iam, two = owner.client("iam"), both["two"]
     roles = [f"terradask-walled.{name}-{role}" for name in both for role in ("scheduler", "worker")]
@@ -246,7 +245,7 @@ def test_each_lives_on_rights_of_its_own_and_leaves_nothing(
     with Client(two.scheduler_address, security=two.security) as client:
         client.shutdown()
     # The scheduler's host brings all groups to zero: nobody else is there to do it.
-    wait_for(lambda: not instances & set(walled.sim.running_instances()), seconds=30)
+    eventually(lambda: not instances & set(walled.sim.running_instances()))
     for cluster in both.values():
         cluster.close()
     assert set(walled.denied("user")) == already

@@ -24,6 +24,7 @@ import pytest
 from terradask_simulator import Simulator
 
 from ..quick_provider import QuickProvider
+from ..waiting import PROCESS_SECONDS
 
 pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 
@@ -115,7 +116,7 @@ class Pipeline:
             capture_output=True,
             text=True,
             check=False,
-            timeout=110,
+            timeout=PROCESS_SECONDS,
         )
         assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr

@@ -21,6 +21,7 @@ from terradask import Plan, Workspace
 from terradask_simulator import Simulator
 
 from ..quick_provider import QuickProvider
+from ..waiting import PROCESS_SECONDS
 
 pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 
@@ -239,7 +240,7 @@ def _checkov(folder: Path, *arguments: str) -> Checked:
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
+        timeout=PROCESS_SECONDS,
     )
     assert done.returncode in (0, 1), done.stderr
     reports = json.loads(done.stdout)

@@ -12,7 +12,7 @@ from terradask_simulator import Simulator
 from terradask_simulator.checks import invariants
 
 from ..seeds import drawn
-from .conftest import eventually
+from ..waiting import eventually
 from .soaking import MOST, TIMING, Soak
 
 pytestmark = [pytest.mark.simulator, pytest.mark.soak, pytest.mark.timeout(3600)]
@@ -57,7 +57,7 @@ def test_a_full_disk_and_a_broken_environment(sim: Simulator, sim_environ: dict[
             eventually(
                 lambda: [event for event in cluster.events() if event.state == "failed" and "distributed" in str(event.reason)], seconds=60
             )
-        eventually(lambda: len(cluster.observed) == 3, seconds=60)
+        eventually(lambda: len(cluster.observed) == 3)
         assert {full, whole} <= cluster.observed
     assert invariants.left_behind(sim, "worn") == []
     assert invariants.over_scaled(sim, "worn", at_most=3) == []

@@ -12,7 +12,7 @@ from distributed import get_worker
 from terradask import Cluster, Workspace
 from terradask_simulator import Simulator
 
-from .conftest import eventually
+from ..waiting import HANG_SECONDS, eventually
 
 pytestmark = pytest.mark.simulator
 
@@ -72,7 +72,7 @@ def test_work_goes_where_its_resources_are_and_each_group_is_scaled_by_its_name(
         eventually(lambda: numbers(cluster) == {"workers": 0, "gpu": 1} and cluster.plan == cluster.observed == {of_gpu})
         waits = client.submit(where, resources={"CPU": 1})
         cluster.scale({"workers": 1, "gpu": 2})
-        cluster.wait_for_workers(timeout=60)
+        cluster.wait_for_workers(timeout=HANG_SECONDS)
         assert numbers(cluster) == {"workers": 1, "gpu": 2}
         assert zones(sim, cluster.worker_groups["gpu"].observed) == ["us-east-1a", "us-east-1b"]
         # Nobody has what it asks for.

@@ -10,7 +10,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from distributed import Client
 from terradask_host.documents import SchedulerAddress, now_text
 from terradask_simulator.hosts.memory import forget_run, make_run
 
+from ...waiting import HANG_SECONDS, eventually
 from .account import BUCKET, LOG_GROUP, REGION, Account
 from .authority import RUN_ID, Authority, client_security
 from .metadata import Metadata
@@ -119,7 +120,7 @@ class Cluster:
     def client(self) -> Iterator[Client]:
         document = self.get("scheduler.json")
         assert document is not None
-        with Client(document["private_address"], security=client_security(self.secret), timeout="20s") as client:
+        with Client(document["private_address"], security=client_security(self.secret), timeout=f"{HANG_SECONDS}s") as client:
             yield client
 
     def close(self) -> None:
@@ -199,15 +200,15 @@ class HostProcess:
     def report(self) -> dict[str, Any]:
         return self.cluster.get(f"hosts/{self.instance_id}.json") or {}
 
-    def wait_state(self, state: str, timeout_seconds: float = 40) -> dict[str, Any]:
+    def wait_state(self, state: str, timeout_seconds: float = HANG_SECONDS) -> dict[str, Any]:
         def there() -> dict[str, Any] | None:
             report = self.report()
             assert state == "failed" or report.get("state") != "failed", report
             return report if report.get("state") == state else None
 
-        return wait_until(there, f"{self.instance_id} to be {state}", timeout_seconds, lambda: self.log)
+        return eventually(there, seconds=timeout_seconds, explain=lambda: f"{self.instance_id} is not {state}\n{self.log}")
 
-    def wait_exit(self, timeout_seconds: float = 40) -> int:
+    def wait_exit(self, timeout_seconds: float = HANG_SECONDS) -> int:
         try:
             return self.process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
@@ -226,12 +227,3 @@ class HostProcess:
             self.process.wait()
         forget_run(self.root)
         self.metadata.close()
-
-
-def wait_until(ask: Callable[[], Any], what: str, timeout_seconds: float = 20, explain: Callable[[], str] = lambda: "") -> Any:
-    end = time.monotonic() + timeout_seconds
-    while time.monotonic() < end:
-        if answer := ask():
-            return answer
-        time.sleep(0.05)
-    raise AssertionError(f"waited {timeout_seconds} s for {what}\n{explain()}")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ...package_index import publish, serving
+from ...waiting import HANG_SECONDS
 from .account import BUCKET
 from .authority import RUN_ID
 from .cluster import DASHBOARD_PORT, PORT, Cluster
@@ -195,11 +196,11 @@ def test_a_worker_beside_the_scheduler_works_and_ends_with_it(lonely: Callable[.
     host = cluster.scheduler()
     host.wait_state("running")
     with cluster.client() as client:
-        client.wait_for_workers(1, timeout=30)
+        client.wait_for_workers(1, timeout=HANG_SECONDS)
         (worker,) = client.scheduler_info(n_workers=-1)["workers"].values()
         # Of three processors and 4 GiB less 256 MiB.
         assert (worker["name"], worker["nthreads"], worker["memory_limit"]) == (f"scheduler-{host.instance_id}", 2, 15 * 2**27)
-        assert client.submit(sum, [1, 2, 3]).result(20) == 6
+        assert client.submit(sum, [1, 2, 3]).result(HANG_SECONDS) == 6
         # No scaling closes it, idle as it is.
         assert client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.workers_to_close(n=1)) == []
         processes = children(host.process.pid)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from .cluster import Cluster, HostProcess, wait_until
+from ...waiting import eventually
+from .cluster import Cluster, HostProcess
 
 pytestmark = pytest.mark.simulator
 
@@ -38,18 +39,18 @@ def wait_ended(cluster: Cluster, scheduler: HostProcess) -> str:
 
 
 def test_an_idle_cluster_ends_and_one_with_work_does_not(lonely: Callable[..., Cluster]) -> None:
-    cluster = living(lonely(), idle_timeout_seconds=4, idle_timeout_yields=False, destroyed_after=True)
+    cluster = living(lonely(), idle_timeout_seconds=6, idle_timeout_yields=False, destroyed_after=True)
     scheduler = cluster.scheduler(timing={"life_look_seconds": 0.2})
     scheduler.wait_state("running")
     with cluster.client() as client:
         future = client.submit(sum, [1])
-        time.sleep(5)
+        time.sleep(7)
         assert scheduler.report()["state"] == "running"
         future.cancel()
         del future
-        wait_until(lambda: scheduler.report()["state"] != "running", "the cluster to end")
+        eventually(lambda: scheduler.report()["state"] != "running")
     reason = wait_ended(cluster, scheduler)
-    assert reason.startswith("idle for 4 seconds, since 20")
+    assert reason.startswith("idle for 6 seconds, since 20")
     assert reason.endswith("no task, 1 connected")
     assert (cluster.get("closing.json") or {})["reason"] == reason
     # A worker that comes too late knows at once that nobody waits for it.
@@ -67,8 +68,8 @@ def test_without_a_client_a_cluster_lives_as_long_as_it_was_told(lonely: Callabl
         time.sleep(2.5)
         # The scheduler's next process still knows.
         os.killpg(scheduler.dask_pid(), signal.SIGKILL)
-        wait_until(lambda: (cluster.get("scheduler.json") or {}).get("boot") == 2, "the second boot", 40, lambda: scheduler.log)
-        wait_until(lambda: client.status == "running" and scheduler.report()["state"] == "running", "the client to be back")
+        eventually(lambda: (cluster.get("scheduler.json") or {}).get("boot") == 2, explain=lambda: scheduler.log)
+        eventually(lambda: client.status == "running" and scheduler.report()["state"] == "running")
     assert wait_ended(cluster, scheduler).startswith("no client for 1.5 seconds, since 20")
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from distributed import get_worker
 
-from .cluster import Cluster, wait_until
+from ...waiting import HANG_SECONDS, eventually
+from .cluster import Cluster
 from .processes import alive, children
 
 pytestmark = pytest.mark.simulator
@@ -21,13 +22,13 @@ def test_a_host_that_is_shut_down_moves_the_only_copy_of_a_result_off(cluster: C
     host = cluster.worker(2)
     host.wait_state("running")
     with cluster.client() as client:
-        client.wait_for_workers(3, timeout=20)
+        client.wait_for_workers(3, timeout=HANG_SECONDS)
         future = client.submit(random.random, workers=[host.instance_id], pure=False)
-        value = future.result(20)
+        value = future.result(HANG_SECONDS)
         assert all(address.startswith(f"tls://{host.address}:") for address in client.who_has(future)[future.key])
         host.process.send_signal(signal.SIGTERM)
         assert host.wait_exit() == 0
-        assert future.result(10) == value
+        assert future.result(HANG_SECONDS) == value
         assert future.status == "finished"
         assert len(client.scheduler_info(n_workers=-1)["workers"]) == 2
     report = host.report()
@@ -42,7 +43,7 @@ def test_a_retired_host_leaves_with_decrement_when_nobody_ends_it(cluster: Clust
     host = cluster.worker(3)
     host.wait_state("running")
     with cluster.client() as client:
-        client.wait_for_workers(3, timeout=20)
+        client.wait_for_workers(3, timeout=HANG_SECONDS)
         retired = client.retire_workers(names=[host.instance_id], close_workers=True)
         assert len(retired) == 1
         assert host.wait_exit() == 0
@@ -64,21 +65,21 @@ def test_a_host_that_aws_recommends_to_replace_is_emptied_and_replaced(cluster: 
         return "through"
 
     with cluster.client() as client:
-        client.wait_for_workers(3, timeout=20)
+        client.wait_for_workers(3, timeout=HANG_SECONDS)
         held = client.submit(random.random, workers=[host.instance_id], pure=False)
-        value = held.result(20)
+        value = held.result(HANG_SECONDS)
         running = client.submit(behind_gate, gate, workers=[host.instance_id], allow_other_workers=True, pure=False)
-        wait_until(lambda: any(running.key in keys for keys in client.processing().values()), "the task")
+        eventually(lambda: any(running.key in keys for keys in client.processing().values()))
         host.metadata.facts["events/recommendations/rebalance"] = '{"noticeTime": "2026-11-20T12:00:00Z"}'
         # What it holds is moved at once; it goes on with what it runs, and gets nothing new.
         others = {f"tls://{other.address}" for other in cluster.hosts if other is not host}
-        wait_until(lambda: others & {at.rpartition(":")[0] for at in client.who_has(held)[held.key]}, "its results to be elsewhere")
+        eventually(lambda: others & {at.rpartition(":")[0] for at in client.who_has(held)[held.key]})
         done = client.map(lambda n: get_worker().name, range(30), pure=False)
         assert host.instance_id not in client.gather(done)
         assert host.report()["state"] == "running"
         gate.touch()
         assert host.wait_exit() == 0
-        assert (running.result(20), held.result(20)) == ("through", value)
+        assert (running.result(HANG_SECONDS), held.result(HANG_SECONDS)) == ("through", value)
     assert host.report()["reason"] == "AWS recommends to replace this instance, and its workers are empty"
     assert host.states()[-3:] == ["running", "leaving", "left"]
     # Its group launches another.
@@ -95,10 +96,10 @@ def test_a_scheduler_that_dies_is_started_again_and_its_workers_find_it(cluster:
         document = cluster.get("scheduler.json")
         return document is not None and document["boot"] == 2
 
-    wait_until(second_boot, "the second boot", 40, lambda: scheduler.log)
+    eventually(second_boot, explain=lambda: scheduler.log)
     with cluster.client() as client:
-        client.wait_for_workers(2, timeout=40)
-        assert client.submit(sum, [1, 2, 3], pure=False).result(20) == 6
+        client.wait_for_workers(2, timeout=HANG_SECONDS)
+        assert client.submit(sum, [1, 2, 3], pure=False).result(HANG_SECONDS) == 6
     for worker in cluster.hosts[:2]:
         report = worker.wait_state("running")
         assert [state for state, _ in report["history"]][-3:] == ["waiting", "starting", "running"]
@@ -111,4 +112,4 @@ def test_when_the_host_program_is_killed_its_dask_goes_too(cluster: Cluster) -> 
     assert below
     host.process.kill()
     host.process.wait()
-    wait_until(lambda: not any(alive(p) for p in [pid, *below]), "the Dask processes to vanish")
+    eventually(lambda: not any(alive(p) for p in [pid, *below]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import os
 import socket
@@ -20,9 +19,10 @@ from distributed.security import Security
 
 from terradask_host.agent.memory_files import check_in_memory
 
+from ...waiting import HANG_SECONDS, eventually, eventually_async
 from .account import LOG_GROUP, REGION
 from .authority import RUN_ID, Authority, client_security
-from .cluster import DASHBOARD_PORT, PORT, Cluster, wait_until
+from .cluster import DASHBOARD_PORT, PORT, Cluster
 from .intruders import INTRUDERS, ROLES, context_of, doors
 from .processes import family, listening
 
@@ -59,7 +59,7 @@ def test_the_scheduler_says_where_it_is(cluster: Cluster) -> None:
 
 def test_a_client_computes_on_workers_named_like_their_instances(cluster: Cluster) -> None:
     with cluster.client() as client:
-        assert client.submit(sum, range(1000)).result(20) == 499500
+        assert client.submit(sum, range(1000)).result(HANG_SECONDS) == 499500
         workers = client.scheduler_info(n_workers=-1)["workers"]
     assert {worker["name"] for worker in workers.values()} == set(cluster.worker_ids[:2])
     assert {worker["host"] for worker in workers.values()} == {f"{cluster.subnet}.20", f"{cluster.subnet}.21"}
@@ -94,10 +94,10 @@ def test_a_task_can_open_a_client_of_its_own(cluster: Cluster) -> None:
     def nested() -> int:
         from distributed import get_client
 
-        return get_client().submit(len, "four").result(20)
+        return get_client().submit(len, "four").result(HANG_SECONDS)
 
     with cluster.client() as client:
-        assert client.submit(nested, pure=False).result(30) == 4
+        assert client.submit(nested, pure=False).result(HANG_SECONDS) == 4
 
 
 def test_the_dead_mans_switch_lies_half_an_hour_ahead_on_each_group(cluster: Cluster) -> None:
@@ -122,7 +122,7 @@ def test_log_lines_reach_cloudwatch_without_a_secret(cluster: Cluster) -> None:
         events = cluster.account.logs.get_log_events(logGroupName=LOG_GROUP, logStreamName=f"etl/{worker}")["events"]
         return "\n".join(event["message"] for event in events)
 
-    text = wait_until(lambda: lines() if "joining tls://" in lines() else None, "log lines of the worker")
+    text = eventually(lambda: lines() if "joining tls://" in lines() else None)
     assert "Start Nanny at" in text
     assert "BEGIN" not in text
     for host in cluster.hosts:
@@ -192,9 +192,7 @@ async def test_a_stranger_with_a_workers_certificate_is_refused_and_told(cluster
                 dashboard_address=":0",
             )
         assert "no instance of this cluster" in str(caught.value.__cause__)
-    notes = await asyncio.to_thread(
-        wait_until, lambda: len(notes := scheduler.report()["notes"]) == len(names) and notes, "the report of the strangers"
-    )
+    notes = await eventually_async(lambda: len(notes := scheduler.report()["notes"]) == len(names) and notes)
     assert [note[1:3] for note in notes] == [["workers", "refused"]] * len(names)
     assert all(name in note[3] for name, note in zip(names, notes, strict=True))
     assert set(scheduler.log.split("Register worker addr: tls://127.0.0.1:")) == {scheduler.log}

@@ -9,7 +9,7 @@ import pytest
 from terradask import Cluster, Workspace
 from terradask_simulator import Simulator
 
-from .cluster import wait_until
+from ...waiting import eventually
 
 pytestmark = pytest.mark.simulator
 
@@ -30,23 +30,23 @@ def test_scaling_counts_hosts_and_an_interruption_loses_nothing(sim: Simulator, 
         names = {name for host in cluster.plan for name in (host, f"{host}-1")}
         assert len(cluster.plan) == 2
         assert cluster.observed == cluster.requested == cluster.plan
-        wait_until(lambda: len(cluster.worker_names()) == 5, "the worker beside the scheduler")
+        eventually(lambda: len(cluster.worker_names()) == 5)
         (extra,) = set(cluster.worker_names()) - names
         assert extra.startswith("scheduler-i-")
         futures = [client.submit(random.random, workers=[name], pure=False) for name in sorted(names)]
         values = client.gather(futures)
 
         cluster.scale(1)
-        wait_until(lambda: len(cluster.requested) == 1 and len(cluster.worker_names()) == 3, "one host to remain")
+        eventually(lambda: len(cluster.requested) == 1 and len(cluster.worker_names()) == 3)
         (host,) = cluster.plan
         assert set(cluster.worker_names()) == {host, f"{host}-1", extra}
         assert client.gather(futures) == values
 
         sim.interrupt_spot(host)
         # Long before the two minutes are over: what it held is with the worker beside the scheduler, until the replacement has booted.
-        wait_until(lambda: host not in cluster.requested and len(cluster.requested) == 1, "another host in its place", 60)
+        eventually(lambda: host not in cluster.requested and len(cluster.requested) == 1)
         assert client.gather(futures) == values
-        reason = wait_until(lambda: reason_of(cluster, host), "the report that it has left")
+        reason = eventually(lambda: reason_of(cluster, host))
         assert reason.startswith("spot interruption notice: AWS will terminate this instance at 20")
 
 
