@@ -23,7 +23,7 @@ from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX
 from terradask_simulator.environment import without_aws
 from terradask_simulator.errors import SimulatorError, SimulatorGone
 
-__all__ = ["INFO_NAME", "SimulatorInfo", "ask", "created_at", "launch", "left_running", "request_stop"]
+__all__ = ["INFO_NAME", "SimulatorInfo", "ask", "created_at", "first_line", "launch", "left_running", "request_stop"]
 
 _START_SECONDS = 60.0
 
@@ -111,7 +111,7 @@ def launch(
             start_new_session=True,
         )
     try:
-        answer = _first_line(process)
+        answer = first_line(process)
     except BaseException:
         # Also when we are interrupted: a daemon that is not bound to this process would stay.
         process.kill()
@@ -130,7 +130,8 @@ def launch(
     return info, process
 
 
-def _first_line(process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
+def first_line(process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
+    """Return what a daemon says of itself when it is ready, or None when it says nothing in time."""
     if process.stdout is None:
         return None
     with process.stdout as stdout:

@@ -188,7 +188,7 @@ def test_an_interrupted_start_leaves_nothing(monkeypatch):
         daemon.stdout.close()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(process, "_first_line", interrupted)
+    monkeypatch.setattr(process, "first_line", interrupted)
     with pytest.raises(KeyboardInterrupt):
         process.launch(boot_hosts=False, bound=False)
     wait_gone(started[0].pid)

@@ -31,7 +31,7 @@ def _aws_is_a_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(catalog(), types=types, zones={zone: catalog().zones[zone] & types.keys() for zone in zones})
 
     monkeypatch.setattr(resolve_hardware, "named_catalog", named)
-    monkeypatch.setattr(resolve_hardware, "_catalog_and_prices", lambda _aws: (catalog(), prices()))
+    monkeypatch.setattr(resolve_hardware, "priced_catalog", lambda _aws: (catalog(), prices()))
 
 
 def resolved(lock: ClusterLock | None = None, *, network: tuple[str, ...] = BOTH, **settings: Any) -> ClusterLock:

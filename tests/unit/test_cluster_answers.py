@@ -35,7 +35,7 @@ ZONES = ["us-east-1a", "us-east-1b"]
 def today(monkeypatch: pytest.MonkeyPatch) -> dict[str, Decimal]:
     """Today's prices, which a test may change."""
     found = dict(prices())
-    monkeypatch.setattr(resolve_hardware, "_catalog_and_prices", lambda _aws: (catalog(), found))
+    monkeypatch.setattr(resolve_hardware, "priced_catalog", lambda _aws: (catalog(), found))
     monkeypatch.setattr(resolve_hardware, "look_at_zones", lambda *_: ZoneEvidence())
     return found
 

@@ -15,7 +15,7 @@ from terradask._dask.health import Health
 from terradask._dask.joined import JoinedWorkers
 from terradask.errors import ClusterStopped, SchedulerReplaced, SchedulerUnreachable
 
-LIMIT_SECONDS = 15
+from ..waiting import HANG_SECONDS, eventually_async
 
 
 class Relay:
@@ -80,12 +80,6 @@ class CutDialer:
         return self.found, await connect(self._relay.address)
 
 
-async def until(condition):
-    async with asyncio.timeout(LIMIT_SECONDS):
-        while not condition():
-            await asyncio.sleep(0.02)
-
-
 async def follow(watched, joined, replacements):
     """Keep `joined` as the scheduler tells, as a cluster object does."""
 
@@ -115,30 +109,30 @@ async def watching():
             watched = SchedulerConnection(dialer, attached(boot=1), comm, **parts)
             replacements = []
             following = asyncio.create_task(follow(watched, joined, replacements))
-            await until(lambda: joined.scheduler_id is not None or following.done())
+            await eventually_async(lambda: joined.scheduler_id is not None or following.done())
             try:
                 yield SimpleNamespace(health=health, joined=joined, dialer=dialer, relay=relay, scheduler=scheduler, replaced=replacements)
             finally:
                 health.status = Status.closing
                 relay.cut()
                 # Closing waits for it to end.
-                await asyncio.wait_for(following, LIMIT_SECONDS)
+                await asyncio.wait_for(following, HANG_SECONDS)
 
 
 def test_a_cut_connection_is_made_again_and_shows_who_joined_meanwhile():
     async def main():
         async with watching() as on:
             on.relay.cut()
-            await until(lambda: on.health.unreachable is not None)
+            await eventually_async(lambda: on.health.unreachable is not None)
             with pytest.raises(SchedulerUnreachable):
                 on.health.check()
             async with Worker(on.scheduler.address, name="i-1"):
                 assert on.joined.all_names == []
                 on.relay.mend()
-                await until(lambda: on.joined.all_names == ["i-1"])
+                await eventually_async(lambda: on.joined.all_names == ["i-1"])
                 on.health.check()
                 async with Worker(on.scheduler.address, name="i-2"):
-                    await until(lambda: set(on.joined.all_names) == {"i-1", "i-2"})
+                    await eventually_async(lambda: set(on.joined.all_names) == {"i-1", "i-2"})
 
     asyncio.run(main())
 
@@ -149,10 +143,10 @@ def test_a_scheduler_that_was_replaced_is_told_as_such():
             on.dialer.found = attached(boot=2)
             on.relay.cut()
             on.relay.mend()
-            await until(lambda: on.health.ended is not None)
+            await eventually_async(lambda: on.health.ended is not None)
             with pytest.raises(SchedulerReplaced, match="i-2, boot 2"):
                 on.health.check()
-            await until(lambda: on.replaced == [on.dialer.found])
+            await eventually_async(lambda: on.replaced == [on.dialer.found])
 
     asyncio.run(main())
 
@@ -163,7 +157,7 @@ def test_another_process_at_the_same_address_is_a_replacement_too():
             on.relay.target = other.address
             on.relay.cut()
             on.relay.mend()
-            await until(lambda: on.health.ended is not None)
+            await eventually_async(lambda: on.health.ended is not None)
             assert isinstance(on.health.ended, SchedulerReplaced)
 
     asyncio.run(main())
@@ -174,7 +168,7 @@ def test_a_run_that_is_over_is_told_as_such():
         async with watching() as on:
             on.dialer.found = ClusterStopped("it was stopped", cluster="etl")
             on.relay.cut()
-            await until(lambda: on.health.ended is not None)
+            await eventually_async(lambda: on.health.ended is not None)
             with pytest.raises(ClusterStopped):
                 on.health.check()
 
@@ -185,7 +179,7 @@ def test_a_cluster_that_is_closed_meanwhile_looks_no_further():
     async def main():
         async with watching() as on:
             on.relay.cut()
-            await until(lambda: on.health.unreachable is not None)
+            await eventually_async(lambda: on.health.unreachable is not None)
         # What follows has ended, or leaving the block would have failed.
         assert on.health.ended is None
 

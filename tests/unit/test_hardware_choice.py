@@ -386,9 +386,10 @@ def test_zones_are_ranked_by_what_they_offer():
 
 def test_choosing_is_quick():
     def seconds(**ask: Any) -> float:
-        started = time.perf_counter()
+        # A processor's time, which says the same on a busy machine.
+        started = time.process_time()
         chosen(**ask)
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     for ask in ({}, {"cpu": "*", "memory": "*"}, {"gpu": 1}):
         assert min(seconds(**ask) for _ in range(5)) < 0.05

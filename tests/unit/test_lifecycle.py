@@ -21,6 +21,8 @@ from terradask._dask.threads import Threads
 from terradask._dask.waiting import WorkerWaiter
 from terradask.errors import ClusterClosed, ClusterEnded
 
+from ..waiting import HANG_SECONDS, eventually_async
+
 
 class Deployed:
     """A cluster that was made here, and what is done to it; its run is the client's unless it is said otherwise."""
@@ -126,7 +128,7 @@ def test_closing_while_it_is_being_made_takes_it_back_and_waits():
         opened = Opened(waits=True)
         opening = asyncio.ensure_future(opened.open())
         await asyncio.sleep(0.05)
-        await asyncio.wait_for(opened.close(), 5)
+        await asyncio.wait_for(opened.close(), HANG_SECONDS)
         assert opened.provisioner.cancelled
         assert opened.health.status == Status.closed
         with pytest.raises(InterruptedError):
@@ -148,9 +150,8 @@ def test_closing_while_it_waits_for_workers_ends_it_once():
 
         opened.attach = attach
         opening = asyncio.ensure_future(opened.open())
-        while not opened.health.is_running:
-            await asyncio.sleep(0.01)
-        await asyncio.wait_for(opened.close(), 5)
+        await eventually_async(lambda: opened.health.is_running)
+        await asyncio.wait_for(opened.close(), HANG_SECONDS)
         with pytest.raises(InterruptedError):
             await opening
         assert (opened.deployed.done, opened.provisioner.undone) == (["destroyed"], [])

@@ -24,6 +24,8 @@ from terradask._dask.workers import Workers
 from terradask._deployments.pending_launches import PendingLaunches
 from terradask.errors import ClusterError
 
+from ..waiting import HANG_SECONDS
+
 
 def refusal(code: str, status: int = 400) -> ClientError:
     return ClientError({"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "SetDesiredCapacity")  # type: ignore[typeddict-item]
@@ -169,7 +171,7 @@ def test_polling_leaves_the_groups_to_scaling() -> None:
         workers = RefusingWorkers()
         pool, _ = pool_of(workers)
         async with pool.lock:
-            await asyncio.wait_for(pool.refresh(), 5)
+            await asyncio.wait_for(pool.refresh(), HANG_SECONDS)
         assert not workers.watched
         await pool.refresh()
         assert workers.watched

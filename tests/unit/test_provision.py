@@ -1,7 +1,6 @@
 """Client and cluster of different versions are an error that lists both."""
 
 import importlib.metadata
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -27,6 +26,8 @@ from terradask.errors import (
     VersionMismatch,
 )
 from terradask_stacks.settings import ClusterSettings, IngressRule, Settings
+
+from ..waiting import HANG_SECONDS
 
 HERE = {name: importlib.metadata.version(name) for name in ("dask", "distributed")}
 
@@ -185,7 +186,7 @@ def test_a_cluster_that_somebody_else_has_made_meanwhile_is_used(reads, monkeypa
     settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
     workspace = SimpleNamespace(root=None, settings=settings, plan_launch=lambda name: "plan", apply=apply)
     provisioner = Provisioner(Request("etl"), silent)
-    assert provisioner._deploy(workspace, DeployedMeanwhile(reads=reads), wait_seconds=10) is False
+    assert provisioner._deploy(workspace, DeployedMeanwhile(reads=reads), wait_seconds=HANG_SECONDS) is False
     assert provisioner._origin == "attached"
     assert applied == ([] if reads == 0 else ["plan"])
 
@@ -194,9 +195,7 @@ def test_nobody_waits_long_where_nobody_is_at_it(monkeypatch):
     monkeypatch.setattr(concurrent_deploy, "_POLL_SECONDS", 0.001)
     monkeypatch.setattr(concurrent_deploy, "_BETWEEN_SECONDS", 0.01)
     nothing = SimpleNamespace(exists=False, objects=SimpleNamespace(names=lambda under: []))
-    started = time.monotonic()
-    assert not concurrent_deploy.wait_for_deployment(nothing, seconds=60, check_cancelled=lambda: None)
-    assert time.monotonic() - started < 5
+    assert not concurrent_deploy.wait_for_deployment(nothing, seconds=3600, check_cancelled=lambda: None)
 
 
 RULE = {"cidr": "203.0.113.7/32"}

@@ -46,7 +46,7 @@ class Asked:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     found = Asked()
     monkeypatch.setattr(resolve_hardware, "named_catalog", found.named)
-    monkeypatch.setattr(resolve_hardware, "_catalog_and_prices", found.everything)
+    monkeypatch.setattr(resolve_hardware, "priced_catalog", found.everything)
     return found
 
 

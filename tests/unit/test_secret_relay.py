@@ -19,6 +19,8 @@ from terradask._dask.joined import JoinedWorkers
 from terradask._dask.secrets import SecretRelay
 from terradask.errors import ClusterStopped, ExpiredCredentials, InvalidInput, VersionMismatch, WorkersUntold
 
+from ..waiting import eventually_async
+
 VALUE = "a-planted-value"
 
 
@@ -68,17 +70,14 @@ def lent(name, seconds=3600.0):
 class Lends(list):
     """What is lent, one after the other; the last one again and again. Errors are raised."""
 
+    asked = 0
+
     def __call__(self):
+        self.asked += 1
         found = self.pop(0) if len(self) > 1 else self[0]
         if isinstance(found, Exception):
             raise found
         return found
-
-
-async def until(condition):
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.02)
 
 
 async def test_variables_are_sent_and_bad_ones_are_not():
@@ -99,7 +98,7 @@ async def test_credentials_are_sent_once_unless_they_shall_be_kept_fresh():
         await asyncio.sleep(0.3)
         assert [each["credentials"]["AccessKeyId"] for each in told] == ["first"]
         await relay.send_credentials(automatic_refresh=True)
-        await until(lambda: len(told) == 3)
+        await eventually_async(lambda: len(told) == 3)
         assert told[-1]["credentials"]["AccessKeyId"] == "third"
         assert relay.is_refreshing
     assert not relay.is_refreshing
@@ -111,10 +110,10 @@ async def test_what_keeps_credentials_from_being_sent_is_logged_once_and_tried_a
     async with scheduler(told) as running, relaying(running.address, lends) as (relay, _):
         with caplog.at_level(logging.WARNING, logger="terradask"):
             await relay.send_credentials(automatic_refresh=True)
-            await asyncio.sleep(0.5)
+            await eventually_async(lambda: lends.asked > 3)
         assert caplog.text.count("aws sso login") == 1
         lends[:] = [OSError("no network"), lent("again")]
-        await until(lambda: told[-1]["credentials"]["AccessKeyId"] == "again")
+        await eventually_async(lambda: told[-1]["credentials"]["AccessKeyId"] == "again")
 
 
 async def test_a_cluster_that_is_over_gets_nothing():

@@ -81,7 +81,7 @@ def _without_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "terradask.toml").touch()
     monkeypatch.setattr(Provisioner, "run", run)
     monkeypatch.setattr(resolve_hardware, "named_catalog", named)
-    monkeypatch.setattr(resolve_hardware, "_catalog_and_prices", lambda _aws: (known(), prices()))
+    monkeypatch.setattr(resolve_hardware, "priced_catalog", lambda _aws: (known(), prices()))
 
 
 def ask(**arguments: Any) -> Asked:

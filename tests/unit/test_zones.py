@@ -257,7 +257,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return evidence
 
     monkeypatch.setattr(resolve_hardware, "look_at_zones", look)
-    monkeypatch.setattr(resolve_hardware, "_catalog_and_prices", lambda _aws: (catalog(), prices()))
+    monkeypatch.setattr(resolve_hardware, "priced_catalog", lambda _aws: (catalog(), prices()))
     monkeypatch.setattr(resolve_hardware, "named_catalog", lambda _aws, _named, _default, zones: _of_zones(zones))
     return found
 

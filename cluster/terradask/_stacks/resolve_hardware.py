@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from terradask._instance_types.placement import placeable
 from terradask._instance_types.zone_evidence import ZoneEvidence
 from terradask._instance_types.zones import rank_zones, why_best
 from terradask._stacks.named_catalog import named_catalog
+from terradask._stacks.priced_catalog import priced_catalog
 from terradask._stacks.zone_lookup import look_at_zones
 from terradask.errors import NoMatchingType, UnknownInstanceType
 from terradask_modules.markets import ON_DEMAND_ALONE, Market
@@ -118,7 +118,7 @@ def find_hardware(
             catalog = placeable(catalog, requests) if cluster.placement_group else catalog
             return _Chooser(with_one_architecture(requests, catalog), catalog, {}, markets, where, look).best(zones)
     progress(Message("looking at the region's instance types and prices, which are kept for a day and a week"))
-    catalog, prices = _catalog_and_prices(aws)
+    catalog, prices = priced_catalog(aws)
     chooser = _Chooser(with_one_architecture(requests, catalog), catalog, prices, markets, where, look)
     if not cluster.placement_group:
         return chooser.best(zones)
@@ -147,16 +147,6 @@ def _catalog_of_names(requests: Requests, zones: Sequence[str], aws: Aws, where:
     if default and not any(default & offered for zone, offered in catalog.zones.items() if settled is None or zone == settled[0]):
         return None
     return catalog
-
-
-def _catalog_and_prices(aws: Aws) -> tuple[Catalog, Mapping[str, Decimal]]:
-    from terradask._instance_types.catalog import load_catalog
-    from terradask._pricing.region_prices import RegionPrices
-
-    with ThreadPoolExecutor(1) as pool:
-        sheet = pool.submit(RegionPrices(aws).look_up, "on-demand")
-        catalog = load_catalog(aws)
-        return catalog, sheet.result().usd.get(aws.region, {})
 
 
 @dataclass(frozen=True)
