@@ -547,7 +547,7 @@ with Cluster("resting", n_workers=1, wait_for_workers=True) as cluster, cluster.
     deployment.start(n_workers=0)
     deployment.groups.zero()
     deployment.objects.write("run.json", {**deployment.run().to_document(), "started_at": "2026-01-01T00:00:00Z"})
-    with pytest.raises(ClusterEnded, match="dead man's switch"):
+    with pytest.raises(ClusterEnded, match="watchdog schedule"):
         Cluster.from_name("resting")
     old = KeySet.from_document(read_secret(workspace.aws, "terradask/default/resting", version_id=deployment.run().secret_version_id))
     with Cluster("resting", n_workers=0, idle_timeout="8s") as cluster:

@@ -138,7 +138,7 @@ def test_a_source_archives_hash_counts_too(tmp_path: Path) -> None:
         ("-r base.txt\n", "another file in line 1"),
         ("--requirement=base.txt\n", "another file in line 1"),
         ('[[package]]\nname = "probe"\n[metadata]\nlock-version = "2.1"\n', "no known format"),
-        (UV.replace("version = 1", "version = 2", 1), "version 1 it does"),
+        (UV.replace("version = 1", "version = 2", 1), "it reads version 1"),
         (UV.replace('name = "probe"', "name = 1"), "damaged"),
         ("version = 1\npackage = 1\n", "damaged"),
         (PYLOCK.replace('"1.0"', '"9.0"', 1), "no valid pylock"),

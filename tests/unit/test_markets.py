@@ -81,19 +81,19 @@ class TestNumbers:
 class TestDebts:
     def test_the_clock_starts_anew_with_each_instance_and_each_ask(self):
         debts = PendingGroups()
-        debts.look([group("workers", 3)], 0)
-        debts.look([group("workers", 3, 1)], 50)
+        debts.update([group("workers", 3)], 0)
+        debts.update([group("workers", 3, 1)], 50)
         assert debts.late(99, 50) == frozenset()
         assert debts.late(100, 50) == {"workers"}
-        debts.look([group("workers", 5, 1)], 100)
+        debts.update([group("workers", 5, 1)], 100)
         assert debts.late(149, 50) == frozenset()
-        debts.look([group("workers", 5, 5)], 150)
+        debts.update([group("workers", 5, 5)], 150)
         assert debts.names == ()
 
     def test_an_instance_that_is_lost_is_owed_from_then_on(self):
         debts = PendingGroups()
-        debts.look([group("workers", 2, 2)], 0)
-        debts.look([group("workers", 2, 1)], 100)
+        debts.update([group("workers", 2, 2)], 0)
+        debts.update([group("workers", 2, 1)], 100)
         assert debts.late(149, 50) == frozenset()
         assert debts.late(150, 50) == {"workers"}
 

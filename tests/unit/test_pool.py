@@ -250,7 +250,7 @@ def test_why_instances_are_missing_is_asked_again_unless_it_may_not_be_asked(err
 
     now = datetime.datetime.now(datetime.UTC)
     pending_launches = PendingLaunches(SimpleNamespace(failures=failures), call, started_at=now, fallback_seconds=60)  # type: ignore[arg-type]
-    pending_launches.look([[Group("workers", 3, 9)]])
+    pending_launches.update([[Group("workers", 3, 9)]])
     assert pending_launches.asks
     asyncio.run(pending_launches.ask())
     assert pending_launches.asks is again

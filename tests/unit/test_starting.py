@@ -158,7 +158,7 @@ def test_whoever_was_overtaken_while_preparing_raises_nothing(aws: Aws, successo
 
     starter = starter_of(record, prepare)
     if successor is None:
-        with pytest.raises(ClusterStopped, match="while it was being started"):
+        with pytest.raises(ClusterStopped, match="while it was starting"):
             starter.start(n_workers=1, check_quotas=False)
     else:
         started = starter.start(n_workers=1, check_quotas=False)

@@ -80,7 +80,7 @@ def test_why_a_cluster_has_ended_is_told_to_people_and_scripts():
     idle = status(state="ended", ended=OVER.ended)
     assert "idle for 20 minutes" in next(line for line in story(idle).splitlines() if line.startswith("ended"))
     assert json.loads(json.dumps(idle.as_dict()))["ended"] == {"at": "2026-11-20T05:15:00Z", "reason": "idle for 20 minutes"}
-    assert "dead man's switch" in next(line for line in story(status(state="ended")).splitlines() if line.startswith("ended"))
+    assert "watchdog schedule" in next(line for line in story(status(state="ended")).splitlines() if line.startswith("ended"))
     for state in ("running", "stopped"):
         assert status(state=state).why_ended is None
         assert "ended" not in story(status(state=state))

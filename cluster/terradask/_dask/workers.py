@@ -98,7 +98,7 @@ class Workers:
         """As `mirror`, in the caller's slot; and see to pending launches: whether another market is to serve them."""
         described = await self._read()
         chains = [each.chain(described) for each in self.sets.values()]
-        self.pending_launches.look(chains)
+        self.pending_launches.update(chains)
         lowered: dict[str, int] = {}
         raised: dict[str, int] = {}
         for chain in chains:

@@ -1,1 +1,1 @@
-"""Clusters as they are deployed: their documents, keys, start, stop, attach, status, events."""
+"""Deployed clusters: their documents, keys, start, stop, attach, status and events."""

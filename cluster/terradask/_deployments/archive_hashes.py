@@ -1,6 +1,6 @@
 """Hashes of packages' archives, from the lock file of the environment that a cluster is started in.
 
-What is installed doesn't know the hash of the archive that it came from; the file that it was installed from does.
+An installed package doesn't record the hash of its archive; the lock file that it was installed from does.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from packaging.version import InvalidVersion, Version
 
 from terradask.errors import SoftwareLockInvalid, SoftwareNotLocked
 
-#: Package -> version -> SHA-256 of each of its archives. A package may be there in several versions, each for other machines.
+#: Package -> version -> SHA-256 of each of its archives. A lock file may have several versions of a package, for different machines.
 Locked = dict[str, dict[Version | str, set[str]]]
 
 _COMMENT = re.compile(r"(^|\s)#.*$")
 _HASH = re.compile(r"--hash[= ]\s*(sha256:[0-9a-fA-F]{64})")
-#: An option of the installer, or something without a name: a path, a URL.
+#: An installer option, or an entry without a package name: a path, a URL.
 _UNNAMED = re.compile(r"-|\.|/|[\w+]+:")
 _OTHER_FILE = re.compile(r"-r|--requirement")
 _SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 
 
 def lock_file_of(settings: Mapping[str, Any], root: Path | None) -> Path | None:
-    """Return the lock file that a cluster's settings name; None where they name none."""
-    # A cluster that an older terradask deployed has no such setting.
+    """Return the path of the lock file in a cluster's settings; None if they have none."""
+    # A cluster deployed by an older terradask lacks this setting.
     named = settings.get("software_lock")
     return None if named is None else (root or Path()) / Path(named).expanduser()
 
 
 def archive_hashes(path: Path, packages: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the SHA-256 of all archives of these packages' versions: hosts may be of another architecture than this machine.
+    """Return the SHA-256 of all archives of these packages' versions: the hosts may have another architecture than this machine.
 
     Raises `SoftwareLockInvalid`, `SoftwareNotLocked`.
     """
@@ -62,7 +62,7 @@ def archive_hashes(path: Path, packages: Mapping[str, str]) -> dict[str, tuple[s
 
 
 def read_lock_file(path: Path) -> Locked:
-    """Read a requirements file with hashes, ``uv.lock`` or ``pylock.toml``; which of them it is, its content tells.
+    """Read a requirements file with hashes, ``uv.lock`` or ``pylock.toml``; the format is detected from the content.
 
     Raises `SoftwareLockInvalid`.
     """
@@ -94,7 +94,7 @@ def _read_requirements(text: str, path: Path) -> Locked:
         try:
             requirement = Requirement(named)
         except InvalidRequirement:
-            # The cause would repeat the line.
+            # The chained error would repeat the line.
             raise SoftwareLockInvalid(f"is of no known format: line {number} is no requirement", path=str(path)) from None
         for version in _exact_versions(requirement):
             _add(locked, requirement.name, version, (found[1] for option in options if (found := _HASH.match(option))))
@@ -104,13 +104,13 @@ def _read_requirements(text: str, path: Path) -> Locked:
 
 
 def _whole_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Return the number and text of each line that says something, continued ones in one."""
+    """Return the number and text of each line that isn't empty, with continued lines joined."""
     whole, first = "", 0
     for number, line in enumerate(text.splitlines(), start=1):
         first = first if whole else number
-        said = _COMMENT.sub("", line).rstrip()
-        whole += said.removesuffix("\\")
-        if said.endswith("\\"):
+        text_only = _COMMENT.sub("", line).rstrip()
+        whole += text_only.removesuffix("\\")
+        if text_only.endswith("\\"):
             continue
         if whole.strip():
             yield first, whole.strip()
@@ -124,14 +124,14 @@ def _exact_versions(requirement: Requirement) -> list[str]:
 
 
 def _read_uv(document: Mapping[str, Any], path: Path) -> Locked:
-    # Its version changes where older readers would misread it: https://docs.astral.sh/uv/reference/versioning
+    # The version changes when older readers would misread the file: https://docs.astral.sh/uv/reference/versioning
     if document["version"] != 1:
-        raise SoftwareLockInvalid("is a uv.lock of a version that this terradask doesn't know; version 1 it does", path=str(path))
+        raise SoftwareLockInvalid("is a uv.lock of a version that this terradask can't read; it reads version 1", path=str(path))
     locked: Locked = {}
     try:
         for package in document["package"]:
             archives = [*package.get("wheels", ()), *([package["sdist"]] if "sdist" in package else ())]
-            # What is made from its source alone may have no version.
+            # A package built from source only may have no version.
             if "version" in package:
                 _add(locked, package["name"], package["version"], (archive.get("hash", "") for archive in archives))
     except (AttributeError, LookupError, TypeError) as error:
@@ -166,7 +166,7 @@ def _add(locked: Locked, name: str, version: str, hashes: Iterable[str]) -> None
 
 
 def _version(text: str) -> Version | str:
-    """Return a version that equals others of its value, 1.0 and 1.0.0; the text where it is none."""
+    """Return the parsed version, so that 1.0 equals 1.0.0; the text itself if it isn't a version."""
     try:
         return Version(text)
     except InvalidVersion:

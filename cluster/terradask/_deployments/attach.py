@@ -1,4 +1,4 @@
-"""Attaching to a run: wait for its scheduler, and hand out what a client needs to talk to it."""
+"""Attaching to a run: wait for its scheduler, then return what a client needs to connect."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from terradask_modules.names import SCHEDULER_GROUP
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
 
-#: A scheduler's address is looked for after another twentieth of the time that was waited, within these bounds. S3 takes 5,500 reads a
-#: second below one prefix: https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html
+#: The next read for the scheduler's address follows after a twentieth of the time waited so far, within these bounds. S3 allows 5,500
+#: reads a second below one prefix: https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html
 _SHARE_OF_WAIT = 0.05
 _SHORTEST_SECONDS = 0.1
 _LONGEST_SECONDS = 2.0
 
-#: What the scheduler's host says of itself is looked at this often.
+#: The report of the scheduler's host is read this often.
 _REPORT_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
 class Attachment:
-    """What a client needs to talk to a running cluster."""
+    """What a client needs to connect to a running cluster."""
 
     descriptor: Descriptor
     run: Run
@@ -42,7 +42,7 @@ class Attachment:
     keys: KeySet
 
     def address(self, *, public: bool) -> str:
-        """Return the address to dial: the scheduler's public or its private one.
+        """Return the scheduler's address to dial, public or private.
 
         Raises `InvalidInput`.
         """
@@ -75,9 +75,9 @@ def attach(
     Raises
     ------
     ClusterEnded, ClusterPrivate, HostFailed, NoCapacity, SchedulerMissing, InterruptedError
-        As `Deployment.attach` tells.
+        As described at `Deployment.attach`.
     """
-    # Read before the wait, so that who may not read them learns it at once.
+    # Read before the wait, so that a caller without permission gets the error at once.
     keys = _read_keys_if_written(aws, descriptor, run)
     hosts = _SchedulerHosts(objects, groups, limiter, descriptor, run)
     scheduler = _wait_for_scheduler(objects, hosts, timeout_seconds=timeout_seconds, on_wait=on_wait, cancelled=cancelled)
@@ -85,7 +85,7 @@ def attach(
 
 
 class _SchedulerHosts:
-    """What the scheduler's host of a run says of itself, and each that stood in its place: at a cost that workers don't raise."""
+    """Reads the reports of a run's scheduler host and of those that replaced it; the cost doesn't depend on the number of workers."""
 
     def __init__(self, objects: ClusterObjects, groups: Groups, limiter: RateLimiter, descriptor: Descriptor, run: Run) -> None:
         self._objects = objects
@@ -97,26 +97,26 @@ class _SchedulerHosts:
         self.cluster = descriptor.cluster
         self.run_id = run.run_id
 
-    def look(self) -> list[HostReport]:
-        """Read the reports, or why AWS launches no such host."""
+    def read(self) -> list[HostReport]:
+        """Return the reports; if no host exists, check why AWS launches none."""
         with self._limiter.slot():
             group = self._groups.describe().get(SCHEDULER_GROUP)
         members = () if group is None else group.members
         self._seen |= dict.fromkeys(member.instance_id for member in members)
-        documents = [self._read(instance_id) for instance_id in self._seen]
+        documents = [self._read_report(instance_id) for instance_id in self._seen]
         reports = read_host_reports(document for document in documents if document is not None)
         if not members:
             check_scheduler_launches(self._groups, self._limiter, self._descriptor, self.run)
         return [report for report in reports if report.run_id == self.run_id]
 
-    def look_at_everything(self) -> list[HostReport]:
-        """Read the reports of all hosts, also of one that came and went unseen."""
+    def read_all(self) -> list[HostReport]:
+        """Return the reports of all scheduler hosts, including one that started and ended between two reads."""
         reports = [r for r in read_reports(self._objects) if r.run_id == self.run_id and r.role == "scheduler"]
         if not reports:
             check_scheduler_launches(self._groups, self._limiter, self._descriptor, self.run)
         return reports
 
-    def _read(self, instance_id: str) -> dict[str, Any] | None:
+    def _read_report(self, instance_id: str) -> dict[str, Any] | None:
         with self._limiter.slot():
             return self._objects.read(f"{HOSTS}{instance_id}.json")
 
@@ -141,11 +141,11 @@ def _wait_for_scheduler(
             return scheduler
         waited_seconds = time.monotonic() - started
         if waited_seconds > timeout_seconds:
-            reports = hosts.look_at_everything()
+            reports = hosts.read_all()
             _check_not_failed(hosts.cluster, reports)
             raise _scheduler_missing(hosts.cluster, reports, timeout_seconds)
         if time.monotonic() > next_report:
-            reports = hosts.look()
+            reports = hosts.read()
             _check_not_failed(hosts.cluster, reports)
             if on_wait is not None:
                 on_wait(reports)
@@ -154,7 +154,7 @@ def _wait_for_scheduler(
 
 
 def _pause_seconds(waited_seconds: float) -> float:
-    """Return how long to pause between two looks for the address: a share of the wait so far, whatever that is."""
+    """Return the pause between two reads of the address: a share of the time waited so far."""
     return min(max(waited_seconds * _SHARE_OF_WAIT, _SHORTEST_SECONDS), _LONGEST_SECONDS)
 
 
@@ -168,7 +168,7 @@ def _check_not_failed(cluster: str, reports: Iterable[HostReport]) -> None:
             instance_id=last.instance_id,
             reason=last.reason,
             log_tail=last.log_tail,
-            advice=f"mend the reason, then: terradask start {cluster}",
+            advice=f"fix the cause, then: terradask start {cluster}",
         )
 
 
@@ -177,7 +177,7 @@ def _scheduler_missing(cluster: str, reports: Iterable[HostReport], timeout_seco
     return SchedulerMissing(
         f"The scheduler of cluster {cluster!r} was not up within {timeout_seconds:.0f} s.",
         given=came,
-        advice=f"terradask status {cluster} shows every host; a longer `timeout` waits longer",
+        advice=f"terradask status {cluster} shows every host; or pass a longer `timeout`",
     )
 
 
@@ -192,7 +192,7 @@ def _read_keys_if_written(aws: Aws, descriptor: Descriptor, run: Run) -> KeySet 
     try:
         return _read_keys(aws, descriptor, run)
     except ClientError as error:
-        # A run is announced before its keys are written; its scheduler can't be up without them.
+        # ``run.json`` is written before the keys; the scheduler can't start without them.
         if error.response["Error"]["Code"] != "ResourceNotFoundException":
             raise
         return None

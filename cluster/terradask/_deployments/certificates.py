@@ -1,7 +1,7 @@
 """The certificate authority of one start of a cluster.
 
-Everything is made in memory by whoever starts the cluster. The authority's own key signs three certificates and is then dropped: nobody,
-the cluster's hosts included, can issue a fourth.
+Everything is made in memory by the process that starts the cluster. The authority's key signs three certificates and is then dropped, so
+that a fourth can't be issued, not even by the cluster's hosts.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from terradask._deployments.keys import ROLES, Bundle, KeySet
 
-#: How long certificates live at most.
+#: Longest validity of the certificates.
 CERTIFICATE_LIFETIME_DAYS = 30
 
-#: Clocks of a laptop and of a fresh instance may differ by this much.
+#: Allowed difference between the clocks of the client and of a new instance.
 CLOCK_SKEW_MINUTES = 5
 
 # A scheduler and a worker both listen and connect; a client only connects.
@@ -31,7 +31,7 @@ _USAGES = {
 
 
 def make_keys(cluster: str, run_id: str, *, lifetime_days: float = CERTIFICATE_LIFETIME_DAYS) -> KeySet:
-    """Make the keys of one run."""
+    """Generate the keys of one run."""
     now = datetime.datetime.now(datetime.UTC)
     not_before = now - datetime.timedelta(minutes=CLOCK_SKEW_MINUTES)
     not_after = now + datetime.timedelta(days=min(lifetime_days, CERTIFICATE_LIFETIME_DAYS))

@@ -6,10 +6,10 @@ import json
 import re
 from typing import Any
 
-# Secrets have no place in an object that every host of the workspace can read.
+# Secrets must not be in an object that every host of the workspace can read.
 _SECRET = re.compile(r"(pass(word|wd)?|secret|token|credential|api[-_]?key|access[-_]?key|private[-_]?key)", re.I)
 
-# What names files or addresses of the caller's machine, or what a host decides for itself.
+# Keys with files or addresses of the caller's machine, and keys that the host sets itself.
 _LOCAL = (
     ("terradask",),
     ("temporary-directory",),

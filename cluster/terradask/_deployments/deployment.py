@@ -1,7 +1,7 @@
-"""A deployed cluster: start it, stop it, see how it is.
+"""A deployed cluster: start it, stop it, read its status.
 
-Deployed means stopped: Terraform made the groups with no instance and an empty secret. Starting makes keys and numbers, and needs no
-Terraform. `Deployment` is the public face of the package's parts.
+After Terraform's apply a cluster is stopped: its groups have no instance, its secret is empty. Starting it writes keys and raises the
+groups, without Terraform. `Deployment` is the public class over the package's parts.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class Deployment:
     name
         The cluster's name.
     root
-        Folder that its settings' paths are relative to. By default the working directory.
+        Folder to which paths in the settings are relative. By default the working directory.
 
     Notes
     -----
     Starting and stopping needs, for the cluster's own groups, secret and objects: ``autoscaling:SetDesiredCapacity``,
     ``CreateOrUpdateTags``, ``DescribeAutoScalingGroups``, ``SetInstanceProtection``, ``PutScheduledUpdateGroupAction``,
     ``BatchDeleteScheduledAction``; ``secretsmanager:PutSecretValue``, ``GetSecretValue``; ``s3:GetObject``, ``PutObject``,
-    ``DeleteObject``, ``ListBucket``. AWS also asks whoever raises a group for ``ec2:RunInstances`` and ``ec2:CreateTags`` on what its
-    launch template makes, and ``iam:PassRole`` on its roles.
+    ``DeleteObject``, ``ListBucket``. To raise a group, AWS also requires ``ec2:RunInstances`` and ``ec2:CreateTags`` on what its launch
+    template creates, and ``iam:PassRole`` on its roles.
     """
 
     def __init__(self, aws: Aws, bucket: str, name: str, *, root: Path | None = None) -> None:
@@ -58,9 +58,9 @@ class Deployment:
         self.bucket = bucket
         self.name = name
         self.objects = self._record.objects
-        #: What all polling through this object shares.
+        #: Shared by all polling through this object.
         self.limiter = self._record.limiter
-        #: Id of the run that this object started last, and no other caller.
+        #: Id of the run that this object itself started last.
         self.started_run_id: str | None = None
 
     def __repr__(self) -> str:
@@ -73,7 +73,7 @@ class Deployment:
 
     @property
     def exists(self) -> bool:
-        """Whether Terraform has deployed the cluster, up to its last resource."""
+        """Whether Terraform has deployed the cluster completely."""
         return self._record.exists
 
     @property
@@ -93,11 +93,11 @@ class Deployment:
         return self._record.groups
 
     def run(self) -> Run | None:
-        """Return the run that was started last and not stopped, be it over by now; None when the cluster was stopped."""
+        """Return the run that was started last, even if it has ended by itself; None if the cluster was stopped."""
         return self._record.run()
 
     def current_run(self) -> Run | None:
-        """Return the run that is going on; None when the cluster is stopped, or its run ended by itself: idle, or its hosts gone."""
+        """Return the active run; None if the cluster is stopped, or its run ended by itself: idle, or its hosts gone."""
         return self._record.current_run()
 
     def start(
@@ -113,51 +113,50 @@ class Deployment:
         check_quotas: bool = True,
         tell: Callable[[str], None] | None = None,
     ) -> Run:
-        """Start the cluster: make keys, describe the run, raise the groups.
+        """Start the cluster: write the run's description and keys, raise the groups.
 
-        Runs no Terraform. Of several callers at once exactly one starts; the others get the run that it made.
+        Doesn't run Terraform. If several callers start it at once, exactly one does; the others get its run.
 
         Parameters
         ----------
         n_workers
-            Workers to start with, of the group that every cluster has; as the cluster's settings say where left out, and 4 where they say
-            nothing.
+            Workers to start in the group ``workers``, which every cluster has. By default as in the cluster's settings, else 4.
         environ
-            Environment variables for the scheduler and the workers; as in the settings where left out.
+            Environment variables for the scheduler and the workers. By default as in the settings.
         software
-            Packages for the hosts besides Dask; as in the settings where left out.
+            Packages for the hosts besides Dask. By default as in the settings.
         software_lock
-            Lock file that has the hashes of what hosts install; as in the settings where left out.
+            Lock file with the hashes of the packages that hosts install. By default as in the settings.
         send_dask_config
-            Whether hosts get a frozen copy of the caller's Dask configuration; as in the settings where left out.
+            Whether hosts get a frozen copy of the caller's Dask configuration. By default as in the settings.
         group_workers
-            Group of workers that has a name -> workers to start it with; as the settings say for those that are left out.
+            Workers to start in each named group. By default as in the settings, also for groups left out here.
         life
-            When the run ends by itself; as the settings say for a cluster that goes on without its starter, where left out.
+            When the run ends by itself. By default as the settings say for a cluster that doesn't end with its client.
         check_quotas
-            Whether AWS's quotas of vCPUs are looked at first. By default they are.
+            Whether to check AWS's vCPU quotas first. By default True.
         tell
-            Gets what people should know of quotas that is no reason to refuse. By default nobody does.
+            Called with warnings about quotas that don't prevent the start. By default they are dropped.
 
         Returns
         -------
         Run
-            The run that was started, or the one that is going on.
+            The run that was started, or the active one.
 
         Raises
         ------
         ClusterNotFound
             When the cluster isn't deployed.
         ClusterError
-            When its destruction was begun, and some of its groups are gone.
+            When it is destroyed in part: some of its groups are gone.
         ClusterStopped
-            When somebody stops it meanwhile.
+            When it is stopped while it starts.
         InvalidInput
             When more workers are asked for than ``max_workers`` allows, or a package isn't installed here.
         SoftwareLockInvalid, SoftwareNotLocked
-            When `software_lock` can't be read here, or lacks a package, its version that is installed here, or its hashes.
+            When `software_lock` can't be read here, or lacks a package, the version installed here, or its hashes.
         QuotaExceeded
-            When AWS lets the account run fewer vCPUs than that takes, beside what runs.
+            When the start needs more vCPUs than AWS's quotas leave beside what already runs.
         """
         try:
             return self._starter.start(
@@ -175,37 +174,37 @@ class Deployment:
             self.started_run_id = self._starter.started_run_id
 
     def stop(self, *, wait_seconds: float = 0) -> None:
-        """Stop the cluster: no instance in any group, no keys, the deployment kept.
+        """Stop the cluster: bring all groups to zero and remove the keys, but keep the deployment.
 
         A stopped cluster costs only its secret. Stopping a stopped cluster changes nothing.
 
         Parameters
         ----------
         wait_seconds
-            How long to wait for the groups to be empty, in seconds. By default not at all: AWS ends the instances by itself.
+            Longest wait for the groups to be empty, in seconds. By default it doesn't wait: AWS ends the instances.
         """
         stop_cluster(self._record, wait_seconds=wait_seconds)
 
     def mark_closing(self) -> None:
-        """Bring the groups to zero and note that the deployment shall go: what fits into the last seconds of a process."""
+        """Bring the groups to zero and mark the deployment for destruction: fast enough for a process that is ending."""
         self.note_closing()
         self.groups.zero()
 
     def note_closing(self) -> None:
-        """Note that the deployment shall go: whoever comes after an interruption finishes."""
+        """Mark the deployment for destruction, so that a later command can finish it after an interruption."""
         self.objects.write(CLOSING, closing_document(utc_text()))
 
     def keep(self) -> None:
-        """Take back that the deployment shall go."""
+        """Remove the mark for destruction."""
         self.objects.delete([CLOSING])
 
     @property
     def marked_closing(self) -> bool:
-        """Whether this deployment shall go: somebody could not finish that, or it was made for a client and has ended by itself."""
+        """Whether the deployment is marked for destruction: one was not finished, or it was made for a client and has ended by itself."""
         return self._record.marked_closing
 
     def status(self) -> DeploymentStatus:
-        """Tell how the cluster is.
+        """Return the cluster's status.
 
         Returns
         -------
@@ -219,7 +218,7 @@ class Deployment:
         return read_status(self._record)
 
     def events(self) -> list[Event]:
-        """Tell what happened to the cluster and its hosts, in the order of time: of the run that was started last, and of earlier ones.
+        """Return the events of the cluster and its hosts, oldest first: of the last run and of earlier ones.
 
         Returns
         -------
@@ -238,7 +237,7 @@ class Deployment:
         return cluster_events(self._record)
 
     def reports(self) -> list[HostReport]:
-        """Read what each host says of itself."""
+        """Return the report of each host."""
         return self._record.reports()
 
     def attach(
@@ -258,22 +257,22 @@ class Deployment:
         on_wait
             Called every few seconds with what the scheduler's host reports.
         cancelled
-            Asked between looks; when it says True the wait ends with `InterruptedError`.
+            Called between polls; if it returns True, the wait ends with `InterruptedError`.
         run
-            The run, where the caller has just seen it going on. By default it is read.
+            The active run, if the caller has just read it. By default it is read.
 
         Raises
         ------
         ClusterStopped, ClusterEnded
-            When nobody has started the cluster, or it has ended by itself.
+            When the cluster is stopped, or has ended by itself.
         ClusterPrivate
-            When it is private to its creator, and the caller is nobody whom its settings name.
+            When it is private to its creator, and its settings don't name the caller.
         HostFailed
             When the scheduler's host reports a failure, with its reason and the tail of its log.
         NoCapacity
-            When AWS launches no host for the scheduler, and says why.
+            When AWS launches no host for the scheduler, with AWS's reason.
         SchedulerMissing
-            When the scheduler isn't up in time, with how far its host came.
+            When the scheduler isn't up in time, with the last report of its host.
         """
         run = self.current_run() if run is None else run
         if run is None:
@@ -291,37 +290,37 @@ class Deployment:
         )
 
     def why_stopped(self, run_id: str | None = None) -> ClusterStopped:
-        """Return the error that says why the cluster doesn't run: somebody stopped it, or it has ended by itself.
+        """Return the error with the reason why the cluster doesn't run: it was stopped, or has ended by itself.
 
         Parameters
         ----------
         run_id
-            The run that the caller knows. By default the one that was started last.
+            The run that the caller was attached to. By default the one that was started last.
         """
         return self._record.why_stopped(run_id)
 
     def check_workers(self, n: int, group: str = WORKER_GROUP) -> None:
-        """Refuse a number of workers that a group of workers may not have, before any call.
+        """Check that a group may have a number of workers, before any call.
 
         Parameters
         ----------
         n
-            How many.
+            Number of workers.
         group
-            The group. By default the one that every cluster has.
+            Name of the group. By default ``workers``, which every cluster has.
 
         Raises
         ------
         InvalidInput
-            Naming the setting to change, or the groups that there are.
+            With the setting to change, or the existing groups.
         """
         check_workers(self.descriptor, n, group)
 
     def goes_on(self, run: Run) -> bool:
-        """Tell whether a run was just begun, or has hosts, and has not ended by itself."""
+        """Return whether a run was just begun, or has hosts, and has not ended by itself."""
         return self._record.goes_on(run)
 
     def write_journal(self, run: Run | None) -> None:
-        """Keep the events of a run whose documents are about to go."""
+        """Write the event log of a run whose documents are about to be deleted."""
         if run is not None:
             write_event_log(self._record, run)

@@ -1,4 +1,4 @@
-"""The documents of a cluster as clients have them: read with errors that say what to do, and a deployed cluster's derived facts."""
+"""The documents of a cluster as clients read them, with errors that give advice, and facts derived from them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 
 class Descriptor(ClusterDocument):
-    """A deployed cluster: structure, as ``cluster.json`` tells it, and what follows from that."""
+    """A deployed cluster: its structure from ``cluster.json``, and what follows from that."""
 
     @property
     def architecture(self) -> str:
@@ -60,14 +60,14 @@ class Descriptor(ClusterDocument):
 
     @property
     def autoscaling_groups(self) -> dict[str, str]:
-        """Name of each Auto Scaling group by the cluster's own name for it."""
+        """Name of each Auto Scaling group, by its key in the cluster."""
         return {key: group.autoscaling_group for key, group in self.groups.items()}
 
     @property
     def worker_groups(self) -> dict[str, tuple[str, ...]]:
-        """Group of workers -> the cluster's own names of its Auto Scaling groups, in the order in which AWS is asked.
+        """Group of workers -> the keys of its Auto Scaling groups, in the order in which they are tried.
 
-        The group that every cluster has comes first; spot comes before on demand.
+        The group ``workers``, which every cluster has, comes first; spot comes before on demand.
         """
         workers = [(key, group) for key, group in self.groups.items() if group.role == "worker"]
         names = sorted({group.worker_group for _, group in workers}, key=lambda name: (name != WORKER_GROUP, name))
@@ -76,7 +76,7 @@ class Descriptor(ClusterDocument):
 
     @property
     def pools(self) -> dict[str, Pool]:
-        """What the hosts of each Auto Scaling group may be."""
+        """Zones, market and instance types of each Auto Scaling group."""
         return {key: self._pool(group) for key, group in self.groups.items()}
 
     def _pool(self, group: GroupEntry) -> Pool:
@@ -88,16 +88,16 @@ class Descriptor(ClusterDocument):
         return Pool(zones, group.market, tuple(types), settings, zone_named=self.settings.get("zone_name") is not None)
 
     def most_workers(self, group: str) -> int:
-        """Return how many workers a group of workers may have: any one of its Auto Scaling groups may have to hold them all."""
+        """Return how many workers a group may have: any one of its Auto Scaling groups may have to hold them all."""
         return max(self.groups[key].max_size for key in self.worker_groups[group])
 
     @property
     def max_workers(self) -> int:
-        """Most workers that the cluster may have, of all groups together."""
+        """Most workers that the cluster may have, all groups together."""
         return sum(map(self.most_workers, self.worker_groups))
 
     def workers_at_start(self, group: str) -> int | None:
-        """Return how many workers of a group the settings want at the start; None where they say nothing."""
+        """Return how many workers of a group the settings ask for at the start; None if they don't."""
         settings = self.settings if group == WORKER_GROUP else self.settings["worker_groups"][group]
         return first_of(settings.get("n_workers"))
 
@@ -134,7 +134,7 @@ def read_report(document: Mapping[str, Any]) -> HostReport:
 
 
 def read_host_reports(documents: Iterable[Mapping[str, Any]]) -> list[HostReport]:
-    """Read what hosts say of themselves; what can't be read is left out, with a warning: one host's nonsense stops no client."""
+    """Read the reports of hosts; one that can't be read is left out with a warning, so that it stops no client."""
     reports = []
     for document in documents:
         try:
@@ -146,14 +146,14 @@ def read_host_reports(documents: Iterable[Mapping[str, Any]]) -> list[HostReport
 
 @contextlib.contextmanager
 def reading(what: str, advice: str) -> Iterator[None]:
-    """Turn whatever goes wrong while a document is read into `DocumentFormat`."""
+    """Raise `DocumentFormat` for any error while a document is read."""
     try:
         yield
     except TerradaskError:
         raise
     except UNREADABLE as error:
         raise DocumentFormat(
-            f"{what} isn't as its format says.", given=type(error).__name__, allowed=f"format {FORMAT}", advice=advice
+            f"{what} doesn't match its format.", given=type(error).__name__, allowed=f"format {FORMAT}", advice=advice
         ) from None
 
 
@@ -164,7 +164,7 @@ def check_format(document: Mapping[str, Any], what: str, advice: str) -> None:
     """
     if document.get("format") != FORMAT:
         raise DocumentFormat(
-            f"{what} has a format that this terradask doesn't know.",
+            f"{what} has a format that this terradask can't read.",
             given=f"format {document.get('format')!r}, written by terradask {document.get('terradask_version', '?')}",
             allowed=f"format {FORMAT}",
             advice=advice,

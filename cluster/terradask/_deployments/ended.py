@@ -6,8 +6,8 @@ from terradask._deployments.documents import Run, SchedulerAddress
 from terradask._deployments.state import ended_by_itself
 from terradask.errors import ClusterEnded, ClusterStopped
 
-#: Its hosts can't have said why.
-SILENT = "its groups went to 0 without a word from its scheduler's host: somebody set them, or the dead man's switch did"
+#: Reason of an end that the hosts couldn't report.
+SILENT = "its groups went to 0 without a report from its scheduler's host: they were set by hand, or by the watchdog schedule"
 
 
 def over(cluster: str, run_id: str | None, run: Run | None, scheduler: SchedulerAddress | None) -> ClusterStopped:

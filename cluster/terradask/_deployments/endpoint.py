@@ -1,4 +1,4 @@
-"""The route to a scheduler: at its public address, at its private one, or through Session Manager."""
+"""The route to a scheduler: its public address, its private one, or Session Manager."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _OPEN_SECONDS = 30.0
 
 
 class Endpoint(Protocol):
-    """What leads to a scheduler and to the dashboard behind mutual TLS. Everything here may block."""
+    """The addresses of a scheduler and of its dashboard behind mutual TLS. All methods may block."""
 
     route: Route
 
     def scheduler(self, attachment: Attachment) -> str:
-        """Return the address at which the scheduler is dialled, such as ``tls://203.0.113.7:8786``; raises ``OSError`` where none is."""
+        """Return the address to dial, such as ``tls://203.0.113.7:8786``; raises ``OSError`` if there is none."""
         ...
 
     def dashboard(self, attachment: Attachment) -> tuple[str, int]:
-        """Return host and port at which the dashboard is dialled, with TLS and a client's certificate."""
+        """Return host and port of the dashboard's endpoint, which takes TLS with a client's certificate."""
         ...
 
     def close(self) -> None:
-        """Give back what keeps the route open."""
+        """Release what keeps the route open."""
         ...
 
 
@@ -58,20 +58,20 @@ class AddressEndpoint:
         self.route: Route = route
 
     def scheduler(self, attachment: Attachment) -> str:
-        """Return the address; raises ``InvalidInput`` where the public one is wanted and there is none."""
+        """Return the address; raises ``InvalidInput`` if the public one is asked for and there is none."""
         return attachment.address(public=self.route == "public")
 
     def dashboard(self, attachment: Attachment) -> tuple[str, int]:
-        """Return where the dashboard is."""
+        """Return host and port of the dashboard's endpoint."""
         host = self.scheduler(attachment).partition("://")[2].rpartition(":")[0]
         return host, attachment.scheduler.dashboard_port
 
     def close(self) -> None:
-        """Do nothing: an address needs nothing."""
+        """Do nothing: an address has nothing to release."""
 
 
 class SessionEndpoint:
-    """Sessions to both ports of the scheduler's host; to those of its replacement, when there is one.
+    """Sessions to both ports of the scheduler's host, or of its replacement.
 
     Notes
     -----
@@ -96,7 +96,7 @@ class SessionEndpoint:
         return f"{scheme}://{LOOPBACK}:{self._local_port(attachment, int(rest.rpartition(':')[2]))}"
 
     def dashboard(self, attachment: Attachment) -> tuple[str, int]:
-        """Return the local host and port that lead to the dashboard; raises as `scheduler` does."""
+        """Return the local host and port that lead to the dashboard's endpoint; raises as `scheduler` does."""
         return LOOPBACK, self._local_port(attachment, attachment.scheduler.dashboard_port)
 
     def close(self) -> None:
@@ -112,14 +112,14 @@ class SessionEndpoint:
         scheduler = attachment.scheduler
         with self._changing:
             if self._closed:
-                raise ConnectionAbortedError("the way to the scheduler is closed")
+                raise ConnectionAbortedError("the route to the scheduler is closed")
             if self._instance_id != scheduler.instance_id or port not in self._open:
                 self._end()
                 self._begin(attachment)
             try:
                 return self._open[port].wait(_OPEN_SECONDS)
             except BaseException:
-                # The next try begins anew.
+                # The next try starts from the beginning.
                 self._end()
                 raise
 

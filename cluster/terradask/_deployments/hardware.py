@@ -1,4 +1,4 @@
-"""What a deployed cluster's descriptor tells of its machines."""
+"""The instance types in a deployed cluster's descriptor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 
 def hardware_of(lock: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return what is locked of each group's machines."""
+    """Return each group's locked instance types, what was asked for, and why they were chosen."""
     named = lock.get("group_instance_types") or {}
     types = {WORKER_GROUP: lock["worker_instance_types"], SCHEDULER_GROUP: lock["scheduler_instance_types"], **named}
     asked, reasons = lock.get("asked") or {}, lock.get("reasons") or {}

@@ -1,4 +1,4 @@
-"""The machines of workspaces as EC2 has them, found by their tags, whatever became of their groups."""
+"""The instances of workspaces as EC2 has them, found by their tags, even if their groups are gone."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ from terradask_modules.names import TAG_CLUSTER, TAG_ROLE, TAG_WORKSPACE
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
 
-#: What Auto Scaling tags the instances with that it launches: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html
+#: Auto Scaling's tag on the instances that it launches: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html
 _TAG_OF_GROUP = "aws:autoscaling:groupName"
 
-#: States of an instance that isn't on its way out; a stopped one costs its volumes.
+#: States of an instance that isn't terminated or terminating; a stopped one costs its volumes.
 _LEFT = ["pending", "running", "stopping", "stopped"]
 _ON = frozenset({"pending", "running"})
 
 
 @dataclass(frozen=True)
 class Instance:
-    """One machine."""
+    """One instance."""
 
-    #: Its id.
+    #: Instance id.
     id: str
-    #: `workspace`, `cluster`, `role`: whose it is, and what it does, by its tags.
+    #: `workspace`, `cluster`, `role`: what it belongs to and what it does, from its tags.
     workspace: str
     cluster: str | None
     role: str | None
-    #: The group that launched it, by AWS's own tag; None where that isn't there: somebody detached
-    #: it.
+    #: The group that launched it, from AWS's own tag; None without the tag: it was detached.
     autoscaling_group: str | None
-    #: When.
+    #: Launch time.
     launched_at: datetime.datetime
     #: What its price depends on.
     host: RunningHost
@@ -44,7 +43,7 @@ class Instance:
 
 
 def find_instances(aws: Aws, *, workspace: str | None = None, with_volumes: bool = True) -> list[Instance]:
-    """Return the machines that haven't ended, and aren't about to.
+    """Return the instances that aren't terminated or terminating.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Who may read a private cluster's keys: AWS decides, and this says so in words."""
+"""Access to a private cluster's keys: AWS decides, and the errors here explain it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_VALUE = "ResourceNotFoundException"
 
 @contextmanager
 def translated_key_errors(aws: Aws, descriptor: Descriptor) -> Iterator[None]:
-    """Say who may read the keys of a private cluster, where AWS refuses to show them inside.
+    """Raise an error that lists who may read a private cluster's keys, if AWS denies reading them inside.
 
     Raises `ClusterPrivate`.
     """
@@ -31,7 +31,7 @@ def translated_key_errors(aws: Aws, descriptor: Descriptor) -> Iterator[None]:
 
 
 def check_key_access(aws: Aws, descriptor: Descriptor) -> None:
-    """Refuse a private cluster whose keys this caller may not read, before it is started for nobody.
+    """Check that this caller may read a private cluster's keys, before it is started.
 
     Raises `ClusterPrivate`.
 
@@ -45,6 +45,6 @@ def check_key_access(aws: Aws, descriptor: Descriptor) -> None:
         try:
             aws.client("secretsmanager").get_secret_value(SecretId=descriptor.secret_id)
         except ClientError as error:
-            # Never started, it has none.
+            # A cluster that was never started has no keys.
             if error.response["Error"]["Code"] != _NO_VALUE:
                 raise

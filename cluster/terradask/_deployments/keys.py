@@ -1,4 +1,4 @@
-"""Keys of one run of a cluster, as its secret holds them; `_authority` makes them."""
+"""Keys of one run of a cluster, as in its secret; `certificates` makes them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class KeySet:
             return cls(run_id=_text(document["run_id"]), ca=_text(document["ca"]), **bundles)
 
     def client_security(self) -> Security:
-        """Return what a Dask client needs to talk to this cluster: mutual TLS, version 1.3 at least."""
+        """Return a Dask client's security for this cluster: mutual TLS, at least version 1.3."""
         import ssl
 
         from distributed.security import Security
@@ -69,7 +69,7 @@ class KeySet:
             tls_client_cert=self.client.cert,
             tls_client_key=self.client.key,
             tls_min_version=ssl.TLSVersion.TLSv1_3,
-            # Whatever the caller's Dask configuration says of other clusters.
+            # Override the caller's Dask configuration.
             tls_max_version=None,
             tls_ciphers=None,
         )

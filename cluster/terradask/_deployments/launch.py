@@ -1,4 +1,4 @@
-"""What starting a cluster launches, and may launch while it runs: as its settings are planned, or as it is deployed. Pure."""
+"""What a cluster launches at its start, and may launch while it runs: from planned settings, or as deployed. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def planned_launch(name: str, cluster: ClusterSettings, lock: ClusterLock) -> Launch:
-    """Return what a cluster starts with that is planned."""
+    """Return what a planned cluster starts with."""
     from terradask_stacks.groups import groups_of, worker_groups_of
 
     most = {group.name: group.max_workers for group in worker_groups_of(cluster)}

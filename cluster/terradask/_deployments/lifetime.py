@@ -1,4 +1,4 @@
-"""How long a run may live: what settings and arguments say, as ``run.json`` tells it to the hosts, which decide."""
+"""How long a run may live: from settings and arguments to ``run.json``, which the hosts read and apply."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, Literal
 from terradask.errors import InvalidInput
 from terradask_host.documents import LifetimePolicy
 
-#: A duration as people give it: ``"20 minutes"``, seconds, a `timedelta`, or False for never.
+#: A duration as users give it: ``"20 minutes"``, seconds, a `timedelta`, or False for never.
 Duration = str | float | datetime.timedelta | Literal[False]
 
 
 def lifetime_policy(settings: Mapping[str, Any], *, closes_with_client: bool = False, destroyed_after: bool = False) -> LifetimePolicy:
-    """Return what a cluster's settings mean for one run."""
+    """Return the lifetime policy of one run from the cluster's settings."""
     from terradask_stacks.settings import life as defaults
 
     idle, no_client = settings.get("idle_timeout_seconds"), settings.get("no_client_timeout_seconds")
@@ -33,7 +33,7 @@ def lifetime_policy(settings: Mapping[str, Any], *, closes_with_client: bool = F
 
 
 def parse_duration(name: str, value: Duration | None) -> float | Literal[False] | None:
-    """Return a duration in seconds; False for never, None where nothing is said.
+    """Return a duration in seconds; False for never, None if none is given.
 
     Raises `InvalidInput`.
     """
@@ -47,10 +47,10 @@ def parse_duration(name: str, value: Duration | None) -> float | Literal[False] 
             seconds = float(parse_timedelta(value))
     if not math.isfinite(seconds) or seconds <= 0:
         raise InvalidInput(
-            f"{name} is no duration.",
+            f"{name} is not a duration.",
             given=value,
             allowed='a duration such as "20 minutes" or "30s", or seconds, greater than 0; False for never',
-            advice="there is no ending at once: close, stop or shut the cluster down",
+            advice="to end the cluster at once, close it, stop it or shut it down",
         )
     return seconds
 

@@ -1,6 +1,6 @@
 """How workers are spread over the groups of a cluster, one for each market. Pure.
 
-Groups come in the order in which AWS is asked for instances: spot before on demand.
+Groups are in the order in which they are tried: spot before on demand.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from terradask._aws.groups import Group
 
 
 def lacking(group: Group) -> int:
-    """Return how many instances AWS owes a group."""
+    """Return how many instances of a group AWS has not launched yet."""
     return max(group.desired - len(group.active_ids), 0)
 
 
 def grown(groups: Sequence[Group], n: int, *, avoided: Collection[str] = ()) -> dict[str, int]:
-    """Return the new numbers of those groups that change, for all to have `n` together."""
+    """Return the new desired numbers of the groups that change, so that all together have `n`."""
     missing = n - sum(group.desired for group in groups)
     numbers = {}
     for group in sorted(groups, key=lambda group: group.name in avoided):
@@ -29,9 +29,9 @@ def grown(groups: Sequence[Group], n: int, *, avoided: Collection[str] = ()) -> 
 
 
 def without_missing(groups: Sequence[Group], n: int) -> dict[str, int]:
-    """Return the new numbers of those groups that change, for all to want `n` together, as far as only instances go that aren't there.
+    """Return the new desired numbers of the groups that change, so that all together ask for `n`; cut only launches still pending.
 
-    What AWS was asked for last is taken back first.
+    The group that was tried last is cut first.
     """
     excess = sum(group.desired for group in groups) - n
     numbers = {}
@@ -44,7 +44,7 @@ def without_missing(groups: Sequence[Group], n: int) -> dict[str, int]:
 
 
 def moved_on(groups: Sequence[Group], stuck: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the numbers by which what a stuck group lacks is asked of the next one: those to lower, and those to raise."""
+    """Return the new desired numbers that move a stuck group's missing instances to the next group: those to lower, those to raise."""
     lowered, raised = {}, {}
     for group, following in itertools.pairwise(groups):
         number = min(lacking(group), following.max_size - following.desired)
@@ -55,21 +55,21 @@ def moved_on(groups: Sequence[Group], stuck: Collection[str]) -> tuple[dict[str,
 
 
 def dearest_first(victims: Sequence[str], idle: Collection[str], groups: Sequence[Group]) -> list[str]:
-    """Order workers so that those who hold nothing and do nothing come first, and of these the dearest; the others stay in their order."""
+    """Order hosts: first those without data and tasks, the most expensive first; then the others, in their order."""
     rank = {instance_id: -number for number, group in enumerate(groups) for instance_id in group.active_ids}
     free = [v for v in victims if v in idle]
     return [*sorted(free, key=lambda v: rank.get(v, 0)), *(v for v in victims if v not in idle)]
 
 
 class PendingGroups:
-    """Since when AWS owes each group instances without delivering any."""
+    """Since when each group has had missing instances without a new one."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
         self._last: Mapping[str, Group] = {}
 
-    def look(self, groups: Iterable[Group], now: float) -> None:
-        """Take note of how the groups are now."""
+    def update(self, groups: Iterable[Group], now: float) -> None:
+        """Compare the groups with the last call and note which lack instances."""
         current = {group.name: group for group in groups}
         for name, group in current.items():
             last = self._last.get(name)
@@ -83,9 +83,9 @@ class PendingGroups:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the groups to which AWS owes instances."""
+        """Names of the groups that lack instances."""
         return tuple(self._since)
 
     def late(self, now: float, limit_seconds: float) -> frozenset[str]:
-        """Return the groups to which nothing was delivered for so many seconds."""
+        """Return the groups that have lacked instances for that long without a new one."""
         return frozenset(name for name, since in self._since.items() if now - since >= limit_seconds)

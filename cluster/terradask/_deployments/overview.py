@@ -1,4 +1,4 @@
-"""Every cluster of an account and region at a glance, from any machine: by its bucket, its groups' tags and its machines."""
+"""An overview of every cluster in an account and region, from its bucket, its groups' tags and its instances."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _PARALLEL = 16
 
-#: Reports that speak of no machine any more.
+#: States of reports whose instance is gone.
 _OVER = frozenset({"left", "lost"})
 
 
@@ -37,26 +37,26 @@ class ClusterOverview:
     Parameters
     ----------
     workspace, name
-        Which.
+        Names of the workspace and the cluster.
     state
-        As of `DeploymentStatus`; ``unfinished``: deployed or destroyed in part; ``unowned``: machines or groups of a cluster that isn't
-        deployed, which ``terradask sweep`` removes. Of another workspace's clusters, what the numbers of their groups say.
+        As in `DeploymentStatus`; or ``unfinished``: deployed or destroyed in part; or ``unowned``: instances or groups of a cluster that
+        isn't deployed, which ``terradask sweep`` removes. For clusters of another workspace, derived from the numbers of their groups.
     deployed_at, started_at
-        When its oldest group was made, and when its run was started, UTC; None where there is none.
+        When its oldest group was made, and when its run was started, UTC; None without a group or run.
     owner
-        The ARN of who started the run.
+        ARN of the caller that started the run.
     workers
-        How many machines its groups of workers have, and are to have.
+        How many instances its groups of workers have, and are to have.
     max_workers
-        Most that they may have; None where the caller can't see that.
+        Most workers that it may have; None if the caller can't read that.
     hosts
-        State of a host -> how many are in it.
+        State of a host -> number of hosts.
     hourly_usd
-        What its machines cost by the hour, in US dollars; None where a price, or what they are, isn't known.
+        Price of its instances per hour, in US dollars; None if a price or an instance isn't known.
     last_activity
-        When a host said something last, UTC; None where none did.
+        Time of the last report of a host, UTC; None without one.
     status
-        All of its status; None where the caller may not read it, or there is none.
+        Its full status; None if the caller may not read it, or there is none.
     """
 
     workspace: str
@@ -73,7 +73,7 @@ class ClusterOverview:
     status: DeploymentStatus | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for ``--json`` output: the status, where there is one, and what is known besides; the price as text."""
+        """Return the overview for ``--json`` output: the status if there is one, and the fields here; the price as text."""
         return {
             **({} if self.status is None else self.status.as_dict()),
             "workspace": self.workspace,
@@ -91,7 +91,7 @@ class ClusterOverview:
 
 @dataclass(frozen=True)
 class TaggedGroup:
-    """An Auto Scaling group, as its tags tell whose it is."""
+    """An Auto Scaling group, with its workspace and cluster from its tags."""
 
     workspace: str
     cluster: str
@@ -107,12 +107,12 @@ class TaggedGroup:
 def overviews(
     aws: Aws, *, workspace: str, deployments: Sequence[Deployment], unfinished: Iterable[str], all_workspaces: bool
 ) -> list[ClusterOverview]:
-    """Look at every cluster.
+    """Return the overview of every cluster.
 
     Notes
     -----
-    Permissions needed: those of `Deployment.status`; ``ec2:DescribeInstances`` and ``DescribeVolumes`` for what machines cost, and the
-    permissions of the price list. Without, there is no price.
+    Permissions needed: those of `Deployment.status`; ``ec2:DescribeInstances`` and ``DescribeVolumes`` for what instances cost, and the
+    permissions of the price list. Without them there is no price.
     """
     with ThreadPoolExecutor(_PARALLEL) as pool:
         statuses = pool.map(lambda deployment: deployment.status(), deployments)
@@ -131,12 +131,12 @@ def overviews(
 def overview(
     whose: tuple[str, str], status: DeploymentStatus | None, state: str | None, groups: Iterable[TaggedGroup], *, own: bool
 ) -> ClusterOverview:
-    """Tell one cluster from its status and its groups' tags, without a price. Pure."""
+    """Return the overview of one cluster from its status and its groups' tags, without a price. Pure."""
     mine = [group for group in groups if (group.workspace, group.cluster) == whose]
     workers = [group for group in mine if group.is_workers]
     numbers = sum(group.desired for group in mine), sum(group.instances for group in mine)
     dates = [group.made_at for group in mine if group.made_at is not None]
-    told = ClusterOverview(
+    by_tags = ClusterOverview(
         *whose,
         state=state or ("unowned" if own or not mine else state_by_numbers(*numbers)),
         deployed_at=utc_text(min(dates)) if dates else None,
@@ -146,9 +146,9 @@ def overview(
         hosts={"launched": numbers[1]} if numbers[1] else {},
     )
     if status is None:
-        return told
+        return by_tags
     return replace(
-        told,
+        by_tags,
         state=status.state,
         started_at=status.started_at,
         owner=status.owner,
@@ -161,11 +161,11 @@ def overview(
 
 
 def hosts_by_state(groups: Mapping[str, Mapping[str, int]], hosts: Iterable[HostReport]) -> dict[str, int]:
-    """Count hosts by what they say of themselves; who has said nothing yet is ``launched``, whom AWS has still to launch ``requested``."""
-    said = Counter(host.state for host in hosts if host.state not in _OVER)
+    """Count hosts by reported state; instances without a report are ``launched``, those that AWS has still to launch ``requested``."""
+    reported = Counter(host.state for host in hosts if host.state not in _OVER)
     instances, desired = (sum(group[what] for group in groups.values()) for what in ("instances", "desired"))
-    silent = {"launched": instances - said.total(), "requested": desired - instances}
-    return {**{state: n for state, n in silent.items() if n > 0}, **said}
+    silent = {"launched": instances - reported.total(), "requested": desired - instances}
+    return {**{state: n for state, n in silent.items() if n > 0}, **reported}
 
 
 def _whose(*found: Any) -> list[tuple[str, str]]:

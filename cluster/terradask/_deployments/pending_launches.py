@@ -1,4 +1,4 @@
-"""What AWS owes the groups of a cluster, and why: looked after only while something is missing."""
+"""Instances of a cluster's groups that AWS has not launched yet, and why; AWS is asked only while some are missing."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from terradask_modules.names import SCHEDULER_GROUP
 
 logger = logging.getLogger("terradask")
 
-#: As long as instances come, nobody knows how many there will be.
+#: A shortfall is reported only after this time without a new instance.
 _SETTLED_SECONDS = 5.0
 
 
 def check_scheduler_launches(groups: Groups, limiter: RateLimiter, descriptor: Descriptor, run: Run) -> None:
-    """Raise when AWS launches no host for the scheduler of a run, and says why.
+    """Raise if AWS launches no host for the scheduler of a run and reports why.
 
     Raises `NoCapacity`.
     """
@@ -34,7 +34,7 @@ def check_scheduler_launches(groups: Groups, limiter: RateLimiter, descriptor: D
         with limiter.slot():
             failures = groups.failures(SCHEDULER_GROUP)
     except Exception:
-        # As below: then the wait ends without a reason.
+        # As in `PendingLaunches.ask`: the wait then ends without a reason.
         logger.debug("can't read the scaling activities of %s", SCHEDULER_GROUP, exc_info=True)
         return
     since = datetime.datetime.fromisoformat(run.started_at)
@@ -49,7 +49,7 @@ def check_scheduler_launches(groups: Groups, limiter: RateLimiter, descriptor: D
 
 
 class PendingLaunches:
-    """What AWS owes the groups of workers."""
+    """Instances of the groups of workers that AWS has not launched yet."""
 
     def __init__(
         self, groups: Groups, call: Callable[..., Awaitable[Any]], *, started_at: datetime.datetime, fallback_seconds: float
@@ -62,43 +62,43 @@ class PendingLaunches:
         self._memory = CapacityMemory()
         self._asked: list[str] = []
         self._may_ask = True
-        #: What no group has, while AWS says why.
+        #: The current capacity shortfall; None while AWS reports no reason.
         self.shortfall: Shortfall | None = None
 
     @property
     def pending(self) -> bool:
-        """Whether AWS owes any instance."""
+        """Whether any instance is missing."""
         return bool(self._pending_groups.names)
 
     @property
     def exhausted(self) -> frozenset[str]:
-        """Names of the groups that AWS couldn't serve in the last minutes."""
+        """Names of the groups in which launches have failed in the last minutes."""
         return self._memory.exhausted(time.monotonic())
 
     @property
     def stuck(self) -> frozenset[str]:
-        """Names of the groups that don't deliver: AWS says so, or nothing has come for a while."""
+        """Names of the groups that get no instances: AWS reported a failure, or no instance has come for a while."""
         now = time.monotonic()
         pending = frozenset(self._pending_groups.names)
         return pending & (self._memory.exhausted(now) | self._pending_groups.late(now, self._fallback_seconds))
 
     @property
     def asks(self) -> bool:
-        """Whether there is anything to ask AWS about."""
+        """Whether to ask AWS for the reasons of missing instances."""
         return self.pending and self._may_ask
 
-    def look(self, chains: Collection[Sequence[Group]]) -> None:
-        """Take note of how the groups are."""
-        self._pending_groups.look(itertools.chain(*chains), time.monotonic())
+    def update(self, chains: Collection[Sequence[Group]]) -> None:
+        """Note which groups lack instances now."""
+        self._pending_groups.update(itertools.chain(*chains), time.monotonic())
         self.shortfall = self._shortfall(chains)
 
     async def ask(self) -> None:
-        """Ask AWS, in one call, why a group lacks instances: the one that was asked about the longest time ago."""
+        """Ask AWS, in one call, why a group lacks instances: the group that was asked about the longest time ago."""
         name = self._next()
         try:
             failures = await self._call(self._groups.failures, name)
         except Exception as error:
-            # An older policy of the caller's doesn't allow it; then instances are missing without a reason.
+            # An older policy of the caller may not allow this call; then instances are missing without a reason.
             logger.debug("can't read the scaling activities of %s", name, exc_info=True)
             self._may_ask = is_transient(error)
             return
@@ -108,7 +108,7 @@ class PendingLaunches:
                 self._memory.note(name, problem, now - (here - at).total_seconds())
 
     def _next(self) -> str:
-        """Return the group that owes and was asked about the longest time ago."""
+        """Return the group with missing instances that was asked about the longest time ago."""
         pending = self._pending_groups.names
         name = min(pending, key=lambda name: self._asked.index(name) if name in self._asked else -1)
         self._asked = [*(other for other in self._asked if other != name), name]
@@ -117,7 +117,7 @@ class PendingLaunches:
     def _shortfall(self, chains: Collection[Sequence[Group]]) -> Shortfall | None:
         now = time.monotonic()
         late = self._pending_groups.late(now, _SETTLED_SECONDS)
-        # What is asked for last is asked of no other group any more.
+        # After the last group of a chain no other one is tried.
         short = [chain for chain in chains if chain[-1].name in late and self._memory.problems(chain[-1].name, now)]
         if not short:
             return None

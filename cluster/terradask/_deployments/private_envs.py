@@ -1,4 +1,4 @@
-"""Environment variables: which may be private ones, and which should be."""
+"""Environment variables: which can be private, and which should be."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ logger = logging.getLogger("terradask")
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-#: What terradask and Dask read when a process starts, and what `send_credentials` sets.
+#: Variables that terradask and Dask read when a process starts, and those that `send_credentials` sets.
 _TAKEN = re.compile(r"(TERRADASK|DASK)_.*|AWS_CONTAINER_(CREDENTIALS|AUTHORIZATION)_.*", re.IGNORECASE)
 
 
 def check_private_envs(env: Mapping[str, str]) -> dict[str, str]:
-    """Return private environment variables if they can be set in a process that runs. No error shows a value.
+    """Return private environment variables if they can be set in a running process. Errors never show a value.
 
     Raises `InvalidInput`.
     """
@@ -37,7 +37,7 @@ def check_private_envs(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def secrets_in_environ(environ: Mapping[str, str]) -> list[str]:
-    """Return the names of the variables that look as if they held secrets, by their names or their values."""
+    """Return the names of the variables that seem to hold secrets, by their names or values."""
     return sorted(
         name
         for name, value in environ.items()
@@ -46,12 +46,12 @@ def secrets_in_environ(environ: Mapping[str, str]) -> list[str]:
 
 
 def warn_of_secrets(cluster: str, environ: Mapping[str, str]) -> None:
-    """Warn, by their names, of secrets among the variables that lie in the workspace's bucket."""
+    """Log a warning with the names of variables that seem to hold secrets: environ is stored in the workspace's bucket."""
     found = secrets_in_environ(environ)
     if found:
         logger.warning(
-            "cluster %s: environ seems to hold secrets (%s), and lies in the workspace's bucket, where all hosts may read it; leave them "
-            "out, and send them when the cluster runs: cluster.send_private_envs({...})",
+            "cluster %s: environ seems to hold secrets (%s), and is stored in the workspace's bucket, where all hosts can read it; leave "
+            "them out, and send them when the cluster runs: cluster.send_private_envs({...})",
             cluster,
             ", ".join(found),
         )
@@ -59,16 +59,16 @@ def warn_of_secrets(cluster: str, environ: Mapping[str, str]) -> None:
 
 def _check_name(name: Any, number: int) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        # It may be the value, where somebody mixed them up.
+        # The caller may have swapped name and value.
         raise InvalidInput(
-            "A private environment variable has a name that is none.",
+            "A private environment variable has an invalid name.",
             given=f"variable {number}, whose name is {'text' if isinstance(name, str) else type(name).__name__}",
             allowed="letters, digits and _, no digit in front",
             advice='pass {"NAME": value}',
         )
     if _TAKEN.fullmatch(name):
         raise InvalidInput(
-            "This environment variable can't be a private one: it is read when a process starts, or set by send_credentials().",
+            "This environment variable can't be private: it is read when a process starts, or set by send_credentials().",
             given=name,
             allowed="any but TERRADASK_…, DASK_…, AWS_CONTAINER_CREDENTIALS_… and AWS_CONTAINER_AUTHORIZATION_…",
             advice="for Dask's configuration, set it here: hosts get it (send_dask_config); for credentials, call send_credentials()",
@@ -77,13 +77,13 @@ def _check_name(name: Any, number: int) -> None:
 
 def _check_value(name: str, value: Any) -> None:
     if not isinstance(value, str):
-        raise InvalidInput("The value of an environment variable is text.", given=f"{name}, a {type(value).__name__}", advice="pass str(…)")
+        raise InvalidInput("An environment variable's value must be text.", given=f"{name}, a {type(value).__name__}", advice="pass str(…)")
     if "\0" in value or not _encodes(value):
         raise InvalidInput(
-            "No environment variable can hold this value.",
+            "An environment variable can't hold this value.",
             given=f"{name}, text with a NUL or a lone surrogate",
             allowed="text that UTF-8 can encode, without NUL",
-            advice="encode it first, in base64 say",
+            advice="encode it first, for example as base64",
         )
 
 

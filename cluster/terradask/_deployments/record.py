@@ -1,4 +1,4 @@
-"""What the bucket and AWS say of one deployed cluster. Reads only."""
+"""One deployed cluster as read from the bucket and AWS. Reads only."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class ClusterRecord:
         self.aws = aws
         self.name = name
         self.objects = ClusterObjects(aws, bucket, name)
-        #: What all polling of this cluster shares.
+        #: Shared by all polling of this cluster.
         self.limiter = RateLimiter()
         self._descriptor: Descriptor | None = None
 
     @property
     def exists(self) -> bool:
-        """Whether Terraform has deployed the cluster, up to its last resource."""
+        """Whether Terraform has deployed the cluster completely."""
         try:
             return self.descriptor is not None
         except ClusterNotFound:
@@ -46,7 +46,7 @@ class ClusterRecord:
 
     @property
     def descriptor(self) -> Descriptor:
-        """The cluster's structure, read once; raises `ClusterNotFound` where no such cluster is deployed."""
+        """The cluster's structure, read once; raises `ClusterNotFound` if it isn't deployed."""
         if self._descriptor is None:
             document = self.objects.read(DESCRIPTOR)
             if document is None:
@@ -66,16 +66,16 @@ class ClusterRecord:
 
     @property
     def marked_closing(self) -> bool:
-        """Whether the deployment shall go."""
+        """Whether the deployment is marked for destruction."""
         return self.objects.read(CLOSING) is not None
 
     def run(self) -> Run | None:
-        """Return the run that was started last and not stopped, be it over by now; None when the cluster was stopped."""
+        """Return the run that was started last, even if it has ended by itself; None if the cluster was stopped."""
         document = self.objects.read(RUN)
         return None if document is None else read_run(document)
 
     def current_run(self) -> Run | None:
-        """Return the run that is going on; None when the cluster is stopped, or its run ended by itself: idle, or its hosts gone."""
+        """Return the active run; None if the cluster is stopped, or its run ended by itself: idle, or its hosts gone."""
         run = self.run()
         return run if run is not None and self.goes_on(run) else None
 
@@ -90,11 +90,11 @@ class ClusterRecord:
         return read_scheduler(self.objects)
 
     def reports(self) -> list[HostReport]:
-        """Return what each host says of itself."""
+        """Return the report of each host."""
         return read_reports(self.objects)
 
     def why_stopped(self, run_id: str | None = None) -> ClusterStopped:
-        """Return the error that says why the cluster, or the run that the caller knows, doesn't run."""
+        """Return the error with the reason why the cluster, or the caller's run, doesn't run."""
         return over(self.name, run_id, self.run(), self.scheduler())
 
 
@@ -105,5 +105,5 @@ def read_scheduler(objects: ClusterObjects) -> SchedulerAddress | None:
 
 
 def read_reports(objects: ClusterObjects) -> list[HostReport]:
-    """Return what each host says of itself."""
+    """Return the report of each host."""
     return read_host_reports(objects.hosts())

@@ -1,4 +1,4 @@
-"""What is told when AWS doesn't launch hosts: a warning where some are there, an error where none is. Pure."""
+"""Messages for a capacity shortfall: a warning if some hosts exist, an error if none does. Pure."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from terradask._aws.launch_problem import LaunchProblem
 from terradask._quotas.needs import vcpu_quota
 from terradask.errors import NoCapacity
 
-#: As many types of a pool are named before the rest is counted.
+#: A message names this many types of a pool and counts the rest.
 _NAMED = 4
 
 
 @dataclass(frozen=True)
 class Pool:
-    """What the hosts of a group may be: AWS has capacity, or none, by type, zone and market."""
+    """Zones, market and instance types of a group's hosts: AWS's capacity depends on these."""
 
     #: The availability zones.
     zones: tuple[str, ...]
     #: ``on-demand`` or ``spot``.
     market: str
-    #: The types that are tried.
+    #: The instance types that are tried.
     instance_types: tuple[str, ...]
-    #: What the names of the settings begin with that ask for these hosts.
+    #: Prefix of the settings that choose these hosts.
     settings: str = "worker_"
     #: Whether the settings name the cluster's zone.
     zone_named: bool = False
@@ -36,33 +36,33 @@ class Pool:
 
 @dataclass(frozen=True)
 class Shortfall:
-    """Workers that AWS doesn't launch in any of the groups that they may be in."""
+    """Workers that AWS doesn't launch in any of their groups."""
 
-    #: How many instances the groups want.
+    #: How many instances the groups are to have.
     wanted: int
-    #: How many they have, or are still to get where nothing speaks against it.
+    #: How many they have, or will get in groups without a problem.
     there: int
-    #: Name of a group -> why it has no more.
+    #: Name of a group -> why it gets no more.
     problems: Mapping[str, tuple[LaunchProblem, ...]]
 
     @property
     def certain(self) -> bool:
-        """Whether AWS names a lack that is known; what it does not understand itself may go away at its next try."""
+        """Whether AWS reports a known kind of problem; any other may disappear at AWS's next try."""
         return any(problem.kind != "other" for problems in self.problems.values() for problem in problems)
 
     @property
     def causes(self) -> frozenset[tuple[str, str]]:
-        """Group and code of each problem: what makes a shortfall another one."""
+        """Group and code of each problem, by which shortfalls are compared."""
         return frozenset((group, problem.code) for group, problems in self.problems.items() for problem in problems)
 
 
 def describe(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
-    """Tell how many of how many workers there are, and why."""
+    """Return a message with the numbers of workers and the reasons."""
     return "\n".join([f"AWS launches {shortfall.there} of {shortfall.wanted} workers, and no more.", *_lines(shortfall, pools)])
 
 
 def no_capacity(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool], *, role: str = "worker") -> NoCapacity:
-    """Return the error for a cluster that gets no host at all for a role."""
+    """Return the error for a cluster that gets no host for a role."""
     return NoCapacity(
         "\n".join([f"AWS launches no {role} for cluster {cluster!r}.", *_lines(shortfall, pools)]),
         cluster=cluster,
@@ -82,7 +82,7 @@ def _advice(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> st
     advice = []
     if "quota" in kinds:
         short = [pools[group] for group, problems in shortfall.problems.items() if any(problem.kind == "quota" for problem in problems)]
-        advice.append(f"ask AWS for a higher quota, {_quotas(short)}, or end what else runs; `terradask quotas` shows them")
+        advice.append(f"ask AWS for a higher quota, {_quotas(short)}, or end other instances; `terradask quotas` shows them")
     if "addresses" in kinds:
         advice.append("give the zone a larger subnet (network.cidr, or network.subnets)")
     if kinds & {"capacity", "unsupported"}:
@@ -91,28 +91,28 @@ def _advice(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> st
         advice.append(f"allow more instance types ({wider})")
         advice += _other_zones(cluster, [pools[group] for group in shortfall.problems])
         if markets == {"spot"}:
-            advice.append('or let on demand stand in (spot_policy="spot_with_fallback")')
+            advice.append('or fall back to on demand (spot_policy="spot_with_fallback")')
         advice.append("or try again in some minutes")
     if not advice:
-        advice.append("correct what AWS names")
+        advice.append("correct the problem that AWS names")
     return "; ".join(advice)
 
 
 def _other_zones(cluster: str, pools: Iterable[Pool]) -> list[str]:
-    """Tell how a cluster comes to another zone: by a new plan alone, which knows what has just failed."""
+    """Return advice for another zone: only a new plan, which knows the failed launches, can choose one."""
     short = list(pools)
     if all(len(pool.zones) > 1 for pool in short):
         return []
     if any(pool.zone_named for pool in short):
         return ["or name another zone (zone_name), or none"]
     return [
-        f"or take another zone by a new plan: terradask plan --refresh {cluster}, then apply it; Cluster(...) plans anew where nothing is "
-        "deployed",
+        f"or take another zone by a new plan: terradask plan --refresh {cluster}, then apply it; Cluster(...) makes a new plan if nothing "
+        "is deployed",
         "or let workers be in all zones (allow_cross_zone)",
     ]
 
 
 def _quotas(pools: Iterable[Pool]) -> str:
-    """Name the quotas that count the vCPUs of these pools."""
+    """Return the names of the quotas for the vCPUs of these pools."""
     quotas = {vcpu_quota(name, pool.market) for pool in pools for name in pool.instance_types}
     return " and ".join(f"{quota.name} ({quota.code})" for quota in sorted(filter(None, quotas))) or "that of vCPUs of these families"

@@ -1,4 +1,4 @@
-"""What a client reads of a cluster before it decides what to do: four small documents, side by side."""
+"""What a client reads of a cluster before it decides what to do: small documents, in parallel."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from terradask._deployments.documents import Run
 
 @dataclass(frozen=True)
 class Snapshot:
-    """How a cluster was found."""
+    """A cluster's documents at one moment."""
 
-    #: Whether its deployment shall go.
+    #: Whether the deployment is marked for destruction.
     closing: bool
     #: Whether it is deployed.
     exists: bool
-    #: The run that was started last, be it over by now; None when it was stopped.
+    #: The run that was started last, even if it has ended by itself; None if the cluster was stopped.
     run: Run | None
 
 
 def take_snapshot(deployment: Deployment, also: Callable[[], object]) -> Snapshot:
-    """Read a cluster's documents."""
+    """Read a cluster's documents, and run `also` at the same time."""
 
-    def beside() -> None:
+    def run_also() -> None:
         with contextlib.suppress(Exception):
             also()
 
@@ -34,7 +34,7 @@ def take_snapshot(deployment: Deployment, also: Callable[[], object]) -> Snapsho
         closing = pool.submit(lambda: deployment.marked_closing)
         exists = pool.submit(lambda: deployment.exists)
         run = pool.submit(deployment.run)
-        other = pool.submit(beside)
-        look = Snapshot(closing.result(), exists.result(), run.result())
+        other = pool.submit(run_also)
+        snapshot = Snapshot(closing.result(), exists.result(), run.result())
         other.result()
-    return look
+    return snapshot

@@ -1,4 +1,4 @@
-"""The exact versions that a cluster's hosts install: those of the client, and what they need."""
+"""The exact versions that a cluster's hosts install: the client's, with their dependencies."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from terradask._deployments.archive_hashes import archive_hashes
 from terradask.errors import SoftwareNotInstalled
 from terradask_modules.errors import InvalidInput
 
-#: What every host needs: Dask itself, of distributed no version with known holes (https://github.com/advisories/GHSA-c336-7962-wfj2),
-#: and cloudpickle in the client's version, since functions travel in its format.
+#: What every host needs: Dask, distributed in a version without known vulnerabilities
+#: (https://github.com/advisories/GHSA-c336-7962-wfj2), and cloudpickle in the client's version, since functions are sent in its format.
 BASE = ("dask", "distributed>=2026.1.1", "cloudpickle", "bokeh")
 
-#: Of the base, what a client may lack: without Bokeh the dashboard is a hint on how to install it.
+#: Packages of `BASE` that a client may lack: without Bokeh the dashboard shows how to install it.
 OPTIONAL = frozenset({"bokeh"})
 
-#: The hosts' markers; the client may run on macOS.
+#: Environment markers of the hosts; the client may run on macOS.
 HOST_MARKERS = {
     "os_name": "posix",
     "sys_platform": "linux",
     "platform_system": "Linux",
 }
 
-#: Processor architecture, as EC2 names it -> as Linux and so Python's markers do.
+#: Processor architecture: EC2's name -> the name in Linux and so in Python's markers.
 MACHINES = {"x86_64": "x86_64", "arm64": "aarch64"}
 
 
@@ -41,11 +41,11 @@ class SoftwareLock:
     python: str
     #: Version by package name.
     packages: Mapping[str, str] = field(default_factory=dict)
-    #: SHA-256 of each of the version's archives, by package name; of all packages, or none.
+    #: SHA-256 of each archive of the version, by package name; for all packages, or none.
     hashes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def to_requirements(self) -> str:
-        """Return the lock as a requirements file, one ``name==version`` with its ``--hash`` options a line."""
+        """Return the lock as a requirements file, one ``name==version`` with its ``--hash`` options per line."""
         return "".join(
             " ".join([f"{name}=={version}", *(f"--hash=sha256:{digest}" for digest in self.hashes.get(name, ()))]) + "\n"
             for name, version in sorted(self.packages.items())
@@ -59,7 +59,7 @@ def python_version() -> str:
 
 
 def lock_software(software: Iterable[str] = (), *, architecture: str = "x86_64", lock_file: Path | None = None) -> SoftwareLock:
-    """Lock the environment of a cluster's hosts to the versions that are installed here.
+    """Lock the hosts' environment to the versions that are installed here.
 
     Raises `SoftwareNotInstalled`, `SoftwareLockInvalid`, `SoftwareNotLocked`, `InvalidInput`.
     """
@@ -88,7 +88,7 @@ def _parse(text: str) -> Requirement:
         return Requirement(text)
     except InvalidRequirement as error:
         raise InvalidInput(
-            "An entry of `software` is no requirement.",
+            "An entry of `software` is not a requirement.",
             given=text,
             allowed="a name with an optional version, such as 'pandas==3.1.1' or 's3fs'",
             advice="correct the entry",
@@ -117,7 +117,7 @@ def _applies(requirement: Requirement, extras: Iterable[str], markers: Mapping[s
 
 def _missing(requirement: Requirement, found: importlib.metadata.Distribution | None) -> SoftwareNotInstalled:
     return SoftwareNotInstalled(
-        f"The cluster's hosts shall have {requirement}, which is not what is installed here.",
+        f"The cluster's hosts are to have {requirement}, which is not what is installed here.",
         given=f"{requirement.name} {found.version}" if found else f"{requirement.name} is not installed",
         allowed="packages that are installed where the cluster is made, so that both sides run the same versions",
         advice=f"pip install '{requirement}' here, or leave it out of `software`",

@@ -1,4 +1,4 @@
-"""Starting a deployed cluster: a run is planned, claimed, prepared, and its groups are raised. No Terraform."""
+"""Starting a deployed cluster: plan, claim and prepare a run, then raise the groups. No Terraform."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from terradask_modules.names import SCHEDULER_GROUP
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What a run is asked to be: workers of each group, and what its hosts get."""
+    """What is asked for a run: workers of each group, and what its hosts get."""
 
     numbers: Mapping[str, int]
     environ: Mapping[str, str]
@@ -43,22 +43,22 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """A run that is to be started."""
+    """A run to start."""
 
-    #: What ``run.json`` will say.
+    #: The content of ``run.json``.
     run: Run
-    #: Group of workers -> how many to start with.
+    #: Group of workers -> number of workers to start.
     numbers: Mapping[str, int]
     #: Exact versions for the hosts.
     software: SoftwareLock
-    #: The look at AWS's quotas that was begun; None where they don't matter.
+    #: The check of AWS's quotas, already running; None if they aren't checked.
     check: LaunchCheck | None = None
 
 
 class Starter:
     """Starts runs of one cluster.
 
-    `stop` takes one back, settings' paths are relative to `root`, `prepare` does all that must be there before a host boots.
+    `stop` rolls a start back, paths in settings are relative to `root`, `prepare` writes all that must exist before a host boots.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Starter:
         self._stop = stop
         self._root = root
         self._prepare = prepare or prepare_run
-        #: Id of the run that was started here last; None where another start took over.
+        #: Id of the run that was started here last; None if another start took over.
         self.started_run_id: str | None = None
 
     def start(
@@ -89,7 +89,7 @@ class Starter:
         check_quotas: bool = True,
         warn: Callable[[str], None] | None = None,
     ) -> Run:
-        """Start a run, unless one goes on; return the one that does then. What is left out is as the cluster's settings have it."""
+        """Start a run unless one is active, and return the active one. Arguments left out are as in the cluster's settings."""
         descriptor, settings = self._record.descriptor, self._record.descriptor.settings
         environ = settings["environ"] if environ is None else environ
         warn_of_secrets(self._record.name, environ)
@@ -109,7 +109,7 @@ class Starter:
         return self.start_planned(plan, warn or (lambda _: None))
 
     def start_planned(self, plan: RunPlan, warn: Callable[[str], None]) -> Run:
-        """Start a run, unless one goes on; return the one that does then.
+        """Start a run unless one is active, and return the active one.
 
         Raises `ClusterStopped`, `QuotaExceeded`.
         """
@@ -124,7 +124,7 @@ class Starter:
             try:
                 plan.check.before_launch(warn)
             except QuotaExceeded:
-                # Nothing was launched: AWS was asked while all was prepared. A start that took over meanwhile keeps its run.
+                # Nothing was launched yet. If another start has taken over meanwhile, its run stays.
                 current = record.run()
                 if current is not None and current.run_id == run.run_id:
                     self._stop()
@@ -132,11 +132,9 @@ class Starter:
         current = record.run()
         if current is None:
             name = record.name
-            raise ClusterStopped(
-                f"Cluster {name!r} was stopped while it was being started.", cluster=name, advice=f"terradask start {name}"
-            )
+            raise ClusterStopped(f"Cluster {name!r} was stopped while it was starting.", cluster=name, advice=f"terradask start {name}")
         if current.run_id != run.run_id:
-            # Preparing took so long (a machine that slept) that another start took over.
+            # Preparing took so long (the machine slept) that another start took over.
             self.started_run_id = None
             return current
         self._raise_groups(plan.numbers)
@@ -145,13 +143,13 @@ class Starter:
     def _raise_groups(self, numbers: Mapping[str, int]) -> None:
         record = self._record
         record.groups.set_desired(SCHEDULER_GROUP, 1)
-        # Where AWS can't deliver there, a client that is attached moves the rest on.
+        # If AWS has no capacity there, an attached client moves the rest to the next group.
         for name, n in numbers.items():
             record.groups.set_desired(record.descriptor.worker_groups[name][0], n)
 
 
 def plan_run(record: ClusterRecord, request: RunRequest) -> RunPlan:
-    """Describe a run; nothing is written yet. AWS's quotas are looked at meanwhile.
+    """Return the plan of a run; nothing is written yet. The check of AWS's quotas starts here.
 
     Raises `InvalidInput`.
     """
@@ -177,7 +175,7 @@ def plan_run(record: ClusterRecord, request: RunRequest) -> RunPlan:
 
 
 def check_whole(record: ClusterRecord) -> None:
-    """Refuse to start what shall go and was destroyed in part.
+    """Check that the cluster is not destroyed in part.
 
     Raises `ClusterError`.
     """
@@ -186,15 +184,15 @@ def check_whole(record: ClusterRecord) -> None:
     gone = set(record.descriptor.groups) - set(record.groups.describe())
     if gone:
         raise ClusterError(
-            f"Cluster {record.name!r} is destroyed in part: its destruction was begun and not finished.",
+            f"Cluster {record.name!r} is destroyed in part: its destruction was not finished.",
             cluster=record.name,
             given=f"without {', '.join(sorted(gone))}",
-            advice=f"terradask destroy {record.name} finishes; terradask apply {record.name} makes it whole again",
+            advice=f"terradask destroy {record.name} finishes it; terradask apply {record.name} restores the cluster",
         )
 
 
 def claim(record: ClusterRecord, run: Run) -> bool:
-    """Describe a run where none is going on, and return whether that was possible; S3 decides between several starters."""
+    """Write ``run.json`` if no run is active, and return whether it was written; S3 decides between several starters."""
     objects = record.objects
     if objects.claim(RUN, run.to_document()):
         objects.delete([CLOSING])
@@ -202,7 +200,7 @@ def claim(record: ClusterRecord, run: Run) -> bool:
     found = objects.read_version(RUN)
     if found is None or record.goes_on(read_run(found[0])):
         return False
-    # Over, or claimed by a start that was interrupted: the one that takes exactly its place clears what is left of it.
+    # That run is over, or its start was interrupted. The start that replaces exactly this version removes what is left of it.
     if not objects.replace(RUN, run.to_document(), found[1]):
         return False
     write_event_log(record, read_run(found[0]))
@@ -212,7 +210,7 @@ def claim(record: ClusterRecord, run: Run) -> bool:
 
 
 def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
-    """Do all that must be there before a host boots."""
+    """Write the software lock, tags, watchdog schedule and keys, which must exist before a host boots."""
     from terradask._deployments.certificates import make_keys
 
     run, groups = plan.run, record.groups
@@ -228,7 +226,7 @@ def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
             pool.submit(groups.tag, tags),
             pool.submit(groups.set_watchdog, min(WATCHDOG_MINUTES, lifetime_seconds / 60)),
         ]
-        # Keys are made while AWS answers.
+        # Generate the keys while the calls run.
         keys = make_keys(record.name, run.run_id, lifetime_days=lifetime_seconds / 86_400).to_document()
         secret_id = record.descriptor.secret_id
         waits.append(pool.submit(write_secret, record.aws, secret_id, keys, version_id=run.secret_version_id))

@@ -1,4 +1,4 @@
-"""How a cluster is, to callers: its state with what it was told from."""
+"""The status of a cluster: its state and the facts behind it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from terradask_modules.names import SCHEDULER_GROUP
 
 @dataclass(frozen=True)
 class DeploymentStatus:
-    """How a cluster is, from any machine that may read the account.
+    """The status of a cluster, from any machine with access to the account.
 
     Parameters
     ----------
@@ -25,19 +25,19 @@ class DeploymentStatus:
         The cluster's name.
     state
         ``stopped``, ``starting``, ``running``, ``stopping``, ``closing`` (its destruction was interrupted), ``failed``, or ``ended``
-        (nobody stopped it, and it runs no more).
+        (it doesn't run any more, and was not stopped).
     run_id, owner, started_at
-        The run, the ARN of who started it, and when, in UTC; None when the cluster is stopped.
+        The run, the ARN of the caller that started it, and when, in UTC; None when the cluster is stopped.
     scheduler_address
-        What a client dials; None before the scheduler is up.
+        Address that a client dials; None before the scheduler is up.
     groups
-        By the cluster's own name of each group: ``desired``, ``instances`` and ``max_size``.
+        For each Auto Scaling group, by its key in the cluster: ``desired``, ``instances`` and ``max_size``.
     hosts
-        What the run's hosts report.
+        Reports of the run's hosts.
     max_workers
         Most workers that the cluster may have.
     ended
-        When and why the run ended by itself, or is about to; None where it goes on, or did not say.
+        When and why the run ended by itself, or is about to; None if it is active, or no reason was reported.
     """
 
     name: str
@@ -52,12 +52,12 @@ class DeploymentStatus:
     ended: Ended | None = None
 
     def workers(self, what: str) -> int:
-        """Return a number of all groups of workers together: ``desired`` or ``instances``."""
+        """Return the sum over all groups of workers of ``desired`` or ``instances``."""
         return sum(group[what] for name, group in self.groups.items() if name != SCHEDULER_GROUP)
 
     @property
     def why_ended(self) -> str | None:
-        """Why the run ended by itself; None where it goes on, or somebody stopped it."""
+        """Why the run ended by itself; None if it is active, or was stopped."""
         if self.ended is not None:
             return self.ended.reason
         return SILENT if self.state == "ended" else None
@@ -68,14 +68,14 @@ class DeploymentStatus:
 
 
 def dial_address(scheduler: SchedulerAddress | None, *, public: bool) -> str | None:
-    """Return the address that a client dials: the public one where it is wanted and there is one, else the private one."""
+    """Return the address that a client dials: the public one if asked for and available, else the private one."""
     if scheduler is None:
         return None
     return (scheduler.public_address if public else None) or scheduler.private_address
 
 
 def read_status(record: ClusterRecord) -> DeploymentStatus:
-    """Return how a cluster is: five reads side by side."""
+    """Return the status of a cluster, by five reads in parallel."""
     descriptor = record.descriptor
     with ThreadPoolExecutor(5) as pool:
         groups_ = pool.submit(record.groups.describe)

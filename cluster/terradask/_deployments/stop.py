@@ -1,4 +1,4 @@
-"""Stopping a deployed cluster: no instance in any group, no keys, the deployment kept. No Terraform."""
+"""Stopping a deployed cluster: groups at zero, keys removed, the deployment kept. No Terraform."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def stop_cluster(record: ClusterRecord, *, wait_seconds: float = 0) -> None:
-    """Stop a cluster; wait for its groups to be empty, for so long at most."""
+    """Stop a cluster, and wait at most `wait_seconds` for its groups to be empty."""
     groups = record.groups
     groups.zero()
     deadline = time.monotonic() + wait_seconds
@@ -24,7 +24,7 @@ def stop_cluster(record: ClusterRecord, *, wait_seconds: float = 0) -> None:
         if not any(group.members for group in described.values()):
             break
     groups.remove_watchdog()
-    # Void keys: hosts that boot now find none.
+    # Overwrite the keys: hosts that boot now find none.
     write_secret(record.aws, record.descriptor.secret_id, {"format": 1}, version_id=str(uuid.uuid4()))
     run = record.run()
     if run is not None:

@@ -23,7 +23,7 @@ EVENTS = "events/"
 STATE = "terraform.tfstate"
 STATE_LOCK = "terraform.tfstate.tflock"
 
-#: Objects that belong to one run: gone once the cluster is stopped.
+#: Objects of one run, deleted when the cluster is stopped.
 OF_A_RUN = (RUN, SCHEDULER, SOFTWARE)
 
 _PARALLEL_READS = 16
@@ -41,17 +41,17 @@ class ClusterObjects:
         self._store = ObjectStore(aws, bucket, f"clusters/{cluster}/")
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """Return a JSON object, or None where there is none."""
+        """Return a JSON object, or None if it doesn't exist."""
         found = self.read_version(name)
         return None if found is None else found[0]
 
     def read_version(self, name: str) -> tuple[dict[str, Any], str] | None:
-        """Return a JSON object with its ETag, for `replace`, or None where there is none."""
+        """Return a JSON object with its ETag, for `replace`, or None if it doesn't exist."""
         found = self._store.read(name)
         return None if found is None else (parse_object(found.content, name), found.etag)
 
     def write(self, name: str, document: dict[str, Any]) -> None:
-        """Write a JSON object, in place of what may be there."""
+        """Write a JSON object, replacing any existing one."""
         self._store.write(name, as_json(document))
 
     def write_text(self, name: str, text: str) -> None:
@@ -59,23 +59,23 @@ class ClusterObjects:
         self._store.write(name, text.encode(), content_type=TEXT)
 
     def claim(self, name: str, document: dict[str, Any]) -> bool:
-        """Write a JSON object if there is none, and return whether it was written: of several callers exactly one wins."""
+        """Write a JSON object if it doesn't exist, and return whether it was written: exactly one of several callers succeeds."""
         return self._store.claim(name, as_json(document))
 
     def replace(self, name: str, document: dict[str, Any], version: str) -> bool:
-        """Write a JSON object in place of exactly the version that `read_version` returned, and return whether it was written."""
+        """Replace a JSON object if it still is the version that `read_version` returned, and return whether it was replaced."""
         return self._store.replace(name, as_json(document), version)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete objects; those that don't exist are no error."""
+        """Delete objects; ignore those that don't exist."""
         self._store.delete_all(names)
 
     def names(self, under: str = "") -> list[str]:
-        """List the names of objects that start with `under`; none where there is no bucket."""
+        """List the names of objects that start with `under`; none if there is no bucket."""
         return self._store.names(under)
 
     def delete_run(self) -> None:
-        """Delete what belongs to a run: its description, addresses and the hosts' reports."""
+        """Delete the objects of a run: its description, addresses and the hosts' reports."""
         self.delete([*OF_A_RUN, *self.names(HOSTS)])
 
     def hosts(self) -> list[dict[str, Any]]:
@@ -107,7 +107,9 @@ def parse_object(content: bytes | str, name: str) -> dict[str, Any]:
         return document
     if name.startswith(HOSTS):
         return {}
-    raise DocumentFormat(f"{name} is no JSON object.", allowed="what terradask wrote there", advice="stop the cluster and start it again")
+    raise DocumentFormat(
+        f"{name} is not a JSON object.", allowed="what terradask wrote there", advice="stop the cluster and start it again"
+    )
 
 
 def write_secret(aws: Aws, secret_id: str, document: dict[str, Any], *, version_id: str) -> None:
@@ -132,5 +134,5 @@ def read_secret(aws: Aws, secret_id: str, *, version_id: str) -> dict[str, Any]:
 
 
 def holds_nothing(objects: ClusterObjects) -> bool:
-    """Tell whether all that is left is a state without resources, as ``cdktf destroy`` leaves it, and what happened before."""
+    """Return whether only event logs and a state without resources are left, as after ``cdktf destroy``."""
     return [name for name in objects.names() if not name.startswith(EVENTS)] == [STATE] and not (objects.read(STATE) or {}).get("resources")

@@ -1,4 +1,4 @@
-"""How many workers each group of a cluster starts with, and may have. Pure."""
+"""How many workers each group of a cluster starts with, and its limits. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from terradask_stacks.settings.cluster import DEFAULT_WORKERS
 
 
 def numbers_at_start(descriptor: Descriptor, n_workers: int | None, group_workers: Mapping[str, int]) -> dict[str, int]:
-    """Return how many workers each group starts with: as asked, else as the settings say.
+    """Return how many workers each group starts with: from the arguments, else from the settings.
 
     Raises `InvalidInput`.
     """
@@ -29,7 +29,7 @@ def numbers_at_start(descriptor: Descriptor, n_workers: int | None, group_worker
 
 
 def check_workers(descriptor: Descriptor, n: int, group: str) -> None:
-    """Refuse a number of workers that a group may not have.
+    """Check that a group may have a number of workers.
 
     Raises `InvalidInput`.
     """
@@ -39,11 +39,11 @@ def check_workers(descriptor: Descriptor, n: int, group: str) -> None:
             f"Cluster {cluster!r} has no group of workers {group!r}.",
             given=group,
             allowed=", ".join(known),
-            advice=f"make a cluster with such a group; one that is declared gets it in [clusters.{cluster}.worker_groups] and by: "
+            advice=f"make a cluster with such a group; for a declared one, add it to [clusters.{cluster}.worker_groups] and run: "
             f"terradask apply {cluster}",
         )
     if isinstance(n, bool) or not isinstance(n, int):
-        raise InvalidInput("A cluster is scaled to a whole number of workers.", given=n, allowed="0 or more")
+        raise InvalidInput("The number of workers must be a whole number.", given=n, allowed="0 or more")
     most = descriptor.most_workers(group)
     if not 0 <= n <= most:
         named = group != WORKER_GROUP
@@ -52,6 +52,6 @@ def check_workers(descriptor: Descriptor, n: int, group: str) -> None:
             f"Cluster {cluster!r} can't have {n} workers{where}.",
             given=n,
             allowed=f"0 to {most}, its max_workers",
-            advice=f"ask for fewer, or make a cluster with a larger max_workers; one that is declared gets it in [{table}] and by: "
+            advice=f"ask for fewer, or make a cluster with a larger max_workers; for a declared one, set it in [{table}] and run: "
             f"terradask apply {cluster}",
         )

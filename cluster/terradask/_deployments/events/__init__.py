@@ -1,1 +1,1 @@
-"""Events of a cluster and its hosts, when and why: from AWS's scaling activities and from what hosts report."""
+"""Events of a cluster and its hosts, with times and reasons, from AWS's scaling activities and the hosts' reports."""

@@ -1,4 +1,4 @@
-"""What AWS's scaling activities tell of hosts and of launches that failed. Pure.
+"""Events of hosts and failed launches from AWS's scaling activities. Pure.
 
 Descriptions and causes are those of https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html:
 ``Launching a new EC2 instance: i-…``, ``Terminating EC2 instance: i-…``.
@@ -20,7 +20,7 @@ _SENTENCE = re.compile(r"(?:^|\s)At \d{4}-\d\d-\d\dT[\d:]+Z ")
 
 
 def observations_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[Observation]:
-    """Yield what activities of a group tell of its hosts."""
+    """Yield the observations of a group's hosts in its activities."""
     for activity in activities:
         done = activity.get("EndTime") if activity["StatusCode"] == "Successful" else None
         cause = cause_of(activity)
@@ -35,13 +35,13 @@ def observations_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iter
 
 
 def failures_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
-    """Yield the launches that failed, with what AWS says."""
+    """Yield the launches that failed, with AWS's message."""
     for activity in activities:
         if activity["StatusCode"] == "Failed":
             yield Event(activity["StartTime"], group, group, "failed", "launch", activity.get("StatusMessage") or activity["Description"])
 
 
 def cause_of(activity: Mapping[str, Any]) -> str | None:
-    """Return what set an activity off: the first of the sentences of its cause, without its time."""
+    """Return the trigger of an activity: the first sentence of its cause, without the time."""
     sentences = [text.strip() for text in _SENTENCE.split(activity.get("Cause") or "") if text.strip()]
     return sentences[0].rstrip(".") if sentences else None

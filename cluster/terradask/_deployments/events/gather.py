@@ -1,4 +1,4 @@
-"""The events of a cluster, from all who know some: AWS, the hosts, the run, and the event logs of runs that are over."""
+"""The events of a cluster from all sources: AWS, the hosts, the run, and the event logs of earlier runs."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("terradask")
 
-#: Event logs of so many runs are kept.
+#: Number of runs whose event logs are kept.
 KEPT_RUNS = 10
 
 _FORMAT = 1
 
 
 def cluster_events(record: ClusterRecord) -> list[Event]:
-    """Return what happened to a cluster and its hosts, in the order of time: in the run that was started last, and in earlier ones."""
+    """Return the events of a cluster and its hosts, oldest first: of the last run and of earlier ones."""
     run = record.run() if record.descriptor else None
     return [*read_event_logs(record), *(events_of_run(record, run) if run is not None else ())]
 
 
 def events_of_run(record: ClusterRecord, run: Run) -> list[Event]:
-    """Return what happened in a run that is going on, or whose documents are still there.
+    """Return the events of an active run, or of one whose documents still exist.
 
-    Takes a call for each hundred activities of each group, and one for each host's report.
+    Takes one call for each hundred activities of each group, and one for each host's report.
     """
     since = reports.moment(run.started_at)
     groups = record.groups
@@ -52,26 +52,26 @@ def events_of_run(record: ClusterRecord, run: Run) -> list[Event]:
 
 
 def write_event_log(record: ClusterRecord, run: Run) -> None:
-    """Keep the events of a run that is being stopped, and those of the newest others; what goes wrong is only logged."""
+    """Write the event log of a run that is being stopped, and delete the oldest logs; failures are only logged."""
     objects, by = record.objects, record.aws.caller_arn
     try:
         stopped = Event(datetime.datetime.now(datetime.UTC), "cluster", None, "stopped", reason=f"stopped by {by}")
-        told = [*events_of_run(record, run), stopped]
-        objects.write(f"{EVENTS}{run.run_id}.json", {"format": _FORMAT, "run_id": run.run_id, "events": [e.as_dict() for e in told]})
+        events = [*events_of_run(record, run), stopped]
+        objects.write(f"{EVENTS}{run.run_id}.json", {"format": _FORMAT, "run_id": run.run_id, "events": [e.as_dict() for e in events]})
         objects.delete(sorted(objects.names(EVENTS))[:-KEPT_RUNS])
     except Exception:
         # Stopping matters more.
-        logger.warning("cluster %s: the events of run %s are not kept", record.name, run.run_id, exc_info=True)
+        logger.warning("cluster %s: can't write the event log of run %s", record.name, run.run_id, exc_info=True)
 
 
 def read_event_logs(record: ClusterRecord) -> list[Event]:
-    """Return the events of the runs that were stopped, as far as they are kept."""
+    """Return the events of the stopped runs whose logs are kept."""
     documents = record.objects.read_all(sorted(record.objects.names(EVENTS)))
     return [event for document in documents if document for event in events_in(document)]
 
 
 def events_in(document: Any) -> list[Event]:
-    """Return the events of a log; none of one that isn't as its format says."""
+    """Return the events of a log; none if it doesn't match its format."""
     try:
         return [_read(event) for event in document["events"]] if document["format"] == _FORMAT else []
     except (AttributeError, LookupError, TypeError, ValueError):

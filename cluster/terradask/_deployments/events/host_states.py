@@ -1,6 +1,6 @@
-"""The states of a host as its cluster's users see them, and why one follows another. Pure.
+"""The states of a host for users, and why one follows another. Pure.
 
-The host program has finer ones of its own (`terradask_host.states`), which it reports; they are steps of these.
+The host program reports finer states (`terradask_host.states`), which are steps of these.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import Literal
 
 HostState = Literal["requested", "launched", "booting", "joined", "retiring", "gone", "failed"]
 
-#: From a state to the states that may follow it, each with the reason why it would. The first one is ``requested``.
+#: State -> the states that may follow it, each with the reason. The first state is ``requested``.
 EDGES: Mapping[HostState, Mapping[HostState, str]] = {
     "requested": {
         "launched": "AWS launched an instance",
-        "booting": "its program reports, before AWS says that the launch is finished",
+        "booting": "its program reports, before AWS shows the launch as finished",
         "retiring": "the number was lowered again",
-        "failed": "AWS launched none, and says why",
+        "failed": "AWS launched none, and reports why",
     },
     "launched": {
         "booting": "its program reports",
@@ -30,7 +30,7 @@ EDGES: Mapping[HostState, Mapping[HostState, str]] = {
         "failed": "its program can't go on",
     },
     "joined": {
-        "booting": "its Dask process ended and is started again, or looks for its scheduler",
+        "booting": "its Dask process ended and is started again, or searches for its scheduler",
         "retiring": "its worker was retired, AWS takes the instance back, or the cluster is over",
         "gone": "its instance ended without notice",
         "failed": "its Dask process ended too often",
@@ -61,5 +61,5 @@ STATE_OF_STEP: Mapping[str, HostState] = {
 
 
 def may_follow(before: HostState | None, after: HostState) -> bool:
-    """Tell whether a state may follow another; None: nothing is known of the host, so that any may."""
+    """Return whether a state may follow another; after None, the host's state being unknown, any may."""
     return before is None or after in EDGES[before]

@@ -1,4 +1,4 @@
-"""What hosts' reports, the run and the scheduler's address tell. Pure."""
+"""Events from hosts' reports, the run and the scheduler's address. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from terradask._deployments.events.timeline import Event, Observation
 
 
 def observations_of(reports: Iterable[HostReport]) -> Iterator[Observation]:
-    """Yield each step that hosts say they have come to. States that this version doesn't know are left out."""
+    """Yield each step that hosts have reported. Steps that this version doesn't know are left out."""
     for report in reports:
         last = len(report.history) - 1
         for number, (step, at) in enumerate(report.history):
@@ -21,22 +21,22 @@ def observations_of(reports: Iterable[HostReport]) -> Iterator[Observation]:
 
 
 def notes_of(reports: Iterable[HostReport]) -> Iterator[Event]:
-    """Yield what a scheduler's host did to groups of others."""
+    """Yield the scheduler's host's notes about other groups' hosts."""
     for report in reports:
         for at, group, what, why in report.notes:
             yield Event(moment(at), group, group, "retiring" if what == "removed" else "failed", what, why)
 
 
 def events_of_run(run: Run, scheduler: SchedulerAddress | None) -> Iterator[Event]:
-    """Yield what is known of the run itself."""
+    """Yield the events of the run itself."""
     yield Event(moment(run.started_at), "cluster", None, "starting", reason=f"started by {run.owner} as run {run.run_id}")
     if scheduler is not None and scheduler.run_id == run.run_id and scheduler.started_at:
-        where = f"the scheduler listens on {scheduler.instance_id}, boot {scheduler.boot}"
-        yield Event(moment(scheduler.started_at), "cluster", None, "running", reason=where)
+        reason = f"the scheduler listens on {scheduler.instance_id}, boot {scheduler.boot}"
+        yield Event(moment(scheduler.started_at), "cluster", None, "running", reason=reason)
         if scheduler.ended is not None:
             yield Event(moment(scheduler.ended.at), "cluster", None, "ended", reason=scheduler.ended.reason)
 
 
 def moment(text: str) -> datetime.datetime:
-    """Return a time as documents carry it."""
+    """Return the time in a document's text."""
     return datetime.datetime.fromisoformat(text)

@@ -1,4 +1,4 @@
-"""From what was seen of hosts, by AWS and by themselves, to one timeline. Pure."""
+"""Merge the observations of hosts, from AWS and from the hosts, into one timeline. Pure."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Event:
     Parameters
     ----------
     at
-        When, in UTC.
+        Time in UTC.
     subject
         ``cluster``, a group's name, or an instance id.
     group
         The group of a host; None for the cluster.
     state
-        The state that it came to: of hosts those of ``_events.host_states``, of clusters those of `DeploymentStatus`.
+        The new state: of a host as in ``events.host_states``, of a cluster as in `DeploymentStatus`.
     step
-        How far within that state, in the host program's own words; None where it says no more.
+        The step within that state, by the host program's name for it; None without one.
     reason
-        Why, where AWS or a host said so.
+        The reason, if AWS or a host reported one.
     """
 
     at: datetime.datetime
@@ -52,7 +52,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Observation:
-    """A host in a state, as AWS saw it, or the host itself."""
+    """A host's state as AWS or the host reported it."""
 
     at: datetime.datetime
     instance_id: str
@@ -63,10 +63,10 @@ class Observation:
 
 
 def merge(observations: Iterable[Observation], others: Iterable[Event] = ()) -> list[Event]:
-    """Return the events, in the order of time.
+    """Return the events, oldest first.
 
-    Hosts tell whole seconds: within one, states come in their order. Even so, two observers of one host don't agree: a state that can't
-    follow the host's present one was seen late and is left out.
+    Hosts report whole seconds; within one, states are sorted by their order. AWS and the host may still disagree: a state that can't
+    follow the host's current one was observed late and is left out.
     """
     present: dict[str, tuple[HostState, str | None]] = {}
     events = list(others)
