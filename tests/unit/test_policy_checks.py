@@ -2,43 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
-from datetime import date
 from typing import Any
 
 import pytest
 
-from terradask._policy.decoding import layers
 from terradask._policy.document import Unknown, read
 from terradask._policy.patterns import forbidden_in_user_data, secret_looks
 from terradask.errors import InvalidInput
-from terradask.policy import PolicyFinding, evaluate, secrets_in_state
+from terradask.policy import evaluate
 from terradask_stacks.settings import PolicySettings
 
-TODAY = date(2026, 11, 20)
-
-
-def plan(*resources: dict[str, Any], configuration: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    return {"format_version": "1.2", "resource_changes": list(resources), "configuration": {"root_module": configuration or {}}, **more}
-
-
-def resource(address: str, after: dict[str, Any] | None, actions: tuple[str, ...] = ("create",), **change: Any) -> dict[str, Any]:
-    kind, name = address.split(".")[-2:]
-    held = {"actions": list(actions), "before": None, "after": after, "after_unknown": {}, "after_sensitive": {}, **change}
-    return {"address": address, "mode": "managed", "type": kind, "name": name.partition("[")[0], "change": held}
-
-
-def found(document: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(finding.check, finding.address) for finding in evaluate(document, settings=PolicySettings(), today=TODAY)]
-
-
-OPEN = {"security_group_id": "sg-1", "from_port": 443, "to_port": 443, "ip_protocol": "tcp", "cidr_ipv4": "0.0.0.0/0"}
-RULE = "aws_vpc_security_group_ingress_rule"
-
-
-# ---- reading --------------------------------------------------------------------------------------------------------
+from .policy_plans import OPEN, RULE, TODAY, found, plan, resource
 
 
 @pytest.mark.parametrize("document", [{}, {"resource_changes": []}, {"format_version": "1.2"}, {"values": {}}])
@@ -237,64 +212,3 @@ def test_write_only_arguments_and_pointers_to_secrets_are_fine() -> None:
 )
 def test_an_image_of_a_known_owner_is_fine(values: dict[str, Any]) -> None:
     assert found({"data": {"aws_ami": {"x": {"most_recent": True, **values}}}, "terraform": {}}) == []
-
-
-# ---- what Terraform itself marks ------------------------------------------------------------------------------------
-
-
-def test_what_terraform_marks_as_sensitive_is_found_without_being_told() -> None:
-    document = plan(resource("aws_x_y.a", {"note": "correct-horse", "size": 5}, after_sensitive={"note": True, "size": True}))
-
-    (finding,) = evaluate(document, settings=PolicySettings(), today=TODAY)
-    assert finding.message == "note holds a value that Terraform marks as sensitive"
-
-
-def test_a_secret_that_only_the_apply_will_tell_is_found_by_its_mark() -> None:
-    configuration = {"resources": [{"address": "aws_x_y.a", "expressions": {"note": {"references": ["random_password.x.result"]}}}]}
-    document = plan(resource("aws_x_y.a", {}, after_unknown={"note": True}, after_sensitive={"note": True}), configuration=configuration)
-
-    assert found(document) == [("P5", "aws_x_y.a")]
-
-
-# ---- the state ------------------------------------------------------------------------------------------------------
-
-KEY = b"-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQ\nZZZZZZ\n-----END PRIVATE KEY-----\n"
-
-
-@pytest.mark.parametrize(
-    "held",
-    [
-        KEY.decode(),
-        base64.b64encode(KEY).decode(),
-        json.dumps({"nested": json.dumps({"key": KEY.decode()})}),
-        "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQ",
-    ],
-)
-def test_a_key_in_a_state_is_found_however_it_is_written(held: str) -> None:
-    state = json.dumps({"version": 4, "resources": [{"instances": [{"attributes": {"x": held}}]}]})
-
-    found = secrets_in_state(state, [b"something else entirely", KEY])
-
-    assert found == (PolicyFinding("P5", "error", "", "the state holds secret 2 of those that were looked for", found[0].advice),)
-    assert secrets_in_state(state.encode(), [KEY]) != ()
-
-
-def test_a_state_without_the_key_is_clean() -> None:
-    other = "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wOTHER\n-----END PRIVATE KEY-----"
-
-    assert secrets_in_state(json.dumps({"x": other}), [KEY, b""]) == ()
-
-
-# ---- texts inside of texts ------------------------------------------------------------------------------------------
-
-
-def test_layers_are_opened_one_inside_the_other() -> None:
-    inner = base64.b64encode(gzip.compress(b"x: " + base64.b64encode(b"the innermost of all texts")))
-
-    assert "the innermost of all texts" in list(layers(b"a: " + inner))
-
-
-def test_a_bomb_is_not_inflated() -> None:
-    bomb = gzip.compress(b"0" * 50_000_000)
-
-    assert max(map(len, layers(bomb))) <= 4_000_000

@@ -1,0 +1,31 @@
+"""Choices out of the known catalog, and what is compared of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from terradask._instance_types.choice import Choice
+from terradask._instance_types.choose import choose
+from terradask_stacks.hardware.request import HardwareRequest
+
+from .hardware_facts import catalog, prices
+
+
+def chosen(*, zones: Any = None, markets: Any = ("on-demand",), **ask: Any) -> Choice:
+    return choose(HardwareRequest.of(**ask), catalog(), prices(), zones=zones, markets=markets)
+
+
+def refused(error: type[Exception], **ask: Any) -> Any:
+    with pytest.raises(error) as caught:
+        chosen(**ask)
+    return caught.value
+
+
+def shapes(choice: Choice) -> set[tuple[int, float]]:
+    return {(one.type.vcpus, one.type.memory_gib) for one in choice.types}
+
+
+def families(choice: Choice) -> set[str]:
+    return {one.type.series for one in choice.types}

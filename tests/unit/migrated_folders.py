@@ -1,0 +1,170 @@
+"""A network's state as tests move it: a folder, a bucket in memory, and a process that dies at any request."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from terradask._aws.session import Aws
+from terradask._aws.translation import typed_error
+from terradask._terraform.folder_lock import FolderLock
+from terradask._terraform.state.migrate import NetworkState
+from terradask_stacks.loading import load_settings
+
+ACCOUNT = "123456789012"
+BUCKET = f"terradask-state-{ACCOUNT}-us-east-1"
+KEY = "workspaces/default/network.tfstate"
+LOCAL = Path(".terradask/state/network.tfstate")
+
+
+class Killed(BaseException):
+    """The process ended here."""
+
+
+class MemoryS3:
+    """As much of S3 as a state needs."""
+
+    def __init__(self) -> None:
+        self.buckets: dict[str, dict[str, bytes]] = {BUCKET: {}}
+        self.calls: list[str] = []
+        self.dies_at: int | None = None
+        self.versioned = True
+        self.region = "us-east-1"
+        self.denied: set[str] = set()
+        self.owner = ACCOUNT
+        self.taken: set[str] = set()
+
+    def _begin(self, operation: str, bucket: str, *, missing: str = "NoSuchBucket") -> dict[str, bytes]:
+        if self.dies_at is not None and len(self.calls) >= self.dies_at:
+            raise Killed
+        self.calls.append(operation)
+        if operation in self.denied:
+            raise refused(operation, "AccessDenied", 403)
+        if bucket not in self.buckets:
+            raise refused(operation, missing, 404)
+        return self.buckets[bucket]
+
+    def head_bucket(self, **request: str) -> dict[str, Any]:
+        self._begin("HeadBucket", request["Bucket"], missing="404")
+        if request.get("ExpectedBucketOwner", self.owner) != self.owner:
+            raise refused("HeadBucket", "403", 403)
+        return {"BucketRegion": self.region, "ResponseMetadata": {"HTTPHeaders": {}}}
+
+    def create_bucket(self, **request: Any) -> None:
+        self.calls.append("CreateBucket")
+        if request["Bucket"] in self.taken:
+            raise refused("CreateBucket", "BucketAlreadyExists", 409)
+        self.buckets[request["Bucket"]] = {}
+
+    def get_bucket_versioning(self, **request: str) -> dict[str, Any]:
+        self._begin("GetBucketVersioning", request["Bucket"])
+        return {"Status": "Enabled"} if self.versioned else {}
+
+    def get_object(self, **request: str) -> dict[str, Any]:
+        objects, key = self._begin("GetObject", request["Bucket"]), request["Key"]
+        if key not in objects:
+            raise refused("GetObject", "NoSuchKey", 404)
+        return {"Body": io.BytesIO(objects[key]), "ETag": etag_of(objects[key])}
+
+    def put_object(self, **request: Any) -> None:
+        objects, key = self._begin("PutObject", request["Bucket"]), request["Key"]
+        there = None if key not in objects else etag_of(objects[key])
+        if ("IfNoneMatch" in request and there is not None) or ("IfMatch" in request and there != request["IfMatch"]):
+            raise refused("PutObject", "PreconditionFailed", 412)
+        objects[key] = request["Body"]
+
+    def copy_object(self, **request: Any) -> None:
+        objects = self._begin("CopyObject", request["Bucket"])
+        objects[request["Key"]] = objects[request["CopySource"]["Key"]]
+
+    def delete_object(self, **request: str) -> None:
+        self._begin("DeleteObject", request["Bucket"]).pop(request["Key"], None)
+
+
+def refused(operation: str, code: str, status: int) -> Exception:
+    """Return what a client of `Aws` raises."""
+    error = ClientError({"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)
+    return typed_error(error, "us-east-1") or error
+
+
+def etag_of(content: bytes) -> str:
+    return f'"{hash(content)}"'
+
+
+def state_of(serial: int = 3, lineage: str = "one", *, resources: int = 2, account: str = ACCOUNT) -> bytes:
+    instances = [
+        {"mode": "managed", "type": "aws_vpc", "name": f"n{i}", "instances": [{"attributes": {"id": f"vpc-{i}", "arn": arn_of(account)}}]}
+        for i in range(resources)
+    ]
+    return json.dumps({"version": 4, "serial": serial, "lineage": lineage, "outputs": {}, "resources": instances}, indent=2).encode()
+
+
+def arn_of(account: str) -> str:
+    return f"arn:aws:ec2:us-east-1:{account}:vpc/vpc-1"
+
+
+class Folder:
+    """A workspace's folder on one machine."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.s3 = MemoryS3()
+        self.told: list[str] = []
+        self.stack = root / "cdktf.out/stacks/network"
+        self.settings("local")
+
+    def settings(self, backend: str, **more: Any) -> None:
+        lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in more.items())
+        (self.root / "terradask.toml").write_text(f'[state]\nbackend = "{backend}"\nlock_timeout_seconds = 0\n{lines}')
+
+    @property
+    def state(self) -> NetworkState:
+        aws = Aws("us-east-1")
+        aws._clients["s3"] = self.s3
+        aws._identity = {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me"}
+        return NetworkState(load_settings(self.root, environ={}), aws, progress=lambda event: self.told.append(getattr(event, "text", "")))
+
+    def settle(self) -> None:
+        with FolderLock(self.stack, limit_seconds=0) as lock:
+            self.state.settle(lock, folder=self.stack)
+
+    def settle_killed(self) -> bool:
+        """Settle with a kill in the middle, and return whether there was one: what a process leaves that had no time to do anything."""
+        beside = self.stack.with_name(".network.lock")
+        left = "{}"
+
+        class Noticing(FolderLock):
+            def note(self, command: str, pid: int | None = None) -> None:
+                nonlocal left
+                super().note(command, pid)
+                if pid is not None:
+                    left = json.dumps({**json.loads(beside.read_text()), "child": 4_000_000})
+
+        try:
+            with Noticing(self.stack, limit_seconds=0) as lock:
+                self.state.settle(lock, folder=self.stack)
+        except Killed:
+            self.s3.dies_at = None
+            beside.write_text(left)
+            return True
+        self.s3.dies_at = None
+        return False
+
+    @property
+    def local(self) -> bytes | None:
+        path = self.root / LOCAL
+        return path.read_bytes() if path.exists() and path.stat().st_size else None
+
+    @local.setter
+    def local(self, content: bytes) -> None:
+        path = self.root / LOCAL
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+    @property
+    def objects(self) -> dict[str, bytes]:
+        return self.s3.buckets[BUCKET]

@@ -1,0 +1,211 @@
+"""Everything that is read from outside, each with what it should be and what reads it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from hypothesis import strategies as st
+
+from terradask._aws.launch_problem import read_problem
+from terradask._deployments.archive_hashes import read_lock_file
+from terradask._deployments.documents import read_address, read_descriptor, read_host_reports, read_report, read_run
+from terradask._deployments.events.gather import events_in
+from terradask._deployments.keys import KeySet
+from terradask._deployments.lifetime import parse_duration
+from terradask._deployments.store import parse_object
+from terradask._instance_types.catalog import read_catalog
+from terradask._instance_types.model import read_types
+from terradask._network.baseline import BASELINE_FORMAT, parse_baseline
+from terradask._plans.basis import PlanArchive
+from terradask._plans.summary import summarise
+from terradask._pricing.price_cache import read_sheet
+from terradask._pricing.products import query_for_instances, read_instance_prices, read_price
+from terradask._pricing.spot_prices import read_spot_price
+from terradask._terraform.events import parse_event
+from terradask._terraform.state.lock_info import LockInfo
+from terradask._terraform.state.model import StateInfo, state_of
+from terradask.errors import TerradaskError
+from terradask.policy import evaluate
+from terradask_host.agent.environment import check_lock
+from terradask_host.agent.keys import write_keys
+from terradask_host.config import load_config, parse_document
+from terradask_host.errors import HostError
+from terradask_host.metadata import InstanceMetadata
+from terradask_host.timing import Timing
+from terradask_modules.caller_policies import parse_trust
+from terradask_simulator.hosts.cloud_config import BootFailed, parse_cloud_config
+from terradask_stacks.backend_options import read_backend_options
+from terradask_stacks.hardware.quantities import parse_cores, parse_memory
+from terradask_stacks.loading import load_settings, settings_in
+from terradask_stacks.lock import read_lock
+from terradask_stacks.settings import PolicySettings
+
+from .damaged_documents import (
+    AT,
+    CLUSTER,
+    EVENT,
+    JOURNAL,
+    KEYS,
+    PRICE,
+    PYLOCK,
+    REPORT,
+    RUN,
+    SCHEDULER,
+    SHEET,
+    SPOT,
+    STACK,
+    STATE,
+    TEXTS,
+    TOML,
+    UV_LOCK,
+    VALUES,
+    damaged,
+    small_plan,
+    stored,
+)
+from .host_facts import HOST_JSON
+
+
+def policy_of(document: Any) -> None:
+    evaluate(document, settings=PolicySettings(), today=date(2026, 11, 20))
+
+
+def settings_of(document: Mapping[str, Any]) -> None:
+    settings_in(tomlkit.dumps(document), Path("terradask.toml"))
+
+
+def descriptor(document: Any) -> None:
+    read_descriptor(document)
+
+
+def metadata(answers: Mapping[str, str]) -> None:
+    service = InstanceMetadata("http://127.0.0.1:1")
+    service.get = lambda path: answers.get(path.rpartition("/")[2])  # type: ignore[method-assign]
+    service.identity()
+    service.spot_notice()
+
+
+def in_file(read: Callable[[Path], Any]) -> Callable[[str], Any]:
+    """Read a text out of a file."""
+
+    def run(text: str) -> Any:
+        from tempfile import TemporaryDirectory
+
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "etc/terradask/host.json"
+            path.parent.mkdir(parents=True)
+            path.write_text(text, encoding="utf-8", errors="surrogatepass")
+            return read(path)
+
+    return run
+
+
+def keys_of(secret: Any) -> None:
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        write_keys(secret, "worker", Path(folder))
+
+
+def texts_of(document: Any) -> st.SearchStrategy[str]:
+    return damaged(document).map(json.dumps) | TEXTS
+
+
+def mapping_of(document: Any) -> st.SearchStrategy[Any]:
+    return damaged(document).filter(lambda found: isinstance(found, dict))
+
+
+def toml_of(document: Any) -> st.SearchStrategy[Any]:
+    """Return damaged settings that TOML can say: no null, no text that is none."""
+
+    def sayable(node: Any) -> bool:
+        if isinstance(node, dict):
+            return all(map(sayable, node.values()))
+        return all(map(sayable, node)) if isinstance(node, list) else node is not None
+
+    return damaged(document).filter(lambda found: isinstance(found, dict) and sayable(found))
+
+
+@dataclass(frozen=True)
+class Input:
+    """Something that comes from outside: what it looks like, who reads it, and how it may be refused."""
+
+    limiter: st.SearchStrategy[Any]
+    read: Callable[[Any], Any]
+    refused: tuple[type[Exception], ...] = (TerradaskError,)
+
+
+MAPPINGS = st.dictionaries(st.text(max_size=8), VALUES, max_size=3)
+VARIABLES = st.sampled_from(
+    ["WORKSPACE__NAME", "CLUSTER__N_WORKERS", "CLUSTER__ENVIRON", "NETWORK__INGRESS", "NETWORK__CIDR", "X", "CLUSTER"]
+)
+TAGS = st.sampled_from(["terradask:role", "terradask:cluster", "terradask:group", "instance-id", "local-ipv4", "availability-zone"])
+INPUTS: dict[str, Input] = {
+    "settings, as text": Input(TEXTS, lambda text: settings_in(text, Path("terradask.toml"))),
+    "settings": Input(toml_of(TOML), settings_of),
+    "arguments": Input(mapping_of(TOML), lambda overrides: load_settings(environ={}, overrides=overrides)),
+    "variables": Input(
+        st.dictionaries(VARIABLES.map("TERRADASK_{}".format), TEXTS | VALUES.map(json.dumps), max_size=3),
+        lambda environ: load_settings(environ=environ),
+    ),
+    "Dask's configuration": Input(MAPPINGS, lambda config: load_settings(environ={}, dask_config=config)),
+    "backend options": Input(MAPPINGS | VALUES, read_backend_options),
+    "a plan, to its policy": Input(damaged(small_plan()), policy_of),
+    "a stack, to its policy": Input(damaged(STACK), policy_of),
+    "a plan, to be shown": Input(damaged(small_plan()), lambda plan: summarise(plan, stack="x", plan_hash="0")),
+    "a saved plan": Input(TEXTS, in_file(PlanArchive.read)),
+    "Terraform's events": Input(texts_of(EVENT), parse_event, ()),
+    "a state, as text": Input(texts_of(STATE).map(str.encode), lambda content: state_of(content, "s3://b/k")),
+    "a state": Input(damaged(STATE), StateInfo.from_json),
+    "a lock of a state": Input(texts_of({"ID": "1", "Who": "me", "Created": AT}).map(str.encode), LockInfo.from_json, ()),
+    "a lock in words": Input(TEXTS, LockInfo.from_text, ()),
+    "the locked answers": Input(texts_of({"format": 1, "network": {"account": "1"}}), in_file(read_lock)),
+    "the network's word": Input(texts_of({"format": BASELINE_FORMAT, "workspace": "default"}), parse_baseline),
+    "an object": Input(texts_of(RUN), lambda text: parse_object(text, "run.json")),
+    "a host's object": Input(texts_of(REPORT), lambda text: parse_object(text, "hosts/i-1.json"), ()),
+    "a descriptor": Input(mapping_of(CLUSTER), descriptor),
+    "a run": Input(mapping_of(RUN), read_run),
+    "an address": Input(mapping_of(SCHEDULER), read_address),
+    "a host's report": Input(mapping_of(REPORT), read_report),
+    "hosts' reports": Input(st.lists(mapping_of(REPORT), max_size=2), read_host_reports, ()),
+    "keys": Input(damaged(KEYS), KeySet.from_document),
+    "a journal": Input(damaged(JOURNAL), events_in, ()),
+    "instance types": Input(st.lists(damaged(stored("instance_types.json")[0]), max_size=3), read_types, ()),
+    "kept instance types": Input(VALUES, lambda document: read_catalog(document, "us-east-1"), ()),
+    "a price": Input(st.lists(texts_of(PRICE), max_size=2), lambda entries: read_price(query_for_instances("us-east-1"), entries), ()),
+    "prices": Input(st.lists(texts_of(PRICE), max_size=2), lambda entries: read_instance_prices("us-east-1", entries), ()),
+    "spot prices": Input(st.lists(damaged(SPOT), max_size=2), lambda entries: read_spot_price("m6i.xlarge", entries), ()),
+    "kept prices": Input(damaged(SHEET), lambda document: read_sheet(document, "spot", "x"), ()),
+    "why a launch failed": Input(TEXTS, read_problem, ()),
+    "cores": Input(VALUES, lambda value: parse_cores("n_cores", value)),
+    "memory": Input(VALUES, lambda value: parse_memory("memory", value)),
+    "a duration": Input(VALUES, lambda value: parse_duration("timeout", value)),
+    "whom to trust": Input(TEXTS | TEXTS.map("github:a/{}".format), parse_trust),
+    "host.json": Input(
+        texts_of(HOST_JSON), in_file(lambda path: load_config({"TERRADASK_HOST_ROOT": str(path.parents[2])})), (HostError,)
+    ),
+    "what a host reads": Input(texts_of(RUN) | st.binary(max_size=20), lambda text: parse_document(text, "run.json"), (HostError,)),
+    "time constants": Input(
+        texts_of({"join_seconds": 5}), lambda text: Timing.from_environ({"TERRADASK_HOST_TIMING": text}), (HostError,)
+    ),
+    "versions": Input(TEXTS, check_lock, (HostError,)),
+    "a lock file": Input(TEXTS | toml_of(UV_LOCK).map(tomlkit.dumps) | toml_of(PYLOCK).map(tomlkit.dumps), in_file(read_lock_file)),
+    "keys on a host": Input(mapping_of(KEYS), keys_of, (HostError,)),
+    "metadata and tags": Input(
+        st.dictionaries(TAGS, TEXTS | st.just("worker")) | st.just({"instance-action": "x"}), metadata, (HostError,)
+    ),
+    "user data": Input(
+        (texts_of({"write_files": [{"path": "/a", "content": "x", "encoding": "b64", "permissions": "0644"}]})).map(
+            lambda text: f"#cloud-config\n{text}".encode(errors="surrogatepass")
+        )
+        | st.binary(max_size=20),
+        parse_cloud_config,
+        (BootFailed,),
+    ),
+}  # fmt: skip
