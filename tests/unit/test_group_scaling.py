@@ -201,7 +201,7 @@ def test_a_group_that_is_not_there_and_a_table_with_a_group_are_refused_before_a
         pool.scale(1, group="tpu")
     with pytest.raises(InvalidInput, match="gpu"):
         pool.scale({"workers": 1, "gpu": 6})
-    with pytest.raises(ArgumentCombination, match="table of groups"):
+    with pytest.raises(ArgumentCombination, match="mapping already contains the groups"):
         pool.scale({"gpu": 1}, group="gpu")
     assert not pool.requests.are_new
 

@@ -106,7 +106,9 @@ def test_what_only_a_start_heeds_is_told_when_the_cluster_runs(structure, run, i
     provisioner = Provisioner(Request("etl", structure=structure, run=run), silent)
     provisioner._warn_of_ignored(running)
     told = [record.getMessage() for record in caplog.records]
-    assert told == ([f"cluster etl runs already: {ignored} would count at its start; cluster.scale changes numbers now"] if ignored else [])
+    assert told == (
+        [f"cluster etl is already running: {ignored} applies only at its start; cluster.scale changes numbers now"] if ignored else []
+    )
 
 
 @pytest.mark.parametrize(("software_lock", "hashed", "warned"), [(None, False, False), ("uv.lock", True, False), ("uv.lock", False, True)])

@@ -145,7 +145,7 @@ async def test_workers_that_missed_it_are_named_and_hold_up_no_start(caplog):
 
 async def test_hosts_of_an_older_terradask_are_named_as_such():
     async with scheduler([], knows=False) as running, relaying(running.address) as (relay, _):
-        with pytest.raises(VersionMismatch, match="knows no private variables"):
+        with pytest.raises(VersionMismatch, match="without private variables"):
             await relay.send_private_envs({"A": VALUE})
 
 

@@ -1,4 +1,4 @@
-"""Adaptive scaling that counts hosts where the scheduler counts workers, and that does nothing more once it has been stopped."""
+"""Adaptive scaling that counts hosts, where the scheduler counts workers, and that does nothing after it is stopped."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from terradask_stacks.numbers import NWorkers, bounds_of
 
 DEFAULT_MAXIMUM = 200
 
-#: Bounds of a cluster of which no number was asked.
+#: Bounds of a cluster without `n_workers`.
 USUAL_BOUNDS = (4, 20)
 
 
 class StopSafe(Adaptive):  # type: ignore[misc]
-    """An adaptive class that, stopped in the middle of a decision, doesn't carry it out.
+    """An adaptive class that doesn't carry out a decision if it is stopped in the middle of it.
 
-    Dask's own does, and so undoes the number that is set next.
+    Dask's own class does, and so overrides the number that is set next.
     """
 
-    #: Whether the class that decides removes workers in a way of its own.
+    #: Whether the deciding class has its own `scale_down`.
     _removes_itself = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # Between a look at the state and the order that follows from it nothing stops it: that happens in other threads.
+        # Other threads call `stop`; the lock keeps it out between the check of the state and the order.
         self._ordering = threading.RLock()
         super().__init__(*args, **kwargs)
 
     def stop(self, reason: str = "unknown") -> None:
-        """Decide no more, and carry out no decision that was not ordered yet."""
+        """Stop deciding, and don't carry out a decision that is not ordered yet."""
         with self._ordering:
             super().stop(reason)
 
@@ -51,7 +51,7 @@ class StopSafe(Adaptive):  # type: ignore[misc]
 
     async def scale_down(self, workers: Any) -> None:
         """Order the removal of workers."""
-        # Dask's own retires them first, and would be stopped in between; the cluster retires them as a part of the order.
+        # Dask's own method retires them first and could be stopped in between; the cluster retires them as part of the order.
         with self._ordering:
             if self.state == "stopped" or not workers:
                 return
@@ -61,7 +61,7 @@ class StopSafe(Adaptive):  # type: ignore[misc]
 
 
 class HostCounting(Adaptive):  # type: ignore[misc]
-    """An adaptive class that counts hosts, those of one group of workers where there are several."""
+    """An adaptive class that counts hosts; only those of one group of workers if there are several groups."""
 
     _workers_per_host = 1
     _group: str | None = None
@@ -86,9 +86,9 @@ class HostCounting(Adaptive):  # type: ignore[misc]
         workers = int(await super().target()) - sum(map(is_extra, self.cluster.worker_names()))
         own, joined = self.observed, len(self.cluster.observed)
         if workers >= joined * self._workers_per_host:
-            # What the others do needs no more hosts here.
+            # The hosts of other groups do their part of the work.
             return max(math.ceil(workers / self._workers_per_host) - (joined - len(own)), 0)
-        # The scheduler found workers to close; a host goes only when all of its workers may.
+        # The scheduler found workers to close; a host is closed only if all of its workers may be.
         closable = await hosts_to_close(self.scheduler, self._workers_per_host)
         return len(own) - (len(closable) if self._group is None else len(own.intersection(closable)))
 
@@ -105,12 +105,12 @@ class HostCounting(Adaptive):  # type: ignore[misc]
 def adaptive_for(
     decides: type[Adaptive], *, workers_per_host: int = 1, extra_worker: bool = False, group: str | None = None
 ) -> type[Adaptive]:
-    """Return a class that decides as `decides` does, stops safely, and counts hosts where these aren't the scheduler's workers."""
+    """Return a class that decides as `decides` does, stops safely, and counts hosts if they differ from the scheduler's workers."""
     if workers_per_host == 1 and not extra_worker and group is None:
         bases: tuple[type, ...] = (StopSafe, decides)
         members: dict[str, Any] = {"_removes_itself": decides.scale_down is not Adaptive.scale_down}
     else:
-        # All workers of a host are retired first, and so in no other way.
+        # All workers of a host have to be retired together, so the class's own `scale_down` isn't used.
         bases = (StopSafe, HostCounting, decides)
         members = {"_workers_per_host": workers_per_host, "_group": group}
     return type(decides.__name__, bases, {"__qualname__": decides.__qualname__, **members})
@@ -129,35 +129,35 @@ def adaptive_options(
     maximum_memory: str | None,
     **kwargs: Any,
 ) -> dict[str, Any]:
-    """Scale the group ``workers`` with the work there is. Groups with names stay as they are: `scale` them.
+    """Scale the group ``workers`` with the load. Named groups stay as they are; use `scale` for them.
 
     Parameters
     ----------
     Adaptive
         Class that decides.
     minimum
-        Workers that stay when there is nothing to do.
+        Fewest workers, kept without load.
     maximum
-        Most workers. By default 200, or ``max_workers`` where that is less.
+        Most workers. By default 200, or ``max_workers`` if that is less.
     minimum_cores, maximum_cores, minimum_memory, maximum_memory
-        Bounds as amounts of all workers together, such as 64 and ``"1 TiB"``, by what the smallest host that has joined has.
+        Bounds as total amounts, such as 64 and ``"1 TiB"``, converted by the size of the smallest host that has joined.
     target_duration
         How long work should take: the shorter, the faster the cluster grows.
     wait_count
-        How many times in a row a worker must be found superfluous before it leaves.
+        How many times in a row a worker must be superfluous before it is removed.
     interval
-        Time between looks.
+        Time between decisions.
     **kwargs
-        As of `distributed.deploy.Adaptive`.
+        As for `distributed.deploy.Adaptive`.
 
     Raises
     ------
     InvalidInput
-        When the bounds make no sense, or `maximum` is more than ``max_workers``.
+        When the bounds are invalid, or `maximum` is more than ``max_workers``.
     UnsupportedOption
-        For a `group`: the scheduler doesn't know how many workers of a group its tasks want.
+        For a `group`: the scheduler doesn't report how many workers of a group its tasks need.
     ClusterClosed, ClusterEnded, ClusterStopped
-        When this object has left the cluster, or that doesn't run any more.
+        When this object has left the cluster, or the cluster doesn't run any more.
     """
     if "group" in kwargs:
         raise UnsupportedOption("adapt(group=)", given=kwargs["group"], advice="scale the group by its name: scale(2, group=...)")
@@ -180,7 +180,7 @@ def adaptive_options(
 
 
 def asked_bounds(n_workers: NWorkers, deployment: Deployment) -> tuple[int, int] | None:
-    """Return the bounds that were asked for, the usual ones where nothing was; None where a number was."""
+    """Return the given bounds; the usual ones if `n_workers` is None; None if it is a number."""
     bounds = USUAL_BOUNDS if n_workers is None else bounds_of(n_workers)
     if bounds is None:
         return None

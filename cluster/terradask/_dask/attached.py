@@ -1,4 +1,4 @@
-"""What there is of a cluster once a client has attached to it."""
+"""The parts of a cluster object that is attached to its cluster."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from terradask._deployments.deployment import Deployment
 from terradask._deployments.endpoint import endpoint_for, route_of
 from terradask._deployments.pending_launches import PendingLaunches
 
-#: As the setting `spot_fallback_seconds` has it, which older deployments lack.
+#: Default of the setting `spot_fallback_seconds`, which older deployments lack.
 DEFAULT_FALLBACK_SECONDS = 60
 
 
 @dataclass(frozen=True)
 class Attached:
-    """A cluster that runs, and the parts that talk to it."""
+    """A running cluster, and the parts that communicate with it."""
 
     provisioned: Provisioned
     dialer: Dialer
@@ -50,7 +50,7 @@ class Attached:
 
     @classmethod
     async def to(cls, provisioned: Provisioned, request: Request, health: Health, joined: JoinedWorkers, call: Call) -> Attached:
-        """Connect to the scheduler, and make the parts around that connection."""
+        """Connect to the scheduler, and create the parts around that connection."""
         deployment, run_id = provisioned.deployment, provisioned.attachment.run.run_id
         dialer = Dialer(
             deployment,
@@ -59,19 +59,19 @@ class Attached:
             call,
             let_in=partial(addresses_let_in, provisioned.workspace),
         )
-        async with AsyncExitStack() as undo:
-            undo.push_async_callback(dialer.close)
+        async with AsyncExitStack() as cleanup:
+            cleanup.push_async_callback(dialer.close)
             attachment, comm = await dialer.reach(provisioned.attachment)
             scheduler = dialer.scheduler_at(comm.peer_address)
-            undo.push_async_callback(scheduler.close_rpc)
-            # The connection that was made to see whether it answers is the first of those that are kept.
+            cleanup.push_async_callback(scheduler.close_rpc)
+            # The connection that `reach` made becomes the first one of the pool.
             scheduler.comms[comm] = True
             run = RunCheck(deployment, run_id, health, call)
             connection = SchedulerConnection(dialer, attachment, scheduler, health=health, joined=joined, run=run)
             workers = workers_of(deployment, attachment, call)
             pool = WorkerPool(deployment, workers, scheduler, joined=joined, health=health, run=run)
             host, port = await dialer.dashboard(attachment)
-            undo.pop_all()
+            cleanup.pop_all()
         return cls(
             provisioned,
             dialer,
@@ -84,11 +84,11 @@ class Attached:
 
     @property
     def deployment(self) -> Deployment:
-        """The deployment that runs."""
+        """The running deployment."""
         return self.provisioned.deployment
 
     async def start(self, request: Request, progress: Progress, *, adapt: Callable[..., Any]) -> None:
-        """Serve the dashboard, mirror the groups, send credentials, wait for the first workers, as far as that was asked."""
+        """Serve the dashboard and mirror the groups; if asked, send credentials, wait for the first workers and adapt."""
         settings = self.provisioned.settings
         await self.dashboard.start()
         await self.pool.start()
@@ -109,35 +109,35 @@ class Attached:
             adapt(minimum=bounds[0], maximum=bounds[1])
 
     async def shared_dashboard(self) -> SharedDashboard | None:
-        """Where people without terradask find the dashboard.
+        """Return the dashboard over HTTPS, for people without terradask.
 
         Returns
         -------
         SharedDashboard or None
-            Its `link`, which has a token in it that is the scheduler process's own, and the `fingerprint` (SHA-256) of the certificate
-            about which browsers ask. None for a cluster without `use_dashboard_https`.
+            Its `link`, with the token of this scheduler process, and the `fingerprint` (SHA-256) of the certificate that browsers warn
+            about. None for a cluster without `use_dashboard_https`.
 
         Raises
         ------
         ClusterEnded, ClusterStopped
             When the cluster doesn't run any more.
         VersionMismatch
-            When its hosts are of a terradask that has no such dashboard.
+            When its hosts run a terradask without this dashboard.
         """
-        async with self.connection.saying_why_it_ended():
+        async with self.connection.translated_end():
             if not self.provisioned.settings.get("use_dashboard_https"):
                 return None
             public = self.dialer.route == "public"
             return await ask_for_shared_dashboard(self.connection.scheduler, self.connection.attachment, public=public)
 
     async def stop(self) -> None:
-        """Watch the groups no more, and send no secrets."""
+        """Stop polling the groups and sending secrets."""
         await self.secrets.stop()
         await self.pool.stop()
 
 
 def workers_of(deployment: Deployment, attachment: Attachment, call: Call) -> Workers:
-    """Return the workers of a run as AWS has them."""
+    """Return the workers of a run, read from its Auto Scaling groups."""
     groups, descriptor = deployment.groups, deployment.descriptor
     pending_launches = PendingLaunches(
         groups,

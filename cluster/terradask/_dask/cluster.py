@@ -1,6 +1,6 @@
 """``Cluster``: a Dask cluster on instances of your own AWS account.
 
-The one subclass of Dask's class: its hooks and public methods lead to the parts that do the work, which know nothing of it.
+The only subclass of Dask's class: its hooks and public methods delegate to the parts that do the work.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from terradask.errors import InvalidInput
 class Cluster(SpecCluster):  # type: ignore[misc]
     """A Dask cluster on instances of your own AWS account."""
 
-    # What Dask reads and writes on the object itself.
+    # Attributes that Dask reads and writes on the object itself.
     status = KeptBy("_health", "status")
     scheduler_info = KeptBy("_joined", "scheduler_info")
     shutdown_on_close = KeptBy("_lifecycle", "shutdown_on_close")
-    #: The plan as SpecCluster's own views count it.
+    #: The plan in the form that SpecCluster's own methods count.
     worker_spec = Derived(lambda cluster: dict.fromkeys(cluster.plan, cluster.new_spec))
 
     @takes(ClusterArguments)
@@ -77,20 +77,20 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         try:
             self._lifecycle.give_up(error)
         finally:
-            # SpecCluster may have failed before it had a loop.
+            # SpecCluster may have failed before it created a loop.
             if hasattr(self, "_loop_runner") and not self.asynchronous:
                 self._loop_runner.stop()
 
     @classmethod
     def from_name(cls, name: str, **kwargs: Any) -> Cluster:
-        """Attach to a running cluster; never make or start one.
+        """Attach to a running cluster; never deploy or start one.
 
         Parameters
         ----------
         name
             The cluster's name.
         **kwargs
-            As of `Cluster`.
+            As for `Cluster`.
 
         Raises
         ------
@@ -101,7 +101,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
 
         See Also
         --------
-        Cluster : with ``attach=True`` it is the same.
+        Cluster : the same with ``attach=True``.
         """
         return cls(name, **{"attach": True, **kwargs})
 
@@ -132,7 +132,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
             await super()._watch_worker_status(subscription)
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
-        # Not SpecCluster's: it would end what it takes for lost, and the group heals itself.
+        # Not SpecCluster's method: it would end workers that it takes for lost, but the group replaces them itself.
         DaskCluster._update_worker_status(self, op, msg)
         self._running.pool.on_workers_changed(left=op == "remove")
 
@@ -185,29 +185,29 @@ class Cluster(SpecCluster):  # type: ignore[misc]
 
     @documented_by(Lifecycle.close)
     def close(self, timeout: float | None = None) -> Any:
-        """Leave the cluster, and end it where `shutdown_on_close` says so."""
+        """Leave the cluster, and end it if `shutdown_on_close` is True."""
         return super().close(timeout)
 
     @documented_by(Lifecycle.shutdown)
     def shutdown(self) -> Any:
-        """End the cluster, whatever `shutdown_on_close` says, and leave it."""
+        """End the cluster regardless of `shutdown_on_close`, and leave it."""
         self._lifecycle.shutdown()
         return self.close()
 
     @documented_by(Lifecycle.stop)
     def stop(self) -> Any:
-        """Stop the cluster, and leave it: its groups at zero, its keys gone, the deployment kept, which costs only its secret."""
+        """Stop the cluster, and leave it: groups at zero, keys removed, the deployment kept, which costs only its secret."""
         self._lifecycle.stop()
         return self.close()
 
     @property
     def worker_groups(self) -> dict[str, WorkerGroupState]:
-        """How each group of workers is: ``workers``, and those with names."""
+        """State of each group of workers: ``workers``, and the named ones."""
         return self._attached.pool.groups if self._attached is not None else {}
 
     @property
     def plan(self) -> set[str]:
-        """Names of the workers that should exist: instance ids, and ``pending-N`` for those that AWS has not shown yet."""
+        """Names of the workers that should exist: instance ids, and ``pending-N`` for those that AWS has not launched yet."""
         return {name for group in self.worker_groups.values() for name in group.plan}
 
     @property
@@ -221,7 +221,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         return self._joined.hosts
 
     def worker_names(self) -> list[str]:
-        """Names of all Dask workers that have joined, the one beside the scheduler included."""
+        """Names of all Dask workers that have joined, including the one on the scheduler's host."""
         return self._joined.all_names
 
     @documented_by(WorkerWaiter.wait_for_workers)
@@ -233,7 +233,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
 
     @documented_by(WorkerPool.scale)
     def scale(self, n: int | Mapping[str, int] = 0, memory: Any = None, cores: Any = None, *, group: str | None = None) -> Any:
-        """Scale the cluster to `n` workers, or groups of workers each to its number."""
+        """Scale the cluster to `n` workers, or each group to its number."""
         self._health.check()
         self._running.pool.scale(n, memory, cores, group=group)
         if self.asynchronous:
@@ -243,7 +243,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
 
     @documented_by(WorkerPool.scale_up)
     def scale_up(self, n: int, reason: str | None = None) -> Any:
-        """Scale up *to* `n` workers (not by); of the group ``workers``. Fewer than there are change nothing."""
+        """Scale the group ``workers`` up *to* `n` workers (not by `n`); a smaller number changes nothing."""
         self._health.check()
         return self.sync(self._scale_up, n, reason)
 
@@ -253,7 +253,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
 
     @documented_by(WorkerPool.scale_down)
     def scale_down(self, workers: Any) -> Any:
-        """End the hosts of these workers, with what they hold moved first."""
+        """End the hosts of these workers, after their data has been moved."""
         self._health.check()
         return self.sync(self._scale_down, workers)
 
@@ -263,12 +263,12 @@ class Cluster(SpecCluster):  # type: ignore[misc]
 
     @documented_by(WorkerPool.recommendations)
     def recommendations(self, target: int) -> Any:
-        """Tell what scaling the group ``workers`` to `target` would mean."""
+        """Return what scaling the group ``workers`` to `target` would change."""
         return self.sync(self._running.pool.recommendations, target)
 
     @documented_by(WorkerPool.workers_to_close)
     def workers_to_close(self, target: int) -> Any:
-        """Ask the scheduler which workers to close for `target` to remain in the group ``workers``, the cheapest to move first."""
+        """Ask the scheduler which workers to close so that `target` remain in the group ``workers``, the cheapest to move first."""
         return self.sync(self._running.pool.workers_to_close, target)
 
     @documented_by(adaptive_options)
@@ -287,7 +287,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         interval: str = "5s",
         **kwargs: Any,
     ) -> Adaptive:
-        """Scale the group ``workers`` with the work there is. Groups with names stay as they are: `scale` them."""
+        """Scale the group ``workers`` with the load. Named groups stay as they are; use `scale` for them."""
         self._health.check()
         options = adaptive_options(
             Adaptive,
@@ -305,18 +305,18 @@ class Cluster(SpecCluster):  # type: ignore[misc]
 
     @documented_by(SecretRelay.send_private_envs)
     def send_private_envs(self, env: Mapping[str, str]) -> Any:
-        """Set environment variables in the scheduler's and all workers' processes, of which nothing is written anywhere."""
+        """Set environment variables in the scheduler's and all workers' processes, without storing them anywhere."""
         self._health.check()
         return self.sync(self._running.secrets.send_private_envs, env)
 
     @documented_by(SecretRelay.send_credentials)
     def send_credentials(self, automatic_refresh: bool = False) -> Any:
-        """Send temporary credentials of yours to the scheduler and all workers, in place of those that were sent before."""
+        """Send your temporary credentials to the scheduler and all workers, replacing any sent before."""
         self._health.check()
         return self.sync(self._running.secrets.send_credentials, automatic_refresh)
 
     def get_client(self) -> Any:
-        """Return a `distributed.Client` of the cluster: the current one where that is one of it, else a new one.
+        """Return a `distributed.Client` of the cluster: the current client if it belongs to the cluster, else a new one.
 
         Raises
         ------
@@ -329,19 +329,19 @@ class Cluster(SpecCluster):  # type: ignore[misc]
     @property
     @documented_by(DashboardForward.link)
     def dashboard_link(self) -> str:
-        """Link to the dashboard on this machine's loopback; behind it lies mutual TLS to the scheduler's host."""
+        """Link to the dashboard on this machine's loopback, forwarded to the scheduler's host over mutual TLS."""
         return self._attached.dashboard.link if self._attached is not None else ""
 
     @property
     @documented_by(Attached.shared_dashboard)
     def shared_dashboard(self) -> Any:
-        """Where people without terradask find the dashboard."""
+        """The dashboard over HTTPS, for people without terradask."""
         self._health.check()
         return self.sync(self._running.shared_dashboard)
 
     @documented_by(SchedulerConnection.set_keepalive)
     def set_keepalive(self, keepalive: Duration | None) -> Any:
-        """Set how long the cluster goes on when nobody is connected any more, from now on, in place of `no_client_timeout`."""
+        """Set how long the cluster runs on without a connected client, replacing `no_client_timeout` from now on."""
         self._health.check()
         return self.sync(self._running.connection.set_keepalive, keepalive)
 
@@ -352,12 +352,12 @@ class Cluster(SpecCluster):  # type: ignore[misc]
 
     @property
     def zone(self) -> str:
-        """Availability zone of the cluster; of its scheduler, where workers may be in several."""
+        """Availability zone of the cluster; of its scheduler, if workers may be in several zones."""
         return self._running.deployment.descriptor.zone
 
     @property
     def hardware(self) -> dict[str, dict[str, Any]]:
-        """Each group's instance types in the order in which they are tried, what was asked, and why they were chosen."""
+        """Each group's instance types in the order in which they are tried, what was asked for, and why they were chosen."""
         return hardware_of(self._running.deployment.descriptor.lock)
 
     @property
@@ -366,12 +366,12 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         return self._running.provisioned.origin
 
     def events(self) -> Any:
-        """Tell what happened to the cluster and its hosts: when, to whom, what, and why; the oldest first.
+        """Return the events of the cluster and its hosts with time, subject, state and reason, oldest first.
 
         Returns
         -------
         list of Event
-            Printed, each is a line. Of hosts they tell when they were requested, launched, booting, joined, retiring, failed and gone.
+            Each prints as a line. The states of hosts are requested, launched, booting, joined, retiring, failed and gone.
         """
         return self.sync(self._threads.call, self._running.deployment.events)
 
@@ -388,12 +388,12 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         return str(super()._repr_html_(cluster_status))
 
     def _scaling_status(self) -> str:
-        # Dask's own counts the workers of each host, and those that no scaling counts.
+        # Dask's own method counts the workers of each host, and also the one on the scheduler's host.
         mode = "Adaptive" if self._adaptive and self._adaptive.periodic_callback else "Manual"
         return scaling_table(mode, self, self.worker_groups)
 
 
-# After SpecCluster's own hook, and so called before it, which would run Terraform with ten seconds to go.
+# Registered after SpecCluster's own hook, and so called before it: that one would run Terraform within its ten seconds.
 atexit.register(end_open_clusters)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=disown_open_clusters)

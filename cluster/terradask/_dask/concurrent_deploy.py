@@ -10,15 +10,15 @@ from terradask._deployments.store import STATE_LOCK
 
 _POLL_SECONDS = 1.0
 
-#: The state isn't locked between a plan and its apply; after a longer while no client is at work.
+#: The state isn't locked between a plan and its apply; after a longer time without a lock no client works on it.
 _BETWEEN_SECONDS = 15.0
 
-#: The client that has deployed a cluster starts it at once; where it fails to, another does.
+#: The client that has deployed a cluster starts it at once; after this time this client does.
 _START_SECONDS = 15.0
 
 
 def wait_for_deployment(deployment: Deployment, *, seconds: float, check_cancelled: Callable[[], None]) -> bool:
-    """Wait until another client has deployed a cluster, and return whether it has; soon, where none is at work any more."""
+    """Wait until another client has deployed the cluster, and return whether it has; stop early if no client works on it any more."""
     last_locked = time.monotonic()
 
     def over() -> bool:
@@ -31,15 +31,15 @@ def wait_for_deployment(deployment: Deployment, *, seconds: float, check_cancell
 
 
 def wait_for_start(deployment: Deployment, *, check_cancelled: Callable[[], None]) -> None:
-    """Give the client that deployed a cluster the time to start it too, so that it ends with that one and not with a guest."""
+    """Let the client that deployed the cluster also start it, so that it ends with that client and not with this one."""
     _until(lambda: deployment.current_run() is not None, _START_SECONDS, check_cancelled)
 
 
-def _until(there: Callable[[], bool], seconds: float, check_cancelled: Callable[[], None]) -> bool:
+def _until(condition: Callable[[], bool], seconds: float, check_cancelled: Callable[[], None]) -> bool:
     deadline = time.monotonic() + seconds
     while True:
         check_cancelled()
-        if there():
+        if condition():
             return True
         if time.monotonic() >= deadline:
             return False

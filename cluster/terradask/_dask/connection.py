@@ -1,4 +1,4 @@
-"""The connection to a cluster's scheduler: kept after a laptop has slept, a network was cut, a scheduler died."""
+"""The connection to a cluster's scheduler, restored after the laptop slept, the network failed or the scheduler died."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from terradask.errors import ClusterStopped, SchedulerReplaced, SchedulerUnreach
 
 logger = logging.getLogger("terradask")
 
-#: So long a scheduler is looked for before using the cluster raises; it is looked for on and on.
+#: After this time without an answer, using the cluster raises; the client keeps trying to reach the scheduler.
 LOST_SECONDS = 30.0
 
 _STATUS_POLL_SECONDS = 0.2
 
 
 class SchedulerConnection:
-    """What a client has of one scheduler: calls, and what that tells of its workers."""
+    """A client's connection to one scheduler: calls, and updates about its workers."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class SchedulerConnection:
     # ---- watching ---------------------------------------------------------------------------------------------------
 
     async def subscriptions(self, first: Comm, *, on_replaced: Callable[[Attachment], Awaitable[None]]) -> AsyncIterator[Comm]:
-        """Yield the connection over which the scheduler tells of its workers, and another one each time that it is lost.
+        """Yield the connection over which the scheduler reports its workers, and a new one each time it is lost.
 
-        Dask leaves it at the first: what the cluster knows of its workers would be frozen for good.
+        Dask itself uses only the first one: after a loss, the cluster's view of its workers would never change again.
         """
         comm: Comm | None = first
         while comm is not None:
@@ -67,7 +67,7 @@ class SchedulerConnection:
         logger.info("cluster %s: the connection to its scheduler is lost", self._health.name)
         again = await self._while_running(self._subscribe_again(on_replaced))
         if again is not None and not self._health.is_running:
-            # Closed in between: nothing else knows of this connection, and closing waits for this to end.
+            # Closed in between: only this method has the connection, and closing waits for it.
             await again.close()
             return None
         if again is not None:
@@ -75,7 +75,7 @@ class SchedulerConnection:
         return again
 
     async def _while_running(self, work: Any) -> Any:
-        """Return the result of `work`; None where the cluster is closed meanwhile."""
+        """Return the result of `work`; None if the cluster is closed meanwhile."""
         task = asyncio.ensure_future(work)
         while self._health.is_running:
             if (await asyncio.wait({task}, timeout=_STATUS_POLL_SECONDS))[0]:
@@ -85,14 +85,14 @@ class SchedulerConnection:
         return None
 
     async def _subscribe_again(self, on_replaced: Callable[[Attachment], Awaitable[None]]) -> Comm | None:
-        """Return a new connection to the same scheduler; None where that one is gone for good, or the cluster is closed."""
+        """Return a new connection to the same scheduler; None if the scheduler is gone for good, or the cluster is closed."""
         # A cancellation may get lost in a connection that fails at the same moment: closing waits for this to end.
         while self._health.is_running:
             try:
                 attachment = await self._reach_again()
                 known = self._joined.scheduler_id
                 comm = await self._subscribe() if attachment.scheduler.boot == self.attachment.scheduler.boot else None
-                # A new process listens before its host says so.
+                # A new process listens before its host publishes it.
                 if comm is None or self._joined.scheduler_id != known:
                     if comm is not None:
                         await comm.close()
@@ -109,8 +109,8 @@ class SchedulerConnection:
                     logger.warning("cluster %s: %s", self._health.name, error.problem)
                 self._health.unreachable = error
             except Exception:
-                # Whatever is in the way, such as a bucket that can't be asked from a machine without a network, may pass.
-                logger.debug("cluster %s: can't look for its scheduler", self._health.name, exc_info=True)
+                # The cause may pass, such as a missing network, without which the bucket can't be read.
+                logger.debug("cluster %s: can't find its scheduler", self._health.name, exc_info=True)
             else:
                 self._health.unreachable = None
                 return comm
@@ -132,52 +132,52 @@ class SchedulerConnection:
     # ---- calls ------------------------------------------------------------------------------------------------------
 
     async def set_keepalive(self, keepalive: Duration | None) -> None:
-        """Set how long the cluster goes on when nobody is connected any more, from now on, in place of `no_client_timeout`.
+        """Set how long the cluster runs on without a connected client, replacing `no_client_timeout` from now on.
 
-        Clients and `Cluster` objects count as connected, in any process; so does what `fire_and_forget` left to be done. The idle timeout
-        holds besides.
+        Clients and `Cluster` objects of any process count as connected, and so do unfinished `fire_and_forget` tasks. The idle timeout
+        stays in force.
 
         Parameters
         ----------
         keepalive
-            A duration such as ``"30s"`` or ``"5m"``, or seconds. None or False: it doesn't end for that.
+            A duration such as ``"30s"`` or ``"5m"``, or seconds. With None or False, the cluster doesn't end for this reason.
 
         Raises
         ------
         InvalidInput
-            When it is no duration, or not greater than zero.
+            When it is not a duration, or not greater than zero.
         ClusterEnded, ClusterStopped
             When the cluster doesn't run any more.
         VersionMismatch
-            When its hosts are of a terradask that knows no keepalive.
+            When its hosts run a terradask without keepalive.
         """
         await self.ask("terradask_keepalive", "keepalive", seconds=parse_duration("keepalive", keepalive) or None)
 
     async def ask(self, operation: str, what: str, **arguments: Any) -> Any:
-        """Return the scheduler's answer to an operation of terradask's own.
+        """Return the scheduler's answer to one of terradask's RPC operations.
 
         Raises
         ------
         ClusterClosed, ClusterEnded, ClusterStopped
-            When there is no scheduler to answer any more.
+            When the cluster doesn't run any more.
         VersionMismatch
-            When the scheduler doesn't know the operation.
+            When the scheduler doesn't have the operation.
         """
-        async with self.saying_why_it_ended():
+        async with self.translated_end():
             answer = await getattr(self.scheduler, operation)(**arguments)
         if not answer:
-            # A scheduler answers None to what it doesn't know.
+            # A scheduler answers None to an unknown operation.
             name = self._health.name
             raise VersionMismatch(
-                f"The hosts of cluster {name!r} are of an older terradask, which knows no {what}.",
+                f"The hosts of cluster {name!r} run an older terradask, without {what}.",
                 cluster=name,
                 advice="terradask apply network, then stop and start the cluster",
             )
         return answer
 
     @asynccontextmanager
-    async def saying_why_it_ended(self) -> AsyncIterator[None]:
-        """Call the scheduler inside: where it doesn't answer, and that is because the cluster is over, that is the error."""
+    async def translated_end(self) -> AsyncIterator[None]:
+        """Raise the reason of the cluster's end in place of an ``OSError`` of a call inside, if the cluster is over."""
         self._health.check()
         try:
             yield
@@ -187,14 +187,14 @@ class SchedulerConnection:
             raise
 
     async def scheduler_of(self, attachment: Attachment) -> rpc:
-        """Return a new connection to the scheduler that has replaced this one."""
+        """Return a new connection to the scheduler of an attachment, which may have replaced this one."""
         return await self._dialer.scheduler_of(attachment)
 
 
 def _replaced(attachment: Attachment) -> SchedulerReplaced:
     name = attachment.descriptor.cluster
     return SchedulerReplaced(
-        f"The scheduler of cluster {name!r} died and was replaced: the tasks and results that it knew are gone.",
+        f"The scheduler of cluster {name!r} died and was replaced: its tasks and results are lost.",
         cluster=name,
         given=f"the scheduler is now on instance {attachment.scheduler.instance_id}, boot {attachment.scheduler.boot}",
         advice=f"attach to the new one and submit the work again: Cluster(name={name!r})",

@@ -1,4 +1,4 @@
-"""Whether a client of this machine could reach a cluster's scheduler, found out before anything is made; and what "me" is."""
+"""The connectivity check: whether this machine could reach a cluster's scheduler; and this machine's address for "me"."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from terradask._workspace.workspace import Workspace
     from terradask_stacks.settings.connection import ConnectionSettings
 
-#: The settings that say how clients reach the scheduler: naming one of them names both.
+#: The settings for the route to the scheduler: setting one of them overrides both.
 ROUTE_SETTINGS = frozenset({"connect", "use_scheduler_public_ip"})
 
 _SOURCES = ("allow_ingress_from", "allow_ssh_from")
 
 
 def names_me(structure: Mapping[str, Any]) -> bool:
-    """Return whether arguments say "me"."""
+    """Return whether any argument contains "me"."""
     return any(ME in _listed(structure.get(name)) for name in _SOURCES)
 
 
@@ -39,12 +39,12 @@ def with_own_address(structure: Mapping[str, Any], url: str) -> dict[str, Any]:
 
 
 def decided_here(run: Mapping[str, Any], asked: Mapping[str, Any]) -> set[str]:
-    """Return the names of settings that count as they are here, whatever a deployed cluster has."""
+    """Return the names of the settings that this client decides, regardless of the deployed cluster's."""
     return {*run, *(ROUTE_SETTINGS if any(asked[name] is not None for name in ROUTE_SETTINGS) else ())}
 
 
 def check_route(workspace: Workspace, settings: Mapping[str, Any]) -> None:
-    """Refuse a cluster that can't be reached from here by the route that its settings name.
+    """Check that this machine can reach a cluster over the route in its settings.
 
     Raises `NoIngress`, `SettingsError`, `SessionManagerPluginMissing`.
     """
@@ -60,7 +60,7 @@ def check_route(workspace: Workspace, settings: Mapping[str, Any]) -> None:
 def _check_ingress(workspace: Workspace, settings: Mapping[str, Any]) -> None:
     connection = _connection(settings)
     baseline, rules = workspace.baseline(), connection.own_ingress
-    # In a shared workspace the network's rules count, whatever a cluster says.
+    # If clusters share security groups, the network's rules apply, not the cluster's.
     own = baseline.isolation == "cluster" and rules is not None
     port = connection.scheduler_port
     let_in: list[Sequence[int | str]] = [rule.ports for rule in rules or ()] if own else [rule.ports for rule in baseline.ingress]
@@ -68,9 +68,9 @@ def _check_ingress(workspace: Workspace, settings: Mapping[str, Any]) -> None:
         return
     section = "cluster" if own else "network"
     here = "pass allow_ingress_from='me', which lets in this machine's address; " if baseline.isolation == "cluster" else ""
-    ssm = ", or connect='ssm', which takes no rule at all" if baseline.session_manager else ""
+    ssm = ", or connect='ssm', which needs no rule" if baseline.session_manager else ""
     raise NoIngress(
-        f"Nobody could reach the cluster's scheduler: the {section} lets no address in at port {port}.",
+        f"The cluster's scheduler could not be reached: the {section} lets no address in at port {port}.",
         given=f"{section}.ingress = {'[]' if not let_in else [list(ports) for ports in let_in]}",
         allowed="rules of ports and CIDR blocks, such as your own address",
         advice=f'{here}add [[{section}.ingress]] with cidr = "YOUR.ADDRESS/32" to terradask.toml'

@@ -1,8 +1,8 @@
 """The dashboard on the client's own loopback, forwarded over mutual TLS.
 
-Dask's dashboard has no authentication of its own. On the scheduler's host it listens on loopback alone, behind a forward that demands
-the client's certificate; this is the other end. Other users of this machine reach its loopback too, and so do the pages of
-any site in a browser: the one here asks for a token, which is in the link.
+Dask's dashboard has no authentication. On the scheduler's host it listens only on loopback, behind a proxy that requires the client's
+certificate; this is the client's end. Other users of this machine and web pages in a browser can reach its loopback too, so the proxy
+here requires a token, which is in the link.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from terradask_host.http_proxy.server import ProxyServer
 
 _ADDRESS = "127.0.0.1"
 
-#: So long a scheduler's host may take to answer, before the browser is told.
+#: Longest wait for the scheduler's host, before the browser gets an error.
 _DIAL_SECONDS = 20.0
 
 
@@ -39,17 +39,17 @@ class DashboardForward:
 
     @property
     def link(self) -> str:
-        """Link to the dashboard on this machine's loopback; behind it lies mutual TLS to the scheduler's host.
+        """Link to the dashboard on this machine's loopback, forwarded to the scheduler's host over mutual TLS.
 
-        The link has a token in it, which is this object's own: whoever has none, such as other users of this machine, is refused. As Dask's
-        ``distributed.dashboard.link`` has it, for proxies such as Jupyter's.
+        The link contains this object's token; requests without it, such as those of other users of this machine, are refused. Its form
+        follows Dask's ``distributed.dashboard.link``, for proxies such as Jupyter's.
         """
         if self._proxy is None or self._proxy.port is None:
             return ""
         return self._proxy.admission.link(format_dashboard_link(_ADDRESS, self._proxy.port))
 
     async def start(self) -> None:
-        """Listen on a free port of 127.0.0.1, with a token of its own."""
+        """Listen on a free port of 127.0.0.1, with a new token."""
         self._proxy = ProxyServer(Admission(secure=False, hosts=_names_of_this_machine()), self._dial)
         await self._proxy.start(_ADDRESS, 0)
 
@@ -64,5 +64,5 @@ class DashboardForward:
 
 
 def _names_of_this_machine() -> frozenset[str] | None:
-    """Return the names under which browsers come; None where the link leads to a proxy, whose name they were given."""
+    """Return the host names that browsers may use; None if the link leads to a proxy, whose name they use."""
     return LOOPBACK if urlsplit(format_dashboard_link(_ADDRESS, 0)).hostname in LOOPBACK else None

@@ -1,4 +1,4 @@
-"""Whether a name is deployed anew, started or attached to: by what is there, and by what is allowed. Pure."""
+"""Whether a cluster is deployed, started or attached to: from its state and the arguments. Pure."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ from typing import Literal
 
 from terradask.errors import ArgumentCombination, ClusterExists, ClusterNotFound, ClusterStopped
 
-#: What there is of a name.
+#: State of a cluster's name.
 Found = Literal["nothing", "stopped", "running"]
 
 Decision = Literal["deploy", "start", "attach"]
 
 
 def check_exclusive(create: bool | None, attach: bool | None) -> None:
-    """Refuse arguments of which one excludes the other.
+    """Check that arguments don't exclude each other.
 
     Raises `ArgumentCombination`.
     """
     if create and attach:
         raise ArgumentCombination(
             ("create", "attach"),
-            "A cluster can't be new and run already.",
+            "A cluster can't be both new and running.",
             given="create=True, attach=True",
-            allowed="one of them; with neither, a cluster that runs is attached to, one that is stopped is started, and any other is made",
+            allowed="one of them; with neither, a running cluster is attached to, a stopped one is started, and any other is deployed",
             advice="leave one of them out",
         )
 
 
 def closing_error(name: str) -> ClusterStopped:
-    """Return the error for a cluster that shall go, where none may be made in its place."""
+    """Return the error for a cluster that is marked for destruction, when no new one may be made."""
     return ClusterStopped(
-        f"Cluster {name!r} is over, and its deployment shall go.",
+        f"Cluster {name!r} is over, and its deployment is to be destroyed.",
         cluster=name,
-        advice=f"terradask destroy {name} removes what is left; Cluster(name={name!r}) does so too, and makes it anew",
+        advice=f"terradask destroy {name} removes what is left; Cluster(name={name!r}) does so too, and deploys it again",
     )
 
 
@@ -47,24 +47,24 @@ def decide(name: str, found: Found, *, create: bool | None, attach: bool | None)
                 f"There is no cluster {name!r} in this workspace.",
                 cluster=name,
                 given="attach=True" if attach else "create=False",
-                advice="terradask list shows those there are",
+                advice="terradask list shows the existing ones",
             )
         return "deploy"
     if create:
         raise ClusterExists(
-            f"Cluster {name!r} is deployed already.",
+            f"Cluster {name!r} is already deployed.",
             cluster=name,
             given="create=True",
-            allowed="a name that is not in use; terradask list shows those that are",
+            allowed="a name that is not in use; terradask list shows those in use",
             advice=f"choose another name, leave `create` out to use the cluster, or destroy it first: terradask destroy {name}",
         )
     if found == "running":
         if attach is False:
             raise ClusterExists(
-                f"Cluster {name!r} runs already.",
+                f"Cluster {name!r} is already running.",
                 cluster=name,
                 given="attach=False",
-                allowed="a cluster that is stopped, or a name that is not in use",
+                allowed="a stopped cluster, or a name that is not in use",
                 advice=f"choose another name, leave `attach` out to share the cluster, or stop it first: terradask stop {name}",
             )
         return "attach"

@@ -1,4 +1,4 @@
-"""Reaching the scheduler of a run: at the address it says, at that of its replacement, or with an error that says what to look at."""
+"""Reaching the scheduler of a run, or its replacement, or raising an error with what to check."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from terradask._deployments.endpoint import Endpoint, Route
 from terradask._deployments.record import read_scheduler
 from terradask.errors import SchedulerUnreachable, SessionFailed
 
-#: A scheduler that has said where it is, and doesn't answer for so long, is not reachable, or gone with its host.
+#: If a scheduler has published its address and doesn't answer for this time, it is unreachable, or gone with its host.
 REACH_SECONDS = 60.0
 
 
 class Dialer:
-    """Dials the schedulers of a deployment, one after the other where hosts are replaced."""
+    """Dials a deployment's scheduler, and its replacement if the host is replaced."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Dialer:
 
     @property
     def route(self) -> Route:
-        """How the scheduler is reached."""
+        """The route to the scheduler."""
         return self._endpoint.route
 
     @property
@@ -56,7 +56,7 @@ class Dialer:
         return arguments
 
     async def reach(self, attachment: Attachment, seconds: float = REACH_SECONDS) -> tuple[Attachment, Comm]:
-        """Return the attachment to the scheduler that answers, the one it names or one that has replaced that, and the connection to it.
+        """Connect to an attachment's scheduler or its replacement; return that scheduler's attachment and the connection.
 
         Raises `SchedulerUnreachable`, `SessionManagerPluginMissing`, `ClusterStopped`.
         """
@@ -78,7 +78,7 @@ class Dialer:
             attachment = await self._call(newest, attachment, self._deployment)
 
     async def why_lost(self, attachment: Attachment, address: str) -> SchedulerUnreachable:
-        """Return the error of a scheduler that answered a moment ago; raises ``ClusterStopped`` where the run is over."""
+        """Return the error for a scheduler that answered a moment ago; raises ``ClusterStopped`` if the run is over."""
         await self._call(newest, attachment, self._deployment)
         return await self._unreachable(attachment, address)
 
@@ -91,12 +91,12 @@ class Dialer:
         return rpc(address, connection_args=self.connection_args)
 
     async def dashboard(self, attachment: Attachment) -> tuple[str, int]:
-        """Return host and port at which the dashboard is dialled."""
+        """Return the dashboard's host and port to dial."""
         found: tuple[str, int] = await self._call(self._endpoint.dashboard, attachment)
         return found
 
     async def close(self) -> None:
-        """Give back what keeps the route open."""
+        """Release what keeps the route open."""
         await self._call(self._endpoint.close)
 
     async def _unreachable(self, attachment: Attachment, address: str) -> SchedulerUnreachable:
@@ -104,16 +104,16 @@ class Dialer:
 
 
 async def _connect(address: str, **arguments: Any) -> Comm:
-    """Return a connection; raises ``OSError`` where there is none, whatever tornado makes of it."""
+    """Return a connection; raises ``OSError`` on any failure, also if tornado raises another error."""
     try:
         return await connect(address, **arguments)
     except ValueError as error:
-        # So tornado calls a connection that is closed the moment it is made, before TLS could begin on it.
+        # Tornado raises ValueError for a connection that is closed before TLS begins.
         raise ConnectionAbortedError(f"{address} ended the connection at once: {error}") from error
 
 
 def newest(attachment: Attachment, deployment: Deployment) -> Attachment:
-    """Return the attachment to the scheduler that the run has now.
+    """Return the attachment to the run's current scheduler.
 
     Raises `ClusterStopped`.
     """
@@ -125,20 +125,20 @@ def newest(attachment: Attachment, deployment: Deployment) -> Attachment:
 
 
 def unreachable(attachment: Attachment, address: str, *, route: Route, let_in: Sequence[str]) -> SchedulerUnreachable:
-    """Return the error that says what may be in the way."""
+    """Return the error with likely causes for the route."""
     cluster, host = attachment.descriptor.cluster, attachment.scheduler.instance_id
     advice = {
-        "public": f"The network lets in {', '.join(let_in) or 'nobody'}: this machine's address has to be among them (network.ingress, "
+        "public": f"The network lets in {', '.join(let_in) or 'no address'}: this machine's address has to be among them (network.ingress, "
         "then: terradask apply network). Inside the VPC, or over VPN or peering: connect='private'.",
-        "private": "Its private address is reached from inside the VPC, or over VPN or peering with a route to it: connect='public' dials "
-        "the public one.",
-        "ssm": "A session with Session Manager leads to its host, and the scheduler doesn't answer there. A host that was launched by an "
-        "older terradask isn't reached so: terradask apply network, then stop and start the cluster.",
+        "private": "Its private address can be reached from inside the VPC, or over VPN or peering with a route to it; connect='public' "
+        "dials the public one.",
+        "ssm": "A session with Session Manager reaches its host, but the scheduler doesn't answer there. A host launched by an older "
+        "terradask can't be reached this way: terradask apply network, then stop and start the cluster.",
     }[route]
     return SchedulerUnreachable(
         f"The scheduler of cluster {cluster!r} doesn't answer.",
         cluster=cluster,
         address=address,
-        given=f"{address}, where instance {host} said it is",
-        advice=f"{advice} Whether its host runs: terradask status {cluster}",
+        given=f"{address}, published by instance {host}",
+        advice=f"{advice} To see whether its host runs: terradask status {cluster}",
     )

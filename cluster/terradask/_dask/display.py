@@ -1,4 +1,4 @@
-"""How a cluster's numbers are shown: in hosts, and by group where it has several. Pure."""
+"""Display of a cluster's numbers: in hosts, and by group if there are several. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Counted(Protocol):
-    """What is counted: names of the workers that should exist, and of those that have joined."""
+    """Names of the workers that should exist, and of those that have joined, to be counted."""
 
     @property
     def plan(self) -> Collection[str]:
@@ -19,18 +19,18 @@ class Counted(Protocol):
 
 
 def by_group(groups: Mapping[str, Counted]) -> str:
-    """Return how many of how many there are in each group, ``workers: 1/1, gpu: 0/2``; nothing where there is one group."""
+    """Return the numbers of each group, ``workers: 1/1, gpu: 0/2``; empty if there is only one."""
     return ", ".join(f"{name}: {_of(group)}" for name, group in groups.items()) if len(groups) > 1 else ""
 
 
 def repr_row(groups: Mapping[str, Counted]) -> str | None:
-    """Return a row about groups for the table that notebooks show of a cluster; None where there is one group."""
+    """Return a row about groups for the cluster's table in notebooks; None if there is only one."""
     each = by_group(groups)
     return f'<tr><td colspan="2" style="text-align: left;"><strong>Groups:</strong> {each}</td></tr>' if each else None
 
 
 def scaling_table(mode: str, whole: Counted, groups: Mapping[str, Counted]) -> str:
-    """Return the table beside the buttons by which notebooks scale a cluster."""
+    """Return the table beside the scaling buttons in notebooks."""
     lines = [f"Scaling mode: {mode}", f"Workers: {_of(whole)}"]
     if len(groups) > 1:
         lines += [f"Groups: {by_group(groups)}", "the buttons scale the group workers"]
@@ -42,9 +42,9 @@ def _of(group: Counted) -> str:
 
 
 def cluster_text(name: str, zone: str, whole: Counted, groups: Mapping[str, Counted], *, threads: int, dashboard_link: str) -> str:
-    """Return a cluster in a line."""
+    """Return a cluster as one line."""
     each = by_group(groups)
     workers = f"workers={_of(whole)}" + (f" ({each})" if each else "")
-    # Reprs end up in logs, where a token has no place.
+    # Reprs end up in logs, which must not contain the token.
     dashboard = dashboard_link.partition("?")[0]
     return f"Cluster({name!r}, {zone}, {workers}, threads={threads}, dashboard={dashboard!r})"

@@ -1,4 +1,4 @@
-"""What a class is made of whose parts do the work: their attributes, signatures and documentation, shown as its own."""
+"""Helpers for a class that delegates to parts: it exposes their attributes, signatures and docstrings as its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Documented = TypeVar("_Documented")
 
 
 class KeptBy:
-    """An attribute of which a part keeps the value."""
+    """An attribute whose value a part holds."""
 
     def __init__(self, part: str, name: str) -> None:
         self._part = part
@@ -26,7 +26,7 @@ class KeptBy:
 
 
 class Derived:
-    """An attribute that is found out whenever it is read; what a base class sets it to doesn't count."""
+    """An attribute that is computed on each read; assignments by a base class are ignored."""
 
     def __init__(self, find: Callable[[Any], Any]) -> None:
         self._find = find
@@ -35,11 +35,11 @@ class Derived:
         return self._find(whole)
 
     def __set__(self, whole: Any, value: Any) -> None:
-        """Leave it as it is found."""
+        """Ignore the value."""
 
 
 def documented_by(source: Any) -> Callable[[_Documented], _Documented]:
-    """Give what is decorated the docstring of `source`, for `help` and ``docs/python.md``; the code shows its first line."""
+    """Replace the docstring by that of `source`, for `help` and ``docs/python.md``; the code shows its first line."""
 
     def document(target: _Documented) -> _Documented:
         target.__doc__ = source.__doc__
@@ -51,7 +51,7 @@ def documented_by(source: Any) -> Callable[[_Documented], _Documented]:
 def takes(
     arguments: Callable[_Given, _Arguments],
 ) -> Callable[[Callable[[Any, _Arguments], None]], Callable[Concatenate[Any, _Given], None]]:
-    """Have a constructor called with the arguments of a dataclass, of which it gets an instance."""
+    """Give a constructor the signature of a dataclass; it gets an instance of that."""
 
     def decorate(constructor: Callable[[Any, _Arguments], None]) -> Callable[Concatenate[Any, _Given], None]:
         def construct(self: Any, /, *args: _Given.args, **kwargs: _Given.kwargs) -> None:

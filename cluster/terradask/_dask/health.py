@@ -15,15 +15,15 @@ logger = logging.getLogger("terradask")
 
 
 class Health:
-    """What a cluster object knows of itself: closed, its cluster ended, its scheduler unreachable, or of the parent process."""
+    """The health of a cluster object: closed, its cluster ended, its scheduler unreachable, or owned by the parent process."""
 
     def __init__(self, name: str, *, on_lost: Callable[[], None]) -> None:
         self.name = name
-        #: Dask's, which writes it too. Closed until Dask says that it is made.
+        #: Dask's status, which Dask also writes. Closed until Dask sets it.
         self.status = Status.closed
-        #: Why there is no cluster any more.
+        #: Why the cluster doesn't run any more.
         self.ended: ClusterError | None = None
-        #: The scheduler doesn't answer, as long as that is so.
+        #: The error while the scheduler doesn't answer.
         self.unreachable: SchedulerUnreachable | None = None
         self._on_lost = on_lost
         self._is_of_parent = False
@@ -34,14 +34,14 @@ class Health:
         return bool(self.status == Status.running)
 
     def check(self) -> None:
-        """Raise where the cluster can't be used."""
+        """Raise if the cluster can't be used."""
         self.check_open()
         for error in (self.ended, self.unreachable):
             if error is not None:
                 raise error.with_traceback(None)
 
     def check_open(self) -> None:
-        """Raise where this object has left the cluster."""
+        """Raise if this object has left the cluster."""
         if self._is_of_parent:
             raise ClusterClosed(
                 f"This Cluster object of {self.name!r} belongs to the process that forked this one.",
@@ -52,24 +52,24 @@ class Health:
             raise self.closed(f"make another: Cluster(name={self.name!r})")
 
     def closed(self, advice: str) -> ClusterClosed:
-        """Return the error of an object that has left its cluster."""
+        """Return the error for an object that has left its cluster."""
         return ClusterClosed(f"This Cluster object of {self.name!r} is closed.", cluster=self.name, advice=advice)
 
     def lose(self, error: ClusterError) -> None:
-        """Note why there is no cluster any more, where that is not known yet."""
+        """Note why the cluster doesn't run any more, unless a reason is already known."""
         if self.ended is None:
             self.ended = error
             logger.warning("cluster %s: %s", self.name, error)
         self._on_lost()
 
     def disown(self) -> None:
-        """Note that this process was forked: the cluster is its parent's."""
+        """Note that this process was forked: the cluster belongs to its parent."""
         self._is_of_parent = True
         self.status = Status.closed
 
 
 class RunCheck:
-    """Compares the run that a client is attached to with the one that the bucket tells of."""
+    """Compares the run that a client is attached to with the one in the bucket."""
 
     def __init__(self, deployment: Deployment, run_id: str, health: Health, call: Call) -> None:
         self._deployment = deployment

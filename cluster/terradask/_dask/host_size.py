@@ -1,4 +1,4 @@
-"""Numbers of workers from amounts of cores and memory, by what the hosts that have joined have. Pure."""
+"""Numbers of workers from amounts of cores and memory, by the size of hosts that have joined. Pure."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from terradask.errors import InvalidInput
 
 @dataclass(frozen=True)
 class HostSize:
-    """What one host gives to its Dask workers."""
+    """Cores and memory that one host gives to its Dask workers."""
 
     #: Threads.
     cores: int
-    #: Memory; 0 where its workers have no limit.
+    #: Memory; 0 if its workers have no limit.
     memory_bytes: int
 
     @classmethod
     def smallest(cls, workers: Iterable[Mapping[str, Any]], hosts: Collection[str]) -> HostSize:
-        """Return what each of these hosts has at least.
+        """Return the least cores and memory of these hosts.
 
         Raises `InvalidInput`.
         """
@@ -38,19 +38,19 @@ class HostSize:
                 memory[host] += worker["memory_limit"] or 0
         if not cores:
             raise InvalidInput(
-                "What a host has is known once one has joined.",
-                given="an amount of cores or memory, and no worker",
+                "The size of a host is known only after a worker has joined.",
+                given="an amount of cores or memory, without any worker",
                 allowed="a number of workers",
-                advice="scale to a number of workers, wait for the first with cluster.wait_for_workers(1), then ask again",
+                advice="scale to a number of workers, wait for the first with cluster.wait_for_workers(1), then try again",
             )
         return cls(min(cores.values()), min(memory.values()))
 
     def least(self, n: int, *, cores: float | None = None, memory: Any = None) -> int:
-        """Return how many hosts have at least `n`, so many cores and so much memory."""
+        """Return the fewest hosts with at least these amounts, and at least `n`."""
         return max([n, *(math.ceil(amount) for amount in self._hosts(cores, memory))])
 
     def most(self, n: int, *, cores: float | None = None, memory: Any = None) -> int:
-        """Return how many hosts have at most `n`, so many cores and so much memory."""
+        """Return the most hosts within these amounts, and at most `n`."""
         return min([n, *(math.floor(amount) for amount in self._hosts(cores, memory))])
 
     def _hosts(self, cores: float | None, memory: Any) -> list[float]:
@@ -73,5 +73,5 @@ def _bytes(memory: Any) -> float:
 
 def _amount(what: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise InvalidInput(f"An amount of {what} is a number.", given=value, allowed="0 or more")
+        raise InvalidInput(f"An amount of {what} must be a number.", given=value, allowed="0 or more")
     return float(value)

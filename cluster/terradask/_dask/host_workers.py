@@ -9,16 +9,16 @@ from typing import Any
 
 from distributed.protocol.pickle import dumps
 
-#: What the name of the worker beside the scheduler begins with, as the host program has it. No host of the plan is behind it.
+#: Prefix of the name of the worker on the scheduler's host, as in the host program. It isn't a host of the plan.
 EXTRA_WORKER_PREFIX = "scheduler-"
 
-#: What the scheduler groups workers by: those of one host, which has one address, are closed together. Of the standard library alone, since
-#: the scheduler's host has no terradask to unpickle it with.
+#: Key by which the scheduler groups workers: those with the same host address are closed together. Made of the standard library only,
+#: since the scheduler's host has no terradask to unpickle it with.
 _BY_HOST = dumps(attrgetter("host"))
 
 
 def host_of(worker_name: Any) -> str:
-    """Return the instance id of a Dask worker: its name, less the number of the worker on its host."""
+    """Return the instance id in a Dask worker's name, without the worker's number on its host."""
     name = str(worker_name)
     prefix, dash, rest = name.partition("-")
     if not dash or prefix != "i":
@@ -46,7 +46,7 @@ async def hosts_to_close(scheduler: Any, workers_per_host: int, n: int | None = 
 
 
 async def idle_hosts(scheduler: Any) -> set[str]:
-    """Return the instance ids of the hosts whose workers have said last that they hold no data and have no task."""
+    """Return the instance ids of the hosts whose workers last reported neither data nor tasks."""
     workers = (await scheduler.identity(n_workers=-1))["workers"].values()
     held = ((host_of(w["name"]), w["metrics"].get("managed_bytes"), w["metrics"].get("task_counts") or {}) for w in workers)
     busy = {host for host, managed_bytes, tasks in held if managed_bytes or any(tasks.values())}

@@ -1,4 +1,4 @@
-"""The Dask workers that have joined a scheduler, as a client knows them."""
+"""The Dask workers that have joined a scheduler, as known to a client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from terradask._dask.host_workers import host_of, is_extra, whole_hosts
 
 
 class JoinedWorkers:
-    """Workers by what the scheduler has told last; going through their names gives those of that moment.
+    """The workers that the scheduler reported last; iterating yields their names at that moment.
 
     Names are without the one beside the scheduler, which no scaling counts.
     """
@@ -31,12 +31,12 @@ class JoinedWorkers:
 
     @property
     def all_names(self) -> list[str]:
-        """Names of all workers, the one beside the scheduler included."""
+        """Names of all workers, including the one on the scheduler's host."""
         return [worker["name"] for worker in self.workers]
 
     @property
     def hosts(self) -> set[str]:
-        """Instance ids of the hosts of which a worker has joined."""
+        """Instance ids of the hosts with at least one joined worker."""
         return {host_of(name) for name in self}
 
     @property
@@ -46,9 +46,9 @@ class JoinedWorkers:
         return found
 
     def whole_hosts(self, workers_per_host: int) -> set[str]:
-        """Return the instance ids of the hosts all of whose workers have joined."""
+        """Return the instance ids of the hosts whose workers have all joined."""
         return whole_hosts(self, workers_per_host)
 
     def forget(self) -> None:
-        """Forget all of it: what the old scheduler knew is gone with it."""
+        """Forget all workers: they belonged to the old scheduler."""
         self.scheduler_info = SchedulerInfo({"workers": {}})

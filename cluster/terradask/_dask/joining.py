@@ -1,4 +1,4 @@
-"""Workers that are waited for: whether to go on waiting, decided from what their hosts report, without touching AWS."""
+"""Whether to keep waiting for workers, decided from their hosts' reports. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_joining(
     late: bool,
     why: str | None = None,
 ) -> None:
-    """Raise when the time is up, or when as many hosts have failed as were still waited for.
+    """Raise if the time is up, or if too many hosts have failed for the number waited for.
 
     Raises `WorkersMissing`.
     """
@@ -38,7 +38,7 @@ def check_joining(
         return
     unasked = wanted - len(plan)
     scale = f"the cluster is scaled to {len(plan)} workers: scale it to {wanted} first; " if unasked > 0 else ""
-    silent = [f"  {name}: no report yet" for name in sorted(plan - joined - {r.instance_id for r in missing})]
+    without_report = [f"  {name}: no report yet" for name in sorted(plan - joined - {r.instance_id for r in missing})]
     described = [line for r in (failed or missing)[:_DESCRIBED_HOSTS] for line in r.describe_with_log()]
     raise WorkersMissing(
         "\n".join(
@@ -46,7 +46,7 @@ def check_joining(
                 f"{lacking} of the {wanted} workers waited for have not joined cluster {cluster!r} "
                 f"after {waited_seconds:.0f} s" + (f"; {len(failed)} host{'' if len(failed) == 1 else 's'} failed." if failed else "."),
                 *described,
-                *silent[:_DESCRIBED_HOSTS],
+                *without_report[:_DESCRIBED_HOSTS],
                 *(f"  {group}: {text}" for r in reports for _, group, what, text in r.notes if what == "given up"),
                 *([why] if why else []),
             ]

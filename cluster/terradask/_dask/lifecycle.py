@@ -1,4 +1,4 @@
-"""How a cluster object opens, and how it is left: closed, stopped, forked, or cut off by the end of the process."""
+"""Opening and leaving a cluster object: closing, stopping, forking, and the end of the process."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from terradask._dask.threads import Threads
 
 logger = logging.getLogger("terradask")
 
-#: Leaves the cluster, without ending it.
+#: Leaves the cluster without ending it.
 Disconnect = Callable[[], Awaitable[None]]
 
 
 class Lifecycle:
-    """Makes or finds the cluster of one object, and ends it where it is to be ended."""
+    """Opens the cluster of one object, and ends it if it is to end."""
 
     def __init__(
         self, request: Request, provisioner: Provisioner, health: Health, threads: Threads, *, on_exit: Callable[[], None]
@@ -40,11 +40,11 @@ class Lifecycle:
     # ---- opening ----------------------------------------------------------------------------------------------------
 
     def provision(self) -> None:
-        """Find or make the cluster in this thread, where a Ctrl-C arrives."""
+        """Provision the cluster in this thread, which receives a Ctrl-C."""
         self._provisioned = self._provisioner.run()
 
     async def open(self, attach: Callable[[Provisioned], Awaitable[None]], disconnect: Disconnect) -> None:
-        """Find or make the cluster, unless that was done, and attach to it; a failure takes back what was made."""
+        """Provision the cluster, unless that was done, and attach to it; roll back on failure."""
         while self._health.status == Status.starting:
             await asyncio.sleep(0.01)
         if self._health.status == Status.running:
@@ -59,13 +59,13 @@ class Lifecycle:
                 self.shutdown_on_close = self._provisioned.origin != "attached"
             await attach(self._provisioned)
         except BaseException as error:
-            # Closed while it waited for workers: closing ends it, too.
+            # If it was closed while it waited for workers, `close` ends the cluster.
             if self._health.status not in (Status.closing, Status.closed):
                 await self._fail(error, disconnect)
             raise
 
     def register(self) -> None:
-        """Have the cluster left, or ended, when the process ends or forks."""
+        """Register the cluster to be left, or ended, when the process ends or forks."""
         _OPEN.add(self)
 
     async def _provision_in_thread(self) -> Provisioned:
@@ -85,7 +85,7 @@ class Lifecycle:
             try:
                 await disconnect()
             except Exception:
-                # It must neither hide the error nor keep what was made from being taken back.
+                # This failure must neither hide the error nor prevent the rollback.
                 logger.debug("cluster %s: can't disconnect", self._health.name, exc_info=True)
             self._health.status = Status.failed
             if self._provisioned is not None:
@@ -95,7 +95,7 @@ class Lifecycle:
             self._threads.shutdown()
 
     def give_up(self, error: BaseException) -> None:
-        """End what was made, in the caller's thread: a Ctrl-C arrives here while the loop's thread waits."""
+        """Roll back in the caller's thread, which receives a Ctrl-C while the loop's thread waits."""
         try:
             if self._provisioned is not None:
                 self._provisioner.roll_back_after(error)
@@ -106,7 +106,7 @@ class Lifecycle:
     # ---- leaving ----------------------------------------------------------------------------------------------------
 
     def shutdown(self) -> None:
-        """End the cluster, whatever `shutdown_on_close` says, and leave it.
+        """End the cluster regardless of `shutdown_on_close`, and leave it.
 
         A cluster that was made here is destroyed; any other is stopped and stays deployed.
 
@@ -120,10 +120,10 @@ class Lifecycle:
         self.shutdown_on_close = True
 
     def stop(self) -> None:
-        """Stop the cluster, and leave it: its groups at zero, its keys gone, the deployment kept, which costs only its secret.
+        """Stop the cluster, and leave it: groups at zero, keys removed, the deployment kept, which costs only its secret.
 
-        One that was made here stays deployed too; ``Cluster(name)`` and ``terradask start`` start it again, without Terraform and with new
-        keys. One that is still being made is taken back. The groups' instances end within AWS's time, which is not waited for.
+        A cluster that was made here stays deployed too; ``Cluster(name)`` and ``terradask start`` start it again, without Terraform and
+        with new keys. One that is still being made is rolled back. This method doesn't wait for the instances to end.
 
         Raises
         ------
@@ -133,17 +133,16 @@ class Lifecycle:
         Notes
         -----
         Needs what ``terradask stop`` needs: ``autoscaling:DescribeAutoScalingGroups``, ``SetDesiredCapacity``, ``SetInstanceProtection``,
-        ``BatchDeleteScheduledAction``, ``secretsmanager:PutSecretValue``, and to write and delete the cluster's objects.
+        ``BatchDeleteScheduledAction``, ``secretsmanager:PutSecretValue``, and writing and deleting the cluster's objects.
         """
         self._health.check_open()
         self._stops = True
         self.shutdown_on_close = True
 
     async def close(self, disconnect: Disconnect) -> None:
-        """Leave the cluster, and end it where `shutdown_on_close` says so.
+        """Leave the cluster, and end it if `shutdown_on_close` is True.
 
-        A cluster that was made here is destroyed; one that was deployed before and started here is stopped; one that was attached to goes
-        on. One that is still being made is taken back.
+        Ending destroys a cluster that was made here, and stops any other. One that is still being made is rolled back.
 
         Parameters
         ----------
@@ -179,11 +178,11 @@ class Lifecycle:
             end_cluster(provisioned.workspace, provisioned.deployment, provisioned.origin)
 
     def end_at_exit(self) -> None:
-        """Bring the cluster to zero in the seconds that are left to the process; the next command finishes."""
+        """Bring the cluster to zero in the last seconds of the process; a later command finishes."""
         provisioned = self._provisioned
         if provisioned is None or self._health.status == Status.closed:
             return
-        # What goes away now is no news.
+        # Failures no longer matter while the process ends.
         with contextlib.suppress(Exception):
             self._on_exit()
         if not self.shutdown_on_close or not _has_run_on(provisioned):
@@ -194,7 +193,7 @@ class Lifecycle:
             provisioned.deployment.stop()
 
     def disown(self) -> None:
-        """Leave the cluster to the parent process: a child has no loop that could talk to it, and must not end it."""
+        """Leave the cluster to the parent process: a child has no running loop to reach it, and must not end it."""
         self._health.disown()
 
 
@@ -202,20 +201,20 @@ _OPEN: weakref.WeakSet[Lifecycle] = weakref.WeakSet()
 
 
 def _has_run_on(provisioned: Provisioned) -> bool:
-    """Return whether the cluster was not started anew after the run of this client was over."""
+    """Return whether the cluster has not been started again after this client's run."""
     current = provisioned.deployment.current_run()
     return current is None or current.run_id == provisioned.attachment.run.run_id
 
 
 def disown_open_clusters() -> None:
-    """Leave all clusters of this process to its parent, from which it was forked."""
+    """Leave all clusters of this forked process to its parent."""
     for each in list(_OPEN):
         each.disown()
     _OPEN.clear()
 
 
 def end_open_clusters() -> None:
-    """End the clusters of this process, which ends."""
+    """End the clusters of this process, which is ending."""
     for each in list(_OPEN):
         with contextlib.suppress(Exception):
             each.end_at_exit()

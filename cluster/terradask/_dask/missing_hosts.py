@@ -1,4 +1,4 @@
-"""What the hosts of missing workers say, a few at a time: a thousand hosts must not cost a thousand calls at each poll."""
+"""Reports of missing workers' hosts, read a few at a time: a thousand hosts must not cost a thousand calls at each poll."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class MissingHosts:
         self._read: dict[str, tuple[str, HostReport]] = {}
 
     def list_changed(self, joined: Set[str]) -> list[str]:
-        """List the hosts whose reports are new, and then those whose reports have changed; a call for each 1,000 hosts."""
+        """List the hosts with new reports, then those with changed ones; one call for each 1,000 hosts."""
         self._listed = self._objects.host_versions()
         changed = [host for host, version in self._listed.items() if host not in joined and self._version_read(host) != version]
         return sorted(changed, key=lambda host: host in self._read)
 
     def read(self, hosts: Sequence[str]) -> None:
-        """Read the reports of hosts that were listed, each in a call."""
+        """Read the reports of hosts that were listed, one call each."""
         documents = self._objects.read_all([f"{HOSTS}{host}.json" for host in hosts])
         for host, document in zip(hosts, documents, strict=True):
             for report in read_host_reports([] if document is None else [document]):
@@ -32,7 +32,7 @@ class MissingHosts:
 
     @property
     def reports(self) -> list[HostReport]:
-        """What was read of those hosts of the run that were listed last."""
+        """The reports read so far of the run's hosts that were listed last."""
         return [report for host, (_, report) in self._read.items() if host in self._listed and report.run_id == self._run_id]
 
     def _version_read(self, host: str) -> str | None:

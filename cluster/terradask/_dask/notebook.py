@@ -25,7 +25,7 @@ _WORDS = {
 
 
 def describe(event: ProgressEvent) -> str | None:
-    """Return a progress event as a short line, or None where it says nothing new to a person."""
+    """Return a progress event as a short line, or None if it adds nothing for a user."""
     if isinstance(event, PhaseStarted):
         return f"{event.subject}: {_WORDS.get(event.phase, event.phase)}"
     if isinstance(event, ResourceChanged):
@@ -38,14 +38,14 @@ def describe(event: ProgressEvent) -> str | None:
 
 
 class ClusterProgress:
-    """Tells the log, the notebook and the caller's own function of each event."""
+    """Passes each event to the log, the notebook and the caller's function."""
 
     def __init__(self, function: Progress | None) -> None:
         self._function = function
         self.shown: Progress = silent
 
     def __call__(self, event: ProgressEvent, /) -> None:
-        """Tell of an event."""
+        """Pass on an event."""
         logger.info("%s", event)
         self.shown(event)
         if self._function is not None:

@@ -1,4 +1,4 @@
-"""How long to wait between polls of AWS."""
+"""The time between polls of AWS."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 
 
 class PollInterval:
-    """How long to wait between polls of AWS: short while something is on its way, longer and longer otherwise.
+    """The time between polls of AWS: short after a change, longer and longer without one.
 
-    How many polls there may be at all, `RateLimiter` says.
+    `RateLimiter` limits the total number of calls.
     """
 
     def __init__(self, shortest_seconds: float = 0.25, longest_seconds: float = 15.0) -> None:
@@ -18,7 +18,7 @@ class PollInterval:
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
-        """Poll again soon, and often from then on."""
+        """Poll again soon, and restart from the shortest interval."""
         self._wake.set()
 
     async def wait(self, *, longest_seconds: float | None = None) -> None:

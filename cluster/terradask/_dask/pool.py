@@ -1,7 +1,7 @@
-"""The workers of an attached cluster: kept as the Auto Scaling groups are, and brought to the numbers that are wanted.
+"""The workers of an attached cluster: mirrored from the Auto Scaling groups, and scaled.
 
-The groups are the truth: they replace what dies, and a client mirrors them. All numbers and names are those of hosts: where a host has
-several Dask workers, they come and go together.
+The groups are authoritative: they replace hosts that die, and a client mirrors them. All numbers and names are those of hosts: several
+Dask workers on a host start and end together.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from terradask_modules.names import WORKER_GROUP
 
 logger = logging.getLogger("terradask")
 
-#: While instances are on their way the groups are read this often, at least.
+#: While instances are launching, the groups are read at least this often.
 _AWAITED_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class WorkerGroupState:
-    """How a group of workers is.
+    """State of a group of workers.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class WorkerGroupState:
 
 
 class WorkerPool:
-    """The groups of workers of one cluster: mirrored, and scaled."""
+    """The groups of workers of one cluster, mirrored and scaled."""
 
     def __init__(
         self,
@@ -80,10 +80,10 @@ class WorkerPool:
         self._shortfalls = OncePerCause()
         self._failures = OncePerCause()
         self.requests = ScaleRequests()
-        #: Held while AWS is called, not until instances have booted.
+        #: Held during the calls to AWS, not until instances have booted.
         self.lock = asyncio.Lock()
 
-    # ---- as it is ---------------------------------------------------------------------------------------------------
+    # ---- state ------------------------------------------------------------------------------------------------------
 
     @property
     def plan(self) -> set[str]:
@@ -92,13 +92,13 @@ class WorkerPool:
 
     @property
     def groups(self) -> dict[str, WorkerGroupState]:
-        """How each group of workers is."""
+        """State of each group of workers."""
         observed = self._joined.hosts
         return {
             name: WorkerGroupState(
                 plan=frozenset(each.roster.names),
                 requested=frozenset(each.members),
-                # One that has joined and that AWS doesn't show belongs to no group.
+                # A host that has joined but that AWS doesn't list belongs to no group.
                 observed=frozenset(observed.intersection((*each.roster.names, *each.members))),
             )
             for name, each in self._workers.sets.items()
@@ -108,35 +108,35 @@ class WorkerPool:
     def wanted(self) -> int:
         """How many workers all groups together are to have."""
         # What AWS is being sent just now is in no plan yet.
-        asked = self.requests.targets
-        return sum(asked.get(name, len(each.roster)) for name, each in self._workers.sets.items())
+        targets = self.requests.targets
+        return sum(targets.get(name, len(each.roster)) for name, each in self._workers.sets.items())
 
     @property
     def shortfall(self) -> Shortfall | None:
-        """What AWS doesn't launch, and why, as far as that is known."""
+        """The capacity shortfall and its reasons, if known."""
         return self._workers.pending_launches.shortfall
 
     def host_size(self, group: str) -> HostSize:
-        """Return what the smallest host of a group that has joined gives to its workers."""
+        """Return the size of the smallest host of a group that has joined."""
         groups = self.groups
         return HostSize.smallest(self._joined.workers, groups[group].observed if group in groups else ())
 
-    # ---- what is asked for ------------------------------------------------------------------------------------------
+    # ---- requests ---------------------------------------------------------------------------------------------------
 
     def scale(self, n: int | Mapping[str, int] = 0, memory: Any = None, cores: Any = None, *, group: str | None = None) -> None:
-        """Scale the cluster to `n` workers, or groups of workers each to its number.
+        """Scale the cluster to `n` workers, or each group to its number.
 
-        Growing is handed to AWS and not waited for; see `wait_for_workers`. A number for which AWS's quotas of vCPUs have no room is warned
-        of in the log, and AWS launches what there is room for. Shrinking moves what the leaving workers hold to those that stay, first.
+        Growing sends the numbers to AWS and doesn't wait for the workers; see `wait_for_workers`. If AWS's vCPU quotas don't suffice, a
+        warning is logged, and AWS launches as many as they allow. Shrinking first moves the data of the leaving workers to the others.
 
         Parameters
         ----------
         n
-            Number of workers of the group; or a table of groups and their numbers, ``{"workers": 0, "gpu": 4}``.
+            Number of workers of the group; or a mapping of groups to numbers, ``{"workers": 0, "gpu": 4}``.
         memory, cores
-            Amounts that the group is to have at least, such as ``"100 GiB"`` and 64, by what its smallest host that has joined has.
+            Least total amounts of the group, such as ``"100 GiB"`` and 64, converted by the size of its smallest host that has joined.
         group
-            Name of the group; by default ``workers``, which every cluster has. The others stay as they are.
+            Name of the group. By default ``workers``, which every cluster has. Other groups stay as they are.
 
         Raises
         ------
@@ -145,9 +145,9 @@ class WorkerPool:
         ClusterEnded, ClusterStopped
             When the cluster doesn't run any more.
         InvalidInput
-            When a number is no whole number, negative or more than the group's ``max_workers``, or there is no such group; before any call.
+            When a number isn't whole, is negative or more than the group's ``max_workers``, or there is no such group; before any call.
         ArgumentCombination
-            When there are a table, and a group or amounts.
+            When a mapping is combined with a group or amounts.
         """
         numbers = read_numbers(n, group, memory=memory, cores=cores)
         if memory is not None or cores is not None:
@@ -160,14 +160,14 @@ class WorkerPool:
             self._workers.sets[name].roster.grow_to(number)
 
     def scale_up(self, n: int, reason: str | None = None) -> bool:
-        """Scale up *to* `n` workers (not by); of the group ``workers``. Fewer than there are change nothing.
+        """Scale the group ``workers`` up *to* `n` workers (not by `n`); a smaller number changes nothing.
 
         Parameters
         ----------
         n
             Number of workers.
         reason
-            Noted in the log.
+            Text for the log.
 
         Raises
         ------
@@ -182,12 +182,12 @@ class WorkerPool:
         return True
 
     def scale_down(self, workers: Iterable[Any]) -> None:
-        """End the hosts of these workers, with what they hold moved first.
+        """End the hosts of these workers, after their data has been moved.
 
         Parameters
         ----------
         workers
-            Names of Dask workers, or those of `plan`.
+            Names of Dask workers, or names in `plan`.
 
         Raises
         ------
@@ -197,7 +197,7 @@ class WorkerPool:
         self.requests.remove(host_of(name) for name in workers)
 
     async def recommendations(self, target: int) -> dict[str, Any]:
-        """Tell what scaling the group ``workers`` to `target` would mean.
+        """Return what scaling the group ``workers`` to `target` would change.
 
         Parameters
         ----------
@@ -220,9 +220,9 @@ class WorkerPool:
         return {"status": "down", "workers": (absent + close)[:excess]}
 
     async def workers_to_close(self, target: int) -> list[str]:
-        """Ask the scheduler which workers to close for `target` to remain in the group ``workers``, the cheapest to move first.
+        """Ask the scheduler which workers to close so that `target` remain in the group ``workers``, the cheapest to move first.
 
-        With several workers on a host these are hosts, as in `plan`.
+        With several workers on a host the names are those of hosts, as in `plan`.
 
         Parameters
         ----------
@@ -236,7 +236,7 @@ class WorkerPool:
         """
         own, joined, each = self.groups[WORKER_GROUP].observed, self._joined.hosts, self._deployment.descriptor.workers_per_host
         excess = max(len(own) - target, 0)
-        # The scheduler knows no groups: where there are several, it is asked about all hosts.
+        # The scheduler has no groups: if there are several, ask for all hosts.
         if own != joined:
             hosts = await hosts_to_close(self._scheduler, each, len(joined))
             return [host for host in hosts if host in own][:excess]
@@ -244,7 +244,7 @@ class WorkerPool:
 
     @cached_property
     def _quotas(self) -> ScaleQuotas:
-        """Warns, in the background, of numbers that AWS's quotas have no room for; what they are is asked once in a run."""
+        """Logs a warning, in the background, about numbers above AWS's quotas; the quotas are read once."""
         name = self._deployment.name
         return ScaleQuotas(
             self._deployment.aws,
@@ -253,10 +253,10 @@ class WorkerPool:
             at_first={name: len(group.plan) for name, group in self.groups.items()},
         )
 
-    # ---- telling AWS ------------------------------------------------------------------------------------------------
+    # ---- sending ----------------------------------------------------------------------------------------------------
 
     async def apply(self) -> None:
-        """Bring the groups to what is asked for, `lock` being held."""
+        """Send the requested numbers and removals to AWS; the caller holds `lock`."""
         if not self._health.is_running:
             return
         self.requests.take()
@@ -266,7 +266,7 @@ class WorkerPool:
             self._interval.wake()
 
     async def _send(self) -> None:
-        """Send AWS what is pending. What can't be sent now, for a reason that passes, is sent after the next poll."""
+        """Send AWS what is pending. After a transient failure it is sent again after the next poll."""
         try:
             if self.requests.pending_removals:
                 await self._workers.remove(self.requests.pending_removals, self._scheduler, self._joined)
@@ -282,26 +282,26 @@ class WorkerPool:
     # ---- polling ----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Read the groups for the first time, and mirror them from then on."""
+        """Read the groups, and start polling them."""
         await self._workers.mirror()
         self._polling = asyncio.create_task(self.poll())
 
     async def stop(self) -> None:
-        """Read the groups no more."""
+        """Stop polling the groups."""
         if self._polling is not None:
             self._polling.cancel()
             await asyncio.gather(self._polling, return_exceptions=True)
 
     def on_workers_changed(self, *, left: bool) -> None:
-        """Read the groups soon, where workers left or such have joined as the plan doesn't have."""
+        """Poll the groups soon if workers left, or if workers have joined that the plan doesn't have."""
         if left or not self._joined.hosts <= self.plan:
             self._interval.wake()
 
     async def poll(self) -> None:
-        """Read the groups again and again, until the cluster is closed or over."""
+        """Poll the groups until the cluster is closed or over."""
         pending_launches = self._workers.pending_launches
         while self._health.is_running and self._health.ended is None:
-            # With nothing new to be known, what is missing is looked for as rarely as anything else.
+            # If the reason of missing instances is already known, poll at the usual interval.
             awaited = pending_launches.pending and pending_launches.shortfall is None
             await self._interval.wait(longest_seconds=_AWAITED_SECONDS if awaited else None)
             if not self._health.is_running:
@@ -326,20 +326,20 @@ class WorkerPool:
 
     async def refresh(self) -> None:
         """Read the groups, and send AWS what is still pending."""
-        # Scaling reads the groups anyway, and doesn't wait for this.
+        # Scaling holds the lock and reads the groups itself.
         if self.lock.locked():
             return
         async with self.lock:
             if not self.requests.are_new:
                 await self._workers.watch()
                 self._warn_of_shortfall()
-                # Where no scheduler is wanted any more, no worker is to be retired, and nothing to be launched.
+                # If the scheduler's group is at zero, retire no worker and launch nothing.
                 if not self._workers.run_is_over:
                     await self._send()
                     await self._workers.finish(self._scheduler, self._joined)
 
     def _warn_of_shortfall(self) -> None:
-        """Warn of workers that AWS doesn't launch, once for each cause."""
+        """Log a warning about a capacity shortfall, once for each cause."""
         shortfall = self.shortfall
         if shortfall is not None and shortfall.there and self._shortfalls.is_new(*shortfall.causes):
             logger.warning("cluster %s: %s", self._health.name, describe(shortfall, self._deployment.descriptor.pools))

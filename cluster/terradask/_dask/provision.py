@@ -1,6 +1,6 @@
-"""From a request to a cluster that a client can talk to: find or make the deployment, start it, wait for its scheduler.
+"""From a request to a running cluster: find or make the deployment, start it, wait for its scheduler.
 
-Everything here blocks; it runs in the caller's thread, where Ctrl-C arrives, or in a worker thread under asyncio.
+Everything here blocks; it runs in the caller's thread, which receives Ctrl-C, or in a worker thread under asyncio.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("terradask")
 
 
-#: A cluster that others make and take back again is tried to be made so often.
+#: Number of tries to deploy a cluster while other clients deploy it and roll it back.
 _ROUNDS = 3
 
 
@@ -55,19 +55,19 @@ class Provisioned:
 
 
 def deployed_settings(descriptor: Descriptor) -> dict[str, Any]:
-    """Return a deployed cluster's settings, complete, to compare with what is asked for."""
+    """Return a deployed cluster's settings, with defaults, to compare with the requested ones."""
     from terradask_stacks.settings import ClusterSettings
 
-    # A descriptor of another version may lack settings: then they had their defaults.
+    # A descriptor of another version may lack settings; they had their defaults.
     settings = {**ClusterSettings().model_dump(mode="json"), **descriptor.settings}
     if settings["arm"] is None:
-        # Said by the types' names, or not at all.
+        # Not set: it followed from the instance types.
         settings["arm"] = descriptor.architecture == "arm64"
     return settings
 
 
 class Provisioner:
-    """Make a request come true, or leave things as they were."""
+    """Fulfils a request, or rolls back."""
 
     def __init__(self, request: Request, progress: Progress) -> None:
         self._request = request
@@ -79,7 +79,7 @@ class Provisioner:
         self._rolling_back = False
 
     def cancel(self) -> None:
-        """Make `run`, in another thread, end soon, with what it had made undone."""
+        """Make `run`, in another thread, roll back and end soon."""
         self._cancelled.set()
         if self._workspace is not None and not self._rolling_back:
             self._workspace.cancel()
@@ -97,7 +97,7 @@ class Provisioner:
                 raise
 
     def roll_back(self) -> None:
-        """Take back what this request made: destroy what it deployed, stop what it started. A second call does nothing."""
+        """Destroy what this request deployed, or stop what it started. A second call does nothing."""
         workspace, deployment, origin = self._workspace, self._deployment, self._origin
         self._origin = "attached"
         if workspace is None or deployment is None or origin == "attached":
@@ -106,7 +106,7 @@ class Provisioner:
         roll_back(workspace, deployment, origin, self._progress)
 
     def roll_back_after(self, error: BaseException) -> None:
-        """Undo because of an error, which gets a note about it and stays the one to raise, unless this is interrupted.
+        """Roll back after an error and add a note to it. The caller raises that error, unless the rollback is interrupted.
 
         Raises `KeyboardInterrupt`, `SystemExit`.
         """
@@ -133,7 +133,7 @@ class Provisioner:
         deployment = Deployment(workspace.aws, workspace.bucket, request.name)
         self._workspace, self._deployment = workspace, deployment
         if request.credentials == "local":
-            # Where there are none to lend, that is said before anything is made.
+            # Without credentials to lend, fail before anything is made.
             lend(workspace.aws, request.credentials_duration_seconds)
         found = take_snapshot(deployment, workspace.baseline)
         if found.closing:
@@ -147,7 +147,7 @@ class Provisioner:
         rounds = 0
         while (decision := self._decision(deployment, found)) == "deploy":
             rounds += 1
-            # Deployed by another client meanwhile, it is as if it had been there; rolled back there, it is to be deployed again.
+            # If another client deploys it meanwhile, use that; if that client rolls it back, try again.
             if self._deploy(workspace, deployment, wait_seconds=asked["create_timeout_seconds"], is_last=rounds == _ROUNDS):
                 break
             found = take_snapshot(deployment, workspace.baseline)
@@ -167,7 +167,7 @@ class Provisioner:
         self._warn_without_hashes(run, asked)
         attachment = self._attach(deployment, settings, run)
         if self._origin == "created" and request.name in workspace.settings.clusters:
-            # Whoever declares a cluster keeps it: closing stops it.
+            # A cluster declared in the settings is kept: closing stops it.
             self._origin = "started"
         return Provisioned(workspace, deployment, attachment, self._origin, settings)
 
@@ -187,12 +187,12 @@ class Provisioner:
         try:
             return decide(deployment.name, found, create=self._request.create, attach=self._request.attach)
         except ClusterStopped as stopped:
-            # It may have ended by itself, and said why.
+            # It may have ended by itself, with a reason.
             raise deployment.why_stopped() from stopped
 
     def _deploy(self, workspace: Workspace, deployment: Deployment, *, wait_seconds: float, is_last: bool = True) -> bool:
         """Deploy the cluster, or wait for another client that does; return whether it was deployed here."""
-        # What start would refuse is refused before anything is made.
+        # Check what the start would refuse before anything is made.
         cluster = workspace.settings.cluster_named(self._request.name)
         lock_software(
             cluster.software,
@@ -204,14 +204,14 @@ class Provisioner:
             plan = workspace.plan_launch(self._request.name)
             self._check_cancelled()
             if not deployment.exists:
-                # From here on something may exist, however far Terraform comes.
+                # From here on resources may exist, even if Terraform fails.
                 self._origin = "created"
                 workspace.apply(plan)
                 return True
         except (FolderBusy, PlanChanged, StalePlan, StateLocked):
-            # Refused before Terraform made anything: a cluster of this name is another client's, and not ours to destroy.
+            # Refused before Terraform made anything: a cluster of this name belongs to another client and must not be destroyed here.
             self._origin = "attached"
-            self._progress(Message(f"{deployment.name}: somebody else is making it; waiting"))
+            self._progress(Message(f"{deployment.name}: another client is making it; waiting"))
             if not wait_for_deployment(deployment, seconds=wait_seconds, check_cancelled=self._check_cancelled):
                 if is_last:
                     raise
@@ -254,7 +254,7 @@ class Provisioner:
         return lifetime_policy(settings, closes_with_client=closes, destroyed_after=closes and self._origin == "created" and not declared)
 
     def _warn_of_ignored(self, running: Run) -> None:
-        """Warn of what only a start heeds, where it was asked of a cluster that runs."""
+        """Log a warning about arguments that only a start applies, if the cluster already runs."""
         asked, groups = self._request.run, self._request.structure.get("worker_groups", {})
         ignored = [f"worker_groups[{name!r}]['n_workers']" for name, group in groups.items() if "n_workers" in group]
         if first_of(asked.get("n_workers")) not in (None, running.n_workers):
@@ -263,17 +263,17 @@ class Provisioner:
             ignored.append("environ")
         if ignored:
             logger.warning(
-                "cluster %s runs already: %s would count at its start; cluster.scale changes numbers now",
+                "cluster %s is already running: %s applies only at its start; cluster.scale changes numbers now",
                 self._request.name,
                 " and ".join(ignored),
             )
 
     def _warn_without_hashes(self, run: Run | None, asked: Mapping[str, Any]) -> None:
-        """Warn of a cluster that installs its packages by version alone, where the settings in force want hashes."""
+        """Log a warning if the cluster installs packages by version only, while the settings ask for hashes."""
         if run is not None and asked["software_lock"] is not None and not run.hashed:
             logger.warning(
                 "cluster %s was started without software_lock: its hosts install packages by version, not by hash. "
-                "Stop it, and start it with the argument; a setting of terradask.toml counts from its next apply",
+                "Stop it, and start it with the argument; a setting in terradask.toml takes effect at the next apply",
                 self._request.name,
             )
 
@@ -281,7 +281,7 @@ class Provisioner:
         with phase(self._progress, "attach", deployment.name):
             attachment = deployment.attach(
                 timeout_seconds=settings["create_timeout_seconds"],
-                on_wait=self._tell_hosts,
+                on_wait=self._report_hosts,
                 cancelled=self._cancelled.is_set,
                 run=run,
             )
@@ -292,12 +292,12 @@ class Provisioner:
         if self._cancelled.is_set():
             raise InterruptedError(f"making cluster {self._request.name!r} was cancelled")
 
-    def _tell_hosts(self, reports: list[HostReport]) -> None:
+    def _report_hosts(self, reports: list[HostReport]) -> None:
         for report in reports:
             if report.role == "scheduler":
                 self._progress(Message(f"scheduler: {report.describe()}"))
 
 
 def addresses_let_in(workspace: Workspace) -> list[str]:
-    """Return what the network lets reach its schedulers, for a message: blocks and ports."""
+    """Return the network's ingress rules for schedulers, as text: CIDR blocks and ports."""
     return [f"{rule.cidr} on {', '.join(map(str, rule.ports))}" for rule in workspace.baseline().ingress]

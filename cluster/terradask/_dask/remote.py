@@ -1,4 +1,4 @@
-"""What SpecCluster takes for its scheduler and its workers: stand-ins, since both run on instances that AWS starts and ends."""
+"""Stand-ins for SpecCluster's scheduler and workers: the real ones run on instances that AWS starts and ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from distributed.core import Status
 
 
 class RemoteScheduler:
-    """The scheduler of an attached cluster, as SpecCluster wants to see it."""
+    """The scheduler of an attached cluster, with the interface that SpecCluster needs."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -27,4 +27,4 @@ class RemoteScheduler:
 
 
 class RemoteWorker:
-    """A worker on an instance: SpecCluster's ``worker_spec`` names this class; the group makes the instances."""
+    """A worker on an instance: SpecCluster's ``worker_spec`` needs a class; the group launches the instances."""

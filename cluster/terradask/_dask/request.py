@@ -1,4 +1,4 @@
-"""What a caller of ``Cluster`` wants, read from the arguments before anything is made."""
+"""The request of a ``Cluster``, read from its arguments before anything is made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from terradask.errors import ArgumentCombination, InvalidInput
 
 @dataclass(frozen=True)
 class Request:
-    """What a caller of ``Cluster`` wants."""
+    """What the arguments of a ``Cluster`` ask for."""
 
     name: str
     structure: Mapping[str, Any] = field(default_factory=dict)
@@ -27,26 +27,26 @@ class Request:
     path: Path | None = None
     create: bool | None = None
     attach: bool | None = None
-    #: Whether it ends when its `Cluster` object closes; None: where it was made or started by that.
+    #: Whether the cluster ends when its `Cluster` object closes; None: if that object made or started it.
     shutdown_on_close: bool | None = None
-    #: Whether it gets temporary credentials of the caller's, and for how long those of a user are.
+    #: Whether it gets the caller's temporary credentials, and how long those of an IAM user are valid.
     credentials: Literal["local"] | None = None
     credentials_duration_seconds: int | None = None
 
 
 def request_of(arguments: ClusterArguments) -> Request:
-    """Return what is wanted.
+    """Return the request that arguments make.
 
     Raises `ArgumentCombination`, `InvalidInput`, `UnsupportedOption`.
     """
     check_exclusive(arguments.create, arguments.attach)
     arguments.refuse_unsupported()
     _check_credentials(arguments.credentials)
-    workspace, where = _where_given(arguments)
+    workspace, location = _location_given(arguments)
     settled = _settled(arguments)
     return Request(
         name=parse_name(arguments.name),
-        structure=_as_settings(settled.given("structure")) | where,
+        structure=_as_settings(settled.given("structure")) | location,
         run=_as_settings(settled.given("run")),
         workspace=workspace,
         path=None if arguments.settings is None else Path(arguments.settings),
@@ -59,7 +59,7 @@ def request_of(arguments: ClusterArguments) -> Request:
 
 
 def _settled(arguments: ClusterArguments) -> ClusterArguments:
-    """Return arguments of which each is said once, and as its setting is."""
+    """Return the arguments with alternative names merged and values as in the settings."""
     market, lock = arguments.compute_purchase_option, arguments.software_lock
     each = arguments._n_worker_specs_per_host
     return replace(
@@ -75,12 +75,12 @@ def _settled(arguments: ClusterArguments) -> ClusterArguments:
 
 
 def _as_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings of which none is a class: it is the dotted path by which hosts import it."""
+    """Return the settings with each class replaced by the dotted path by which hosts import it."""
     return {name: _import_path(value) if isinstance(value, type) else value for name, value in given.items()}
 
 
-def _where_given(arguments: ClusterArguments) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what is said of region, zone and ingress, be it by arguments of their own or by ``backend_options``.
+def _location_given(arguments: ClusterArguments) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return region, zone and ingress, from their own arguments or from ``backend_options``.
 
     Raises `ArgumentCombination`.
     """
@@ -88,21 +88,21 @@ def _where_given(arguments: ClusterArguments) -> tuple[dict[str, Any], dict[str,
 
     options = read_backend_options(arguments.backend_options)
     workspace, cluster = options.get("workspace", {}), options.get("cluster", {})
-    for argument, value, option, said in (
+    for argument, value, option, settings in (
         ("region", arguments.region, "region_name", workspace),
         ("zone_name", arguments.zone_name, "zone_name", cluster),
     ):
-        other = said.get(argument)
+        other = settings.get(argument)
         if None not in (value, other) and value != other:
             raise ArgumentCombination(
                 (argument, "backend_options"),
-                f"`{argument}` and `backend_options` name different ones.",
+                f"`{argument}` and `backend_options` have different values.",
                 given=f"{argument}={value!r}, backend_options={{{option!r}: {other!r}}}",
                 allowed="one of them, or the same in both",
                 advice=f"leave {option} out of backend_options",
             )
         if value is not None:
-            said[argument] = value
+            settings[argument] = value
     return workspace, cluster
 
 
@@ -123,17 +123,17 @@ def _under_either_name(name: str, value: Any, other: str, other_value: Any) -> A
 
 
 def _check_credentials(credentials: Any) -> None:
-    """Refuse credentials other than ``"local"`` and None.
+    """Check that credentials are ``"local"`` or None.
 
     Raises `InvalidInput`.
     """
     if credentials not in (None, "local"):
-        # It may be the credentials themselves.
+        # Don't show the value: it may be the credentials themselves.
         raise InvalidInput(
-            "There are no such credentials for a cluster.",
+            "This value of `credentials` is not supported.",
             given=f"credentials, a {type(credentials).__name__}",
-            allowed="'local', for temporary ones of yours, or None, for the instance role",
-            advice="name a profile of yours by AWS_PROFILE, and pass credentials='local'",
+            allowed="'local', for your temporary credentials, or None, for the instance role",
+            advice="select your profile with AWS_PROFILE, and pass credentials='local'",
         )
 
 
@@ -147,13 +147,13 @@ def _import_path(value: type) -> str:
         )
     package, name = value.__module__.partition(".")[0], value.__name__
     if getattr(sys.modules.get(package), name, None) is value:
-        # As people write it, and as it stands in settings: distributed.Nanny.
+        # The usual short path, as in settings: distributed.Nanny.
         return f"{package}.{name}"
     return f"{value.__module__}.{value.__qualname__}"
 
 
 def parse_name(name: str | None) -> str:
-    """Return the cluster's name, made up where none is given.
+    """Return the cluster's name; a generated one if none is given.
 
     Raises `InvalidInput`.
     """
@@ -162,5 +162,5 @@ def parse_name(name: str | None) -> str:
     if name is None:
         return f"dask-{secrets.token_hex(4)}"
     if not isinstance(name, str):
-        raise InvalidInput("A cluster's name is text.", given=name, allowed="such as 'etl'", advice="pass a string")
+        raise InvalidInput("A cluster's name must be text.", given=name, allowed="such as 'etl'", advice="pass a string")
     return validate_cluster_name(name)

@@ -1,4 +1,4 @@
-"""Rolling back what was made or started, so that nothing that costs is left behind by an error or an interruption."""
+"""Rollback of what was made or started, so that an error or an interruption leaves nothing that costs."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def end_cluster(workspace: Workspace, deployment: Deployment, origin: Origin) ->
 def roll_back(workspace: Workspace, deployment: Deployment, origin: Origin, progress: Progress) -> None:
     """Destroy what was deployed here, or stop what was started here.
 
-    Should that fail, or be interrupted, the groups are at zero, and what was deployed is marked: the next use of its name finishes.
+    If that fails or is interrupted, the groups are at zero, and what was deployed is marked: the next use of its name finishes.
     """
-    # A callback that fails must not keep anything from being rolled back.
+    # A callback that fails must not prevent the rollback.
     safely = _unfailing(progress)
     try:
-        safely(Message(f"taking back cluster {deployment.name!r}"))
+        safely(Message(f"rolling back cluster {deployment.name!r}"))
         end_cluster(workspace.with_progress(safely), deployment, origin)
     except ClusterNotFound:
         logger.debug("cluster %s: nothing had been made", deployment.name)
@@ -46,18 +46,18 @@ def roll_back(workspace: Workspace, deployment: Deployment, origin: Origin, prog
 
 def note_rolled_back(error: BaseException, name: str, origin: Origin) -> None:
     """Note on an error that what it left behind is gone."""
-    error.add_note(f"What had been {'made' if origin == 'created' else 'started'} of cluster {name!r} was taken back.")
+    error.add_note(f"What had been {'made' if origin == 'created' else 'started'} of cluster {name!r} was rolled back.")
 
 
 def note_left_behind(error: BaseException, name: str, origin: Origin, why: BaseException) -> None:
     """Note on an error what could not be rolled back, and the command that does it."""
     verb = "destroy" if origin == "created" else "stop"
     reason = "interrupted" if isinstance(why, KeyboardInterrupt | SystemExit) else str(why)
-    error.add_note(f"Cluster {name!r} could not be taken back ({reason}). What is left goes with: terradask {verb} {name}")
+    error.add_note(f"Cluster {name!r} could not be rolled back ({reason}). To remove what is left: terradask {verb} {name}")
 
 
 def _stop_quickly(deployment: Deployment, origin: Origin) -> None:
-    """Do what fits into the last seconds of an interrupted process."""
+    """Bring the groups to zero, in the last seconds of an interrupted process."""
     try:
         if origin == "created":
             deployment.mark_closing()
@@ -65,7 +65,7 @@ def _stop_quickly(deployment: Deployment, origin: Origin) -> None:
             deployment.groups.zero()
     except Exception:
         # A deployment without a descriptor has no instances.
-        logger.debug("cluster %s: can't be let go", deployment.name, exc_info=True)
+        logger.debug("cluster %s: can't bring its groups to zero", deployment.name, exc_info=True)
 
 
 def _unfailing(progress: Progress) -> Progress:

@@ -1,6 +1,6 @@
-"""AWS's quotas and the numbers that a running cluster is scaled to: a warning, out of what was looked up once for the run.
+"""Warnings if a running cluster is scaled beyond AWS's quotas, which are read once.
 
-Not an error: while a cluster runs, AWS may raise a quota and others may end what they have, and AWS launches as many as there is room for.
+They are not errors: AWS may raise a quota meanwhile, other instances may end, and AWS launches as many as the quota allows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ScaleQuotas:
 
     Notes
     -----
-    Permissions needed: those of `LaunchCheck`; without them it says so once, and no more.
+    Permissions needed: those of `LaunchCheck`; without them one warning is logged, and no more.
     """
 
     def __init__(self, aws: Aws, descriptor: Descriptor, warn: Callable[[str], None], *, at_first: Mapping[str, int]) -> None:
@@ -32,26 +32,26 @@ class ScaleQuotas:
         self._warn = warn
         self._considered = dict(at_first)
         self._allowance: Allowance | None = None
-        self._looked = False
+        self._was_read = False
         self._lock = threading.Lock()
 
     def consider(self, numbers: Mapping[str, int]) -> None:
-        """Look at new numbers, in the background."""
+        """Check new numbers in the background."""
         grown = any(number > self._considered.get(group, 0) for group, number in numbers.items())
         self._considered.update(numbers)
         if grown:
-            threading.Thread(target=self._look, args=(dict(self._considered),), name="terradask-quotas", daemon=True).start()
+            threading.Thread(target=self._check, args=(dict(self._considered),), name="terradask-quotas", daemon=True).start()
 
-    def _look(self, numbers: Mapping[str, int]) -> None:
+    def _check(self, numbers: Mapping[str, int]) -> None:
         launch = deployed_launch(self._descriptor, numbers)
         with self._lock:
-            if not self._looked:
-                self._looked = True
+            if not self._was_read:
+                self._was_read = True
                 try:
                     self._allowance = look_up_allowance(
                         self._aws, launch.at_most, workspace=self._descriptor.workspace, cluster=self._descriptor.cluster
                     )
-                except Exception as error:  # noqa: BLE001  AWS has the last word about a launch anyway
+                except Exception as error:  # noqa: BLE001  AWS itself enforces its quotas at the launch
                     self._warn(not_looked_at(error))
             allowance = self._allowance
         if allowance is None:

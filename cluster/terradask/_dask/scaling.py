@@ -1,4 +1,4 @@
-"""What to do to a worker group, decided without touching AWS or Dask.
+"""Decisions about scaling a worker group, without calls to AWS or Dask.
 
 Three sets are kept apart, as in ``distributed.deploy.adaptive_core``:
 
@@ -16,9 +16,9 @@ PENDING_PREFIX = "pending-"
 
 
 class Roster:
-    """The plan: which workers should exist, by name.
+    """The plan: the names of the workers that should exist.
 
-    A worker is ``pending-N`` until the group shows the instance that stands for it; from then on its name is the instance id.
+    A worker is ``pending-N`` until the group shows its instance; from then on its name is the instance id.
     """
 
     def __init__(self, members: Iterable[str] = (), desired: int | None = None, *, label: str = "") -> None:
@@ -62,14 +62,14 @@ class Roster:
         return len(dropped)
 
     def drop(self, names: Iterable[str]) -> None:
-        """Take `names` out of the plan."""
+        """Remove `names` from the plan."""
         for name in names:
             self._names.pop(name, None)
 
     def mirror(self, members: Iterable[str], desired: int) -> None:
-        """Make the plan what the group says: its members, and pending ones up to `desired`.
+        """Set the plan to the group's members, and pending ones up to `desired`.
 
-        Members new to the plan take the place of pending workers; those that left are dropped.
+        New members replace pending workers; names that are no members any more are dropped.
         """
         current = dict.fromkeys(members)
         pending = list(self.pending)
@@ -94,7 +94,7 @@ def cheapest_victims(
     joined: Iterable[str],
     by_cost: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Choose which `n` workers leave."""
+    """Return the `n` workers to remove, those that have not joined first."""
     known = set(joined)
     absent = [c for c in reversed(candidates) if c not in known]
     cheap = [c for c in by_cost if c in known and c in candidates]

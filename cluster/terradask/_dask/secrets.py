@@ -1,4 +1,4 @@
-"""Sending secrets to a cluster's processes: private environment variables, and credentials of the caller's."""
+"""Sending secrets to a cluster's processes: private environment variables, and the caller's credentials."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ from terradask.errors import WorkersUntold
 
 logger = logging.getLogger("terradask")
 
-#: Lent credentials are sent anew when half of their time is over, but not more often.
+#: Lent credentials are renewed after half of their validity, but not more often than this.
 SHORTEST_PAUSE_SECONDS = 60.0
-#: A machine that has slept finds out within this time what is due.
+#: After a machine has slept, a renewal that is due is sent within this time.
 _LONGEST_SLEEP_SECONDS = 15.0
 
-#: A scheduler in another's place listens a moment before it takes anything.
+#: Longest wait for a replacement scheduler, which listens a moment before it accepts secrets.
 HAND_OVER_SECONDS = 60.0
 
 
 class SentSecrets:
-    """What was sent, for a scheduler in the other's place. Its repr shows none of it."""
+    """The secrets sent so far, for a replacement scheduler. Its repr doesn't show them."""
 
     def __init__(self) -> None:
         self._environ: dict[str, str] = {}
         self._credentials: dict[str, str] = {}
 
     def add(self, given: Mapping[str, Any]) -> None:
-        """Add what was sent besides, or anew."""
+        """Add secrets that were sent; newer values replace older ones."""
         self._environ |= given.get("environ", {})
         self._credentials |= given.get("credentials", {})
 
     @property
     def given(self) -> dict[str, dict[str, str]]:
-        """All of it, as it is sent; nothing where there is nothing."""
+        """All of them, as they are sent; empty if there are none."""
         return {name: held for name, held in {"environ": self._environ, "credentials": self._credentials}.items() if held}
 
 
 class SecretRelay:
-    """Sends secrets to a scheduler over mutual TLS, which passes them on to its workers.
+    """Sends secrets over mutual TLS to a scheduler, which passes them on to its workers.
 
-    Here they are kept in memory, for a scheduler in the other's place.
+    The client keeps them in memory for a replacement scheduler.
     """
 
     def __init__(
@@ -78,60 +78,60 @@ class SecretRelay:
         self.sent = SentSecrets()
 
     async def send_private_envs(self, env: Mapping[str, str]) -> None:
-        """Set environment variables in the scheduler's and all workers' processes, of which nothing is written anywhere.
+        """Set environment variables in the scheduler's and all workers' processes, without storing them anywhere.
 
-        They go to the scheduler over mutual TLS, and from it to workers, also to those that come later or are started again. They are set
-        while the processes run, so that ``/proc`` doesn't show them. Tasks find them in `os.environ`, and processes that tasks start
-        inherit them; so whoever may connect to the cluster can read them. ``environ=`` is for variables that may be seen.
+        They are sent to the scheduler over mutual TLS, and from there to workers, including those that join later or restart. They are set
+        while the processes run, so that ``/proc`` doesn't show them. Tasks read them from `os.environ`, and processes that tasks start
+        inherit them; so anyone who may connect to the cluster can read them. Use ``environ=`` for variables that are not secret.
 
         Parameters
         ----------
         env
-            Values by name. Those of names that were sent before replace the older ones.
+            Values by name. They replace values sent before for the same names.
 
         Raises
         ------
         InvalidInput
-            For a name or a value that can't be used; no value is ever shown.
+            For a name or a value that can't be used; the value is never shown.
         WorkersUntold
-            When workers don't answer their scheduler; all others have them.
+            When some workers don't answer their scheduler; all others have the variables.
         ClusterClosed, ClusterEnded, ClusterStopped
-            When this object has left the cluster, or that doesn't run any more.
+            When this object has left the cluster, or the cluster doesn't run any more.
         VersionMismatch
-            When its hosts are of a terradask that knows nothing of it.
+            When its hosts run a terradask without this feature.
 
         Notes
         -----
-        They are lost with the scheduler's process. Where another scheduler takes its place, a `Cluster` object that is still open sends it
+        They are lost with the scheduler's process. If the scheduler is replaced, a `Cluster` object that is still open sends the new one
         what it had sent to the old one.
         """
         self._check_all_have(await self._send({"environ": check_private_envs(env)}))
 
     async def send_credentials(self, automatic_refresh: bool = False) -> None:
-        """Send temporary credentials of yours to the scheduler and all workers, in place of those that were sent before.
+        """Send your temporary credentials to the scheduler and all workers, replacing any sent before.
 
-        The AWS SDKs in tasks find them at an endpoint on each process's loopback, and read them there again before they expire. A session
-        that was made before the first credentials came keeps those of the instance role. Of an IAM user's access key a session is sent
-        (``sts:GetSessionToken``), never the key; credentials that are temporary already are sent as they are.
+        The AWS SDKs in tasks read them from an endpoint on each process's loopback, and read them again before they expire. An SDK session
+        that was made before the first credentials arrived keeps those of the instance role. For an IAM user's access key, temporary
+        credentials are sent (``sts:GetSessionToken``), never the key; credentials that are already temporary are sent as they are.
 
         Parameters
         ----------
         automatic_refresh
-            Whether to send others, before these expire, for as long as this object is open, as ``Cluster(credentials="local")`` does. By
-            default it is left as it is.
+            Whether to send new ones before these expire, as long as this object is open, as ``Cluster(credentials="local")`` does. False
+            doesn't end a refresh that already runs.
 
         Raises
         ------
         NoCredentials, ExpiredCredentials, InvalidCredentials
-            When there are none on this machine that are good.
+            When this machine has no valid credentials.
         AccessDenied
-            When AWS refuses ``sts:GetSessionToken``, which a service control policy can bring about.
+            When AWS refuses ``sts:GetSessionToken``, for example because of a service control policy.
         WorkersUntold
-            When workers don't answer their scheduler; all others have them.
+            When some workers don't answer their scheduler; all others have the credentials.
         ClusterClosed, ClusterEnded, ClusterStopped
-            When this object has left the cluster, or that doesn't run any more.
+            When this object has left the cluster, or the cluster doesn't run any more.
         VersionMismatch
-            When its hosts are of a terradask that knows nothing of it.
+            When its hosts run a terradask without this feature.
 
         Notes
         -----
@@ -143,7 +143,7 @@ class SecretRelay:
         self._check_all_have(missed)
 
     async def send_first_credentials(self) -> None:
-        """Send credentials from now on. A worker that doesn't answer gets the next ones, and holds up no start."""
+        """Send credentials and keep renewing them. A worker that doesn't answer gets the next ones and doesn't block the start."""
         try:
             await self.send_credentials(automatic_refresh=True)
         except WorkersUntold as error:
@@ -151,23 +151,23 @@ class SecretRelay:
 
     @property
     def is_refreshing(self) -> bool:
-        """Whether credentials are sent anew before they expire."""
+        """Whether credentials are renewed before they expire."""
         return self._refreshing is not None
 
     async def stop(self) -> None:
-        """Send nothing any more, and forget what was sent."""
+        """Stop sending, and forget what was sent."""
         await self.stop_refreshing()
         self.sent = SentSecrets()
 
     async def stop_refreshing(self) -> None:
-        """Send no credentials before those that were sent expire."""
+        """Stop renewing credentials."""
         if self._refreshing is not None:
             self._refreshing.cancel()
             await asyncio.gather(self._refreshing, return_exceptions=True)
             self._refreshing = None
 
     async def hand_over(self, attachment: Attachment) -> None:
-        """Send a scheduler in another's place what the other had been sent from here."""
+        """Send a replacement scheduler what this object had sent to the old one."""
         held = self.sent.given
         if not held:
             return
@@ -176,9 +176,9 @@ class SecretRelay:
                 while not await self._handed_over(held, attachment):
                     await asyncio.sleep(self._hand_over_pause_seconds)
         except Exception:
-            logger.debug("cluster %s: its new scheduler doesn't take what the old one had", self._health.name, exc_info=True)
+            logger.debug("cluster %s: its new scheduler doesn't accept the secrets", self._health.name, exc_info=True)
             logger.warning(
-                "cluster %s: its new scheduler could not be sent the private variables and credentials that the old one had; attach to it, "
+                "cluster %s: the private variables and credentials of the old scheduler could not be sent to the new one; attach to it, "
                 "and send them again",
                 self._health.name,
             )
@@ -195,7 +195,7 @@ class SecretRelay:
         return lent, await self._send({"credentials": lent.document()})
 
     async def _refresh_credentials(self, expires_at: datetime.datetime) -> None:
-        """Send credentials again and again, until this object is closed or its cluster over."""
+        """Renew credentials until this object is closed or its cluster is over."""
         due, failures = next_refresh(expires_at, _now(), self._shortest_pause), OncePerCause()
         while await self._sleep_until(due):
             try:
@@ -207,15 +207,15 @@ class SecretRelay:
             except InterruptedError:
                 return
             except Exception as error:
-                # Whatever is in the way may pass, such as a network that is gone; it is logged once.
+                # The cause may pass, such as a missing network; it is logged once.
                 name, at = self._health.name, f"{expires_at:%Y-%m-%dT%H:%M:%SZ}"
                 level = failures.level("refresh")
-                logger.log(level, "cluster %s: can't send new credentials in place of those that expire at %s: %s", name, at, error)
+                logger.log(level, "cluster %s: can't renew the credentials that expire at %s: %s", name, at, error)
                 logger.debug("cluster %s: the reason", name, exc_info=True)
                 due = _now() + self._shortest_pause
 
     async def _sleep_until(self, due: datetime.datetime) -> bool:
-        """Sleep by the clock on the wall, which goes on while a machine sleeps; return whether the cluster is still there."""
+        """Sleep by the wall clock, which runs on while a machine sleeps; return whether the cluster still runs."""
         while self._health.status in (Status.starting, Status.running) and self._health.ended is None:
             seconds = (due - _now()).total_seconds()
             if seconds <= 0:
@@ -224,7 +224,7 @@ class SecretRelay:
         return False
 
     async def _send(self, given: Mapping[str, Any]) -> Sequence[str]:
-        """Send it, keep it, and return the names of the workers that don't have it."""
+        """Send secrets, keep them, and return the names of the workers that didn't get them."""
         answer = await self._connection.ask("terradask_confide", "private variables and credentials", sealed=_sealed(given))
         self.sent.add(given)
         missed: Sequence[str] = answer["missed"]
@@ -233,10 +233,10 @@ class SecretRelay:
     def _check_all_have(self, missed: Sequence[str]) -> None:
         if missed:
             raise WorkersUntold(
-                f"{len(missed)} of the workers of cluster {self._health.name!r} don't have what was sent: they don't answer.",
+                f"{len(missed)} of the workers of cluster {self._health.name!r} didn't get what was sent: they don't answer.",
                 cluster=self._health.name,
                 workers=missed,
-                advice="send it again; those that are started again, and new ones, get it by themselves",
+                advice="send it again; restarted and new workers get it automatically",
             )
 
 
@@ -245,7 +245,7 @@ def next_refresh(
     now: datetime.datetime,
     shortest_pause: datetime.timedelta = datetime.timedelta(seconds=SHORTEST_PAUSE_SECONDS),
 ) -> datetime.datetime:
-    """Return when to send others in place of credentials: after half of the time that is left."""
+    """Return when to renew credentials: after half of the time left."""
     return now + max((expires_at - now) / 2, shortest_pause)
 
 
@@ -254,5 +254,5 @@ def _now() -> datetime.datetime:
 
 
 def _sealed(given: Mapping[str, Any]) -> Any:
-    """Return what is sent in a wrapping: Dask logs its messages, with DEBUG, and shows of this only what it is."""
+    """Return secrets as a serialized object: of such an object Dask's DEBUG log shows only the type."""
     return to_serialize(json.dumps(dict(given)).encode())

@@ -13,14 +13,14 @@ from terradask.errors import VersionMismatch
 
 @dataclass(frozen=True)
 class SharedDashboard:
-    """Where people without terradask find a cluster's dashboard.
+    """The dashboard over HTTPS of a cluster, for people without terradask.
 
     Parameters
     ----------
     link
-        Opens the dashboard, from wherever the network's ingress rules let in. Has the token in it, and so is not in the repr.
+        Opens the dashboard from addresses that the network's ingress rules allow. Contains the token, and so isn't in the repr.
     fingerprint
-        SHA-256 of the certificate by which a browser knows the scheduler's host, in hexadecimal digits.
+        SHA-256 of the scheduler host's certificate, which a browser shows, in hexadecimal digits.
     """
 
     link: str = field(repr=False)
@@ -28,7 +28,7 @@ class SharedDashboard:
 
 
 async def ask_for_shared_dashboard(scheduler: Any, attachment: Attachment, *, public: bool) -> SharedDashboard:
-    """Ask a cluster that has `use_dashboard_https` for its link.
+    """Return the dashboard of a cluster with `use_dashboard_https`.
 
     Raises `VersionMismatch`.
     """
@@ -37,8 +37,8 @@ async def ask_for_shared_dashboard(scheduler: Any, attachment: Attachment, *, pu
         # A scheduler answers None to what it doesn't know.
         cluster = attachment.descriptor.cluster
         raise VersionMismatch(
-            f"The hosts of cluster {cluster!r} serve no dashboard over HTTPS: they are of an older terradask, or of a time before "
-            "use_dashboard_https.",
+            f"The hosts of cluster {cluster!r} serve no dashboard over HTTPS: they run an older terradask, or were started before "
+            "use_dashboard_https was set.",
             cluster=cluster,
             advice="terradask apply network, then stop and start the cluster",
         )

@@ -1,4 +1,4 @@
-"""A deployed cluster's structure against the arguments that speak of it. Pure."""
+"""Compares a deployed cluster's structure with the arguments. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from terradask.errors import InvalidInput
 
 
 def structure_given(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of a cluster's settings that structural arguments speak of; of groups of workers what their tables speak of."""
+    """Return the cluster's settings that structural arguments set; for groups of workers, the keys of their tables."""
     found = {name: settings[name] for name in given if name in settings}
     if "worker_groups" in found:
         tables, groups = given["worker_groups"], found["worker_groups"]
@@ -22,15 +22,15 @@ def structure_given(settings: Mapping[str, Any], given: Mapping[str, Any]) -> di
 
 
 def check_same_structure(cluster: str, wanted: Mapping[str, Any], deployed: Mapping[str, Any]) -> None:
-    """Refuse to use a deployed cluster under other structural arguments than it has.
+    """Check that structural arguments match the deployed cluster.
 
     Raises `InvalidInput`.
     """
     other = {k: v for k, v in wanted.items() if k in deployed and deployed[k] != v}
     if other:
         raise InvalidInput(
-            f"Cluster {cluster!r} is deployed with other settings than were given.",
+            f"Cluster {cluster!r} is deployed with settings other than the given ones.",
             given="; ".join(f"{k}={v!r}" for k, v in other.items()),
             allowed="; ".join(f"{k}={deployed[k]!r}" for k in other),
-            advice=f"leave them out to use the cluster as it is, choose another name, or destroy it first: terradask destroy {cluster}",
+            advice=f"leave them out to use the cluster as deployed, choose another name, or destroy it first: terradask destroy {cluster}",
         )

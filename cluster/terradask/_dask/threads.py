@@ -1,4 +1,4 @@
-"""Threads in which a cluster's blocking calls run, so that its event loop goes on."""
+"""Threads for a cluster's blocking calls, so that they don't block its event loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Threads:
         self.is_shut_down = False
 
     def call(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
-        """Run a function in a thread; raises ``InterruptedError`` where there are no threads any more."""
+        """Run a function in a thread; raises ``InterruptedError`` after `shutdown`."""
         try:
             return asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
         except RuntimeError as error:
@@ -29,6 +29,6 @@ class Threads:
             raise InterruptedError("the cluster was closed") from error
 
     def shutdown(self) -> None:
-        """Take no more calls; those that run are not waited for."""
+        """Accept no more calls; don't wait for running ones."""
         self.is_shut_down = True
         self._executor.shutdown(wait=False)

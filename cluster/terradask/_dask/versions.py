@@ -1,4 +1,4 @@
-"""What client and cluster must have in common."""
+"""The versions that client and cluster must have in common."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from terradask._deployments.attach import Attachment
 from terradask._deployments.software import python_version
 from terradask.errors import VersionMismatch
 
-#: What client and cluster must share: functions and results travel pickled, and Dask's protocol has no versions of its own.
+#: Packages of which both need the same version: functions and results are pickled, and Dask's protocol has no version.
 SAME_VERSION = ("dask", "distributed")
 
 
 def check_versions(cluster: str, attachment: Attachment) -> None:
-    """Refuse to talk to a cluster of other versions.
+    """Check that client and cluster have the same versions.
 
     Raises `VersionMismatch`.
     """

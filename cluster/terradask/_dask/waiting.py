@@ -19,13 +19,13 @@ from terradask.errors import InvalidInput, WorkersMissing
 
 _JOIN_POLL_SECONDS = 0.05
 
-#: Reports are read this often while waiting for workers, and so many of them: scaling and watching the groups have calls left.
+#: How often reports are read while waiting for workers, and how many at a time: this leaves calls for scaling and polling the groups.
 REPORT_SECONDS = 5.0
-_READS_A_LOOK = 4
+_READS_PER_POLL = 4
 
 
 class WorkerWaiter:
-    """Waits until the workers of a run have joined, or until that is pointless."""
+    """Waits until the workers of a run have joined, or can't join any more."""
 
     def __init__(
         self,
@@ -52,19 +52,18 @@ class WorkerWaiter:
         Parameters
         ----------
         n_workers
-            How many, of all groups together; all that the cluster is scaled to where left out.
+            Number of workers in all groups together. By default all that the cluster is scaled to.
         timeout
             Longest wait, in seconds. By default there is no limit.
 
         Raises
         ------
         WorkersMissing
-            When they have not come in time, or as many hosts have failed as were waited for: a `TimeoutError` that says how far each
-            missing host came.
+            When they have not joined in time, or too many hosts have failed: a `TimeoutError` with the state of each missing host.
         NoCapacity
-            When AWS launches none at all, and says why.
+            When AWS launches none at all, with AWS's reason.
         InvalidInput
-            When `n_workers` is no whole number, or negative.
+            When `n_workers` isn't a whole number, or is negative.
         ClusterEnded, ClusterStopped
             When the cluster doesn't run any more.
         InterruptedError
@@ -80,7 +79,7 @@ class WorkerWaiter:
         takes_fewer: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Wait for `n_workers`, or for as many as AWS launches where that is enough, telling how many of how many have joined."""
+        """Wait for `n_workers`, or with `takes_fewer` for as many as AWS launches; call `progress` with joined and wanted numbers."""
         started = time.monotonic()
         missing = MissingHosts(self._deployment.objects, self._run_id)
         reports = asyncio.create_task(self._watch_reports(missing, n_workers, started))
@@ -109,14 +108,14 @@ class WorkerWaiter:
             await asyncio.gather(reports, return_exceptions=True)
 
     async def _watch_reports(self, missing: MissingHosts, n_workers: int | None, started: float) -> None:
-        """Read what missing hosts say, a few at a time, until that makes waiting on pointless."""
+        """Read the reports of missing hosts, a few at a time, until they show that waiting is pointless."""
         limiter, next_at = self._deployment.limiter, started
         while True:
             next_at = max(next_at + self._report_seconds, time.monotonic())
             await asyncio.sleep(next_at - time.monotonic())
             async with limiter.async_slot():
                 changed = await self._call(missing.list_changed, self._joined_hosts())
-            for host in changed[:_READS_A_LOOK]:
+            for host in changed[:_READS_PER_POLL]:
                 async with limiter.async_slot():
                     await self._call(missing.read, [host])
             await self._check_joining(missing, n_workers, started, late=False)
@@ -131,7 +130,7 @@ class WorkerWaiter:
         def check() -> None:
             name, plan, waited_seconds = self._deployment.name, self._pool.plan, time.monotonic() - started
             joined, n = self._joined_hosts(), self._wanted(n_workers)
-            # Once: the loop's thread may find meanwhile that nothing is missing any more.
+            # Read it once: the loop's thread may set it to None meanwhile.
             shortfall = self._pool.shortfall
             why = describe(shortfall, self._deployment.descriptor.pools) if shortfall is not None else None
             check_joining(name, n, missing.reports, joined=joined, plan=plan, waited_seconds=waited_seconds, late=late, why=why)
@@ -140,12 +139,12 @@ class WorkerWaiter:
             with contextlib.suppress(WorkersMissing):
                 check()
                 return
-        # The error tells of all hosts, also of those that were not read yet.
+        # The error describes all hosts, also those not read yet.
         await self._call(missing.read, await self._call(missing.list_changed, self._joined_hosts()))
         check()
 
 
 def check_number(n_workers: int | None) -> None:
-    """Refuse what is no number of workers to wait for."""
+    """Check a number of workers to wait for."""
     if n_workers is not None and (isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 0):
-        raise InvalidInput("A number of workers to wait for is a whole number.", given=n_workers, allowed="0 or more")
+        raise InvalidInput("The number of workers to wait for must be a whole number.", given=n_workers, allowed="0 or more")

@@ -1,6 +1,6 @@
-"""The workers of an attached cluster: the plan, the groups and the scheduler brought together.
+"""The workers of an attached cluster: keeps the plan, the groups and the scheduler consistent.
 
-What to do is decided in `_scaling`; here it is done, in the order that loses no result: retire at the scheduler first, then end the host.
+`scaling` decides; this module acts, in the order that loses no result: first retire at the scheduler, then end the host.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Described = Mapping[str, Group]
 
 
 class WorkerSet:
-    """The workers of one group, as this client sees them, whatever market their hosts are of."""
+    """The workers of one group, of all markets, as known to this client."""
 
     def __init__(self, name: str, names: Sequence[str]) -> None:
         self._names = tuple(names)
@@ -35,19 +35,19 @@ class WorkerSet:
         self.members: tuple[str, ...] = ()
 
     def chain(self, described: Described) -> list[Group]:
-        """Return the Auto Scaling groups, in the order in which AWS is asked."""
+        """Return the Auto Scaling groups, in the order in which they are tried."""
         return [described[name] for name in self._names]
 
     def desired(self, described: Described) -> int:
-        """Return how many hosts AWS is to have."""
+        """Return the desired number of hosts."""
         return sum(group.desired for group in self.chain(described))
 
-    def see(self, described: Described) -> None:
-        """Take note of the members; the plan stays."""
+    def update_members(self, described: Described) -> None:
+        """Update the members, but not the plan."""
         self.members = tuple(instance_id for group in self.chain(described) for instance_id in group.active_ids)
 
     def mirror(self, described: Described) -> None:
-        """Make the plan what the groups say."""
+        """Set the plan to the groups' members and desired numbers."""
         self.roster.mirror(self.members, self.desired(described))
 
     def mirror_members(self, described: Described) -> None:
@@ -56,7 +56,7 @@ class WorkerSet:
 
 
 class Workers:
-    """The workers of one cluster, as this client sees them."""
+    """The workers of one cluster, as known to this client."""
 
     def __init__(
         self,
@@ -75,14 +75,14 @@ class Workers:
         self.pending_launches = pending_launches
         self.sets = {name: WorkerSet(name, names) for name, names in worker_groups.items()}
         self._names = frozenset(name for names in worker_groups.values() for name in names)
-        #: Group of workers -> the number it was to shrink to, and what AWS still had as its number then.
+        #: Group of workers -> the number it was to shrink to, and AWS's desired number at that time.
         self._unfinished: dict[str, tuple[int, int]] = {}
-        #: Whether no scheduler is wanted any more: the run is over.
+        #: Whether the scheduler's group is at zero: the run is over.
         self.run_is_over = False
 
     @property
     def plan(self) -> set[str]:
-        """Names of the workers that should exist, of all groups."""
+        """Names of the workers that should exist, in all groups."""
         return {name for each in self.sets.values() for name in each.roster.names}
 
     @property
@@ -91,7 +91,7 @@ class Workers:
         return {instance_id for each in self.sets.values() for instance_id in each.members}
 
     async def mirror(self) -> None:
-        """Make the plan what the groups say, be it changed by their own healing, another client, a host that left."""
+        """Set the plan to the groups' current state, whatever changed it: a replaced host, another client, a host that left."""
         self._mirror(await self._read_now())
 
     async def watch(self) -> None:
@@ -107,7 +107,7 @@ class Workers:
             raised |= more
         if raised:
             logger.info("no instances in %s; they are asked for in %s", ", ".join(lowered), ", ".join(raised))
-            # Cut off in between, too few run, and not too many.
+            # Lower first: an interruption in between leaves too few hosts, not too many.
             await self._set(lowered)
             await self._set(raised)
             described = await self._read_now()
@@ -123,7 +123,7 @@ class Workers:
             await self.resize({name: n for name, (n, _) in still.items()}, scheduler, joined)
 
     async def resize(self, numbers: Mapping[str, int], scheduler: Any, joined: Iterable[str]) -> None:
-        """Bring groups of workers to their numbers of hosts; those that are not named stay as they are."""
+        """Bring groups of workers to their numbers of hosts; groups not named stay as they are."""
         described = await self._read_now()
         self._mirror(described)
         shrinking = {name: n for name, n in numbers.items() if n < len(self.sets[name].roster)}
@@ -148,7 +148,7 @@ class Workers:
         self._unfinished |= {name: (n, left[name]) for name, n in shrinking.items() if left[name] > n}
 
     async def remove(self, victims: Iterable[str], scheduler: Any, joined: Iterable[str]) -> Described:
-        """End exactly these hosts, with what their workers hold moved first."""
+        """End exactly these hosts, after their workers' data has been moved."""
         chosen = set(victims)
         retired: set[str] = set()
 
@@ -166,14 +166,14 @@ class Workers:
                     missing = group.desired - len(group.active_ids)
                     how = removal(group.active_ids, chosen, booting=group.booting_ids, missing=missing)
                     for step in one_by_one(how):
-                        # One that booted when it was chosen may have joined since: calls take seconds where AWS throttles them.
+                        # A host that was booting when it was chosen may have joined since: throttled calls take seconds.
                         await retire()
                         await self._call(self._groups.remove, group.name, step, self._pause)
             each.roster.drop(chosen)
         return await self._read_members_into_plan()
 
     async def _cancel_pending(self, shrinking: Mapping[str, int], described: Described) -> Described:
-        """Take back what has not been launched, and return how the groups are."""
+        """Cancel launches that have not happened yet, and return the groups."""
         cancelled = []
         for name, n in shrinking.items():
             each = self.sets[name]
@@ -181,14 +181,14 @@ class Workers:
                 await self._cancel_launches(without_missing(each.chain(described), len(each.roster)), described)
                 cancelled.append(each)
         if cancelled:
-            # AWS may end a booting host instead of a launch that has not happened: the groups are read again before anyone is chosen.
+            # AWS may end a booting host instead of cancelling a launch: read the groups again before hosts are chosen.
             described = await self._read_now()
             for each in cancelled:
                 each.roster.mirror(each.members, len(each.roster))
         return described
 
     async def _cancel_launches(self, numbers: Mapping[str, int], described: Described) -> None:
-        """Lower groups to what they show, without letting AWS choose, in place of what it doesn't show yet, hosts that work."""
+        """Lower groups to their visible members, without AWS ending working hosts instead of those not visible yet."""
         for name, number in numbers.items():
             working = tuple(one for one in described[name].active_ids if one not in described[name].booting_ids)
             if working:
@@ -198,7 +198,7 @@ class Workers:
                 await self._call(self._groups.set_desired, name, number)
 
     async def _victims(self, shrinking: Mapping[str, int], scheduler: Any, joined: set[str], described: Described) -> set[str]:
-        """Choose the hosts that leave, in each group those that are cheapest to do without."""
+        """Choose the hosts to remove, in each group the cheapest to lose."""
         known = {host_of(name) for name in joined}
         victims: set[str] = set()
         for name, n in shrinking.items():
@@ -210,9 +210,9 @@ class Workers:
         return victims
 
     async def _by_cost(self, scheduler: Any, n: int, chain: Sequence[Group], described: Described) -> list[str]:
-        """Return hosts, the cheapest to do without first: by what has to be moved, and with nothing to move by their price."""
+        """Return hosts, the cheapest to lose first: by the data to move; without data, by their price."""
         busy = [described[name] for name in self._names if described[name].active_ids]
-        # The scheduler knows no groups: where there are several, it is asked about all hosts.
+        # The scheduler has no groups: if there are several, ask for all hosts.
         hosts = await hosts_to_close(scheduler, self._workers_per_host, n=n if len(busy) <= 1 else len(self.members))
         mixed = sum(bool(group.active_ids) for group in chain) > 1
         return dearest_first(hosts, await idle_hosts(scheduler), chain) if mixed else hosts
@@ -236,13 +236,13 @@ class Workers:
         gone = sorted(self._names - described.keys())
         if gone:
             raise ClusterError(
-                "Groups of the cluster are gone: somebody has destroyed it, or deployed it with others.",
+                "Groups of the cluster are gone: it was destroyed, or deployed with other groups.",
                 given=", ".join(gone),
-                advice="attach to the cluster again, or make it again; `terradask list` shows those there are",
+                advice="attach to the cluster again, or deploy it again; `terradask list` shows the existing ones",
             )
         self.run_is_over = SCHEDULER_GROUP in described and not described[SCHEDULER_GROUP].desired
         for each in self.sets.values():
-            each.see(described)
+            each.update_members(described)
         return described
 
     def _mirror(self, described: Described) -> None:
