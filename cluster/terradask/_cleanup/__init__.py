@@ -1,1 +1,1 @@
-"""What an interruption leaves of a network or a cluster, and orphans: found by tag and name, adopted or deleted."""
+"""Leftovers of an interrupted network or cluster, and orphans: found by tag and name, adopted or deleted."""

@@ -1,6 +1,6 @@
-"""Which resources that exist are those of a configuration: what a plan imports that its state doesn't know.
+"""Match existing resources to a configuration: a plan imports those that its state lacks.
 
-Pure: from a stack's configuration, the ids that the state knows and what AWS has, to ids for Terraform's ``import`` blocks.
+Pure: takes a stack's configuration, the ids in its state and AWS's resources; returns ids for Terraform's ``import`` blocks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _REFERENCE = re.compile(r"^\$\{([a-z0-9_]+\.[A-Za-z0-9_-]+)\.(?:id|arn|name)\}$"
 
 _DEFAULT_EGRESS = {"IsEgress": True, "IpProtocol": "-1", "CidrIpv4": "0.0.0.0/0"}
 
-#: Attribute of a rule -> how AWS describes it.
+#: Attribute of a rule -> its name in AWS's description.
 _PEERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "cidr_ipv4": lambda rule: rule.get("CidrIpv4"),
     "cidr_ipv6": lambda rule: rule.get("CidrIpv6"),
@@ -26,28 +26,28 @@ _PEERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
 
 
 def unknown_addresses(configuration: Mapping[str, Any], ids: Mapping[str, str]) -> list[str]:
-    """Return the addresses that are configured and not in the state."""
+    """Return the configured addresses that are not in the state."""
     return [address for kind in _ORDER for address in _blocks(configuration, kind) if address not in ids]
 
 
 def imports(configuration: Mapping[str, Any], ids: Mapping[str, str], found: Sequence[Resource]) -> dict[str, str]:
     """Return what to import: address -> the id that ``terraform import`` takes.
 
-    Left out is what Terraform makes again without harm: settings of the bucket, objects, policies in roles.
+    Leaves out what Terraform can safely create again: settings of the bucket, objects, policies in roles.
     """
     return _Adoption(configuration, ids, found).run()
 
 
 def unfinished_security_groups(found: Sequence[Resource]) -> list[Resource]:
-    """Return the security groups that were left with the rule that AWS gives to a new one, and no other: it lets everything out.
+    """Return the security groups that have only AWS's default rule for a new group, which allows all egress.
 
-    Terraform takes that rule away only when it makes a group; such a group isn't imported but made anew.
+    Terraform removes that rule only when it creates a group, so such a group is created again, not imported.
     """
     return [group for group in of_type(found, "aws_security_group") if _is_unfinished(group, found)]
 
 
 class _Adoption:
-    """Goes through a configuration, parents first, since children are found by them."""
+    """Walks a configuration, parents first, since children are found through them."""
 
     def __init__(self, configuration: Mapping[str, Any], ids: Mapping[str, str], found: Sequence[Resource]) -> None:
         self._configuration = configuration
@@ -67,23 +67,23 @@ class _Adoption:
         return result
 
     def vpc(self, kind: str, block: Mapping[str, Any]) -> str | None:
-        """Find a VPC; of several, that with the most in it."""
+        """Find a VPC; of several, the one with the most resources."""
         contents = [r.description.get("VpcId") for r in of_type(self._found, "aws_subnet", "aws_security_group", "aws_route_table")]
         candidates = [r for r in self._tagged(kind, block) if r.description.get("CidrBlock") == block["cidr_block"]]
         return max(candidates, key=lambda vpc: (contents.count(vpc.id), vpc.id)).id if candidates else None
 
     def tagged(self, kind: str, block: Mapping[str, Any]) -> str | None:
-        """Find by its name tag what belongs to no VPC; first what is in use."""
+        """Find a resource outside any VPC by its name tag; one in use comes first."""
         candidates = sorted(self._tagged(kind, block), key=lambda r: ("AssociationId" not in r.description, r.id))
         return candidates[0].id if candidates else None
 
     def in_vpc(self, kind: str, block: Mapping[str, Any]) -> str | None:
-        """Find by its name tag what belongs to the network's VPC."""
-        # A NAT gateway's block names its subnet alone; there is one VPC.
+        """Find a resource of the network's VPC by its name tag."""
+        # A NAT gateway's block names only its subnet; there is one VPC.
         vpc = self._resolve(block.get("vpc_id", "${aws_vpc.this.id}"))
         if vpc is None:
             return None
-        # An internet gateway may have been left before it was attached.
+        # An interruption may have come before the internet gateway was attached.
         mine = sorted(r.id for r in self._tagged(kind, block) if _vpcs(r) in ([vpc], []))
         return mine[0] if mine else None
 
@@ -94,13 +94,13 @@ class _Adoption:
         return mine[0] if mine else None
 
     def security_group(self, kind: str, block: Mapping[str, Any]) -> str | None:
-        """Find a security group that was made up to its end."""
+        """Find a security group whose creation was completed."""
         identity = self.in_vpc(kind, block)
         unfinished = {group.id for group in unfinished_security_groups(self._found)}
         return None if identity in unfinished else identity
 
     def named(self, kind: str, block: Mapping[str, Any]) -> str | None:
-        """Find what its name identifies, though its id may be another."""
+        """Find a resource that its name identifies, even if its id differs."""
         name = block.get("name", block.get("bucket"))
         names = ("LaunchTemplateName", "PolicyName")
         return next((r.id for r in of_type(self._found, kind) if name in (r.id, *map(r.description.get, names))), None)
@@ -114,7 +114,7 @@ class _Adoption:
         return f"{table.id}_{destination}" if table is not None and exists else None
 
     def association(self, _kind: str, block: Mapping[str, Any]) -> str | None:
-        """Find a subnet's association with any of our tables: a subnet has one at most."""
+        """Find a subnet's association with any of our tables: a subnet has at most one."""
         subnet = self._resolve(block["subnet_id"])
         for table in of_type(self._found, "aws_route_table"):
             if subnet is not None and any(a.get("SubnetId") == subnet for a in table.description.get("Associations", ())):
@@ -122,7 +122,7 @@ class _Adoption:
         return None
 
     def rule(self, kind: str, block: Mapping[str, Any]) -> str | None:
-        """Find a rule by what it says: AWS takes none that says the same."""
+        """Find a rule by its content: AWS refuses duplicates."""
         group = self._resolve(block["security_group_id"])
         rules = (rule for rule in of_type(self._found, kind) if rule.description["GroupId"] == group)
         return next((rule.id for rule in rules if self._says(rule.description, block)), None)
@@ -136,7 +136,7 @@ class _Adoption:
             if wanted is None:
                 if has is not None:
                     return False
-            # The prefix list is an attribute of the endpoint's that only Terraform knows; a group has one rule with any.
+            # The prefix list is an attribute of the endpoint that only Terraform knows; a group has one rule with a prefix list.
             elif has is None or (attribute != "prefix_list_id" and has != self._resolve(wanted)):
                 return False
         return True
@@ -151,7 +151,7 @@ class _Adoption:
         return next((r for r in of_type(self._found, "aws_route_table") if r.id == identity), None)
 
     def _resolve(self, value: str) -> str | None:
-        """Return a literal value, or the id of what is referred to; None where that doesn't exist yet."""
+        """Return a literal value, or the id of the referenced resource; None if that doesn't exist yet."""
         reference = _REFERENCE.match(value)
         if reference is not None:
             return self._ids.get(reference[1])

@@ -1,4 +1,4 @@
-"""What a workspace's bucket has of each cluster, and who works on it. Changes nothing."""
+"""Scan a workspace's bucket: each cluster's objects, and the process that works on it. Read-only."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class BucketScan:
         self._aws = aws
         self._bucket = bucket
         self._stacks = stacks
-        #: Locks whose owners are provably gone, as far as they were looked at.
+        #: Locks, of those read, whose owners are provably gone.
         self.dead: list[DeadLock] = []
 
     def listed(self) -> tuple[datetime.datetime, dict[str, dict[str, datetime.datetime]]]:
-        """Return what time it is for AWS, and each cluster's objects with their dates; none where there is no bucket."""
+        """Return AWS's time, and each cluster's objects with their dates; none without a bucket."""
         listed: dict[str, dict[str, datetime.datetime]] = {}
         seen_at = datetime.datetime.now(datetime.UTC)
         for page in ObjectStore(self._aws, self._bucket).pages("clusters/"):
-            # Ages are told by the clock that dates things, not by this machine's.
+            # Ages are measured by AWS's clock, which dates the objects, not by this machine's.
             date = page["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
             seen_at = parsedate_to_datetime(date) if date else seen_at
             for entry in page.get("Contents", ()):
@@ -50,7 +50,7 @@ class BucketScan:
         return seen_at, listed
 
     def deployed(self, name: str, listed: Mapping[str, datetime.datetime]) -> Deployed:
-        """Return what there is of one cluster, from the dates of its objects."""
+        """Return the state of one cluster, from the dates of its objects."""
         is_whole = DESCRIPTOR in listed
         found = Deployed(
             name,
@@ -64,7 +64,7 @@ class BucketScan:
         return replace(found, held=self.held(name, place if STATE_LOCK in listed else None))
 
     def _ended_at(self, name: str, listed: Mapping[str, datetime.datetime]) -> datetime.datetime | None:
-        """Return when a deployment without a mark came to be one that shall go: its run has ended, and it was made for that alone."""
+        """Return since when a deployment without a mark is to be destroyed: its run has ended, and it was made for that run only."""
         if DESCRIPTOR not in listed or RUN not in listed:
             return None
         return max(listed.values()) if Deployment(self._aws, self._bucket, name).marked_closing else None
@@ -73,7 +73,7 @@ class BucketScan:
         return has_resources(ClusterObjects(self._aws, self._bucket, name))
 
     def held(self, stack: str, place: S3Backend | None) -> str | None:
-        """Return who works on a stack, whose state lies at a place; a lock whose owner is provably gone is noted."""
+        """Return which process works on a stack with this state; note a lock whose owner is provably gone."""
         folder, killed = self._stacks / stack, None
         if folder.with_name(f".{folder.name}.lock").exists():
             try:
@@ -94,17 +94,17 @@ class BucketScan:
 
 
 def has_resources(objects: ClusterObjects) -> bool:
-    """Return whether a cluster's state knows of any resource; one that can't be read may."""
+    """Return whether a cluster's state has resources; True if the state can't be read."""
     try:
         state = objects.read(STATE)
     except DocumentFormat:
-        # Terraform says what is wrong with it, when the cluster is destroyed.
+        # Terraform reports what is wrong with it when the cluster is destroyed.
         return True
     return bool((state or {}).get("resources"))
 
 
 def is_cluster_name(name: str) -> bool:
-    """Return whether a cluster can have a name."""
+    """Return whether a name is valid for a cluster."""
     try:
         validate_cluster_name(name)
     except InvalidInput:

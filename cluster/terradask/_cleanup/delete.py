@@ -1,4 +1,4 @@
-"""Delete resources without Terraform: one, or what there is of a network or a cluster in an order that AWS takes."""
+"""Delete resources without Terraform: one, or those of a network or a cluster in an order that AWS accepts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._deployments.store import ClusterObjects
 
-#: Longest wait for what stands in the way of one resource: a NAT gateway takes minutes to go.
+#: Longest wait for whatever blocks the deletion of one resource: a NAT gateway takes minutes.
 LIMIT_SECONDS = 600.0
 
 PAUSE_SECONDS = 5.0
@@ -42,7 +42,7 @@ _GONE = frozenset(
     }
 )
 
-#: ``AuthFailure`` is what EC2 says of an address whose NAT gateway is still going.
+#: EC2 returns ``AuthFailure`` for an address whose NAT gateway is still being deleted.
 _IN_THE_WAY = frozenset(
     {
         "DependencyViolation",
@@ -57,13 +57,13 @@ _IN_THE_WAY = frozenset(
 
 
 def delete_resource(aws: Aws, resource: Resource) -> None:
-    """Delete one resource. What is gone already is no error; what is in use AWS refuses to delete."""
+    """Delete one resource. One that is already gone is no error; AWS refuses to delete one in use."""
     service, delete = _ORDER[resource.type]
     _unless_gone(partial(delete, aws.client(service), resource))
 
 
 def delete_resources(aws: Aws, resources: Iterable[Resource], *, progress: Progress, cluster: str | None = None) -> None:
-    """Delete resources, each after what depends on it, and wait for what is in the way of one.
+    """Delete resources, each after its dependants, and wait for whatever blocks one.
 
     Raises `BaselineError`, `ClusterError`.
 
@@ -72,11 +72,11 @@ def delete_resources(aws: Aws, resources: Iterable[Resource], *, progress: Progr
     Permissions needed: ``ec2:Delete*``, ``ec2:ReleaseAddress``, ``DetachInternetGateway``, ``RevokeSecurityGroupIngress``,
     ``RevokeSecurityGroupEgress``; ``iam:DeleteRole``, ``ListRolePolicies``, ``DeleteRolePolicy``, ``DeleteInstanceProfile``,
     ``RemoveRoleFromInstanceProfile``, ``DeletePolicy``, ``ListPolicyVersions``, ``DeletePolicyVersion``; ``logs:DeleteLogGroup``;
-    ``s3:DeleteBucket``, ``ListBucketVersions``, ``DeleteObjectVersion``: each for what there is of its kind.
+    ``s3:DeleteBucket``, ``ListBucketVersions``, ``DeleteObjectVersion``: each only if there is such a resource.
     """
     whole = outermost(list(resources))
     for group in of_type(whole, "aws_security_group"):
-        # Groups that name each other can't go one by one.
+        # Groups that reference each other can't be deleted one by one.
         _unless_gone(partial(_revoke_rules, aws.client("ec2"), group))
     for kind in _ORDER:
         for resource in of_type(whole, kind):
@@ -84,7 +84,7 @@ def delete_resources(aws: Aws, resources: Iterable[Resource], *, progress: Progr
 
 
 def delete_objects(objects: ClusterObjects) -> None:
-    """Delete the objects of a cluster, its state last: as long as that is there, the cluster can be found and destroyed again."""
+    """Delete a cluster's objects, its state last: while it exists, the cluster can be found and destroyed again."""
     objects.delete(name for name in objects.names() if name not in (STATE, STATE_LOCK))
     objects.delete([STATE])
 
@@ -137,7 +137,7 @@ def _unless_gone(act: Callable[[], object]) -> None:
 
 def _is_gone(error: Mapping[str, Any]) -> bool:
     code = error["Code"]
-    # Auto Scaling says it in words alone.
+    # Auto Scaling reports it only in its message.
     in_words = code == "ValidationError" and "not found" in error.get("Message", "")
     return code in _GONE or code.endswith(".NotFound") or in_words
 
@@ -201,14 +201,14 @@ def _delete_bucket(client: Any, bucket: Resource) -> None:
     client.delete_bucket(Bucket=bucket.id)
 
 
-#: Terraform's type -> service, and how one is deleted; each after what depends on it.
+#: Terraform's type -> service, and how to delete one; dependants first.
 _ORDER: Mapping[str, tuple[str, Callable[[Any, Resource], object]]] = {
     # With its instances.
     AUTOSCALING_GROUP: (
         "autoscaling",
         lambda client, r: client.delete_auto_scaling_group(AutoScalingGroupName=r.id, ForceDelete=True),
     ),
-    # At once, also one that is scheduled for deletion: its name can be used again.
+    # At once, even if it is scheduled for deletion: its name can then be used again.
     SECRET: ("secretsmanager", lambda client, r: client.delete_secret(SecretId=r.id, ForceDeleteWithoutRecovery=True)),
     INGRESS_RULE: ("ec2", lambda client, r: _revoke(client, r.description["GroupId"], [r.id], egress=False)),
     EGRESS_RULE: ("ec2", lambda client, r: _revoke(client, r.description["GroupId"], [r.id], egress=True)),
@@ -220,7 +220,7 @@ _ORDER: Mapping[str, tuple[str, Callable[[Any, Resource], object]]] = {
     "aws_iam_instance_profile": ("iam", _delete_instance_profile),
     "aws_iam_role_policy": ("iam", _delete_role_policy),
     "aws_iam_role": ("iam", _delete_role),
-    # A policy that bounds a role stays until that role is gone.
+    # A role's boundary is deleted after the role.
     "aws_iam_policy": ("iam", _delete_policy),
     "aws_cloudwatch_log_group": ("logs", lambda client, r: client.delete_log_group(logGroupName=r.id)),
     "aws_eip": ("ec2", lambda client, r: client.release_address(AllocationId=r.id)),
@@ -235,6 +235,6 @@ _ORDER: Mapping[str, tuple[str, Callable[[Any, Resource], object]]] = {
     "aws_subnet": ("ec2", lambda client, r: client.delete_subnet(SubnetId=r.id)),
     "aws_route_table": ("ec2", _delete_route_table),
     "aws_vpc": ("ec2", lambda client, r: client.delete_vpc(VpcId=r.id)),
-    # Last: as long as it is there, the network can be found.
+    # Last: while it exists, the network can be found.
     "aws_s3_bucket": ("s3", _delete_bucket),
 }

@@ -1,4 +1,4 @@
-"""What a sweep has found, and what became of it. Pure data."""
+"""The orphans that a sweep has found, and its results. Pure data."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from terradask._pricing.running import hourly_usd
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a look has found that nobody owns.
+    """The orphans that a scan has found.
 
     Parameters
     ----------
     workspace, region, account
-        Where it looked.
+        What was scanned.
     looked_at
-        When, by AWS's clock.
+        When it was scanned, by AWS's clock.
     grace_seconds
-        How long a thing is left alone.
+        How old an orphan must be before it may be removed.
     strays
-        What nobody owns. `Stray.may_go` tells whether it may be removed already, `Stray.held` who works on it.
+        The orphans. `Stray.may_go` returns whether one may be removed already, `Stray.held` why it may not.
     unseen
-        What the caller may not look at.
+        What the caller has no permission to read.
     quotes
-        The prices of what costs among the strays.
+        The prices of the orphans that cost something.
     first_seen
-        When that was seen first of which AWS has no date.
+        When items without a date in AWS were first seen.
     """
 
     workspace: str
@@ -47,11 +47,11 @@ class Sweep:
     first_seen: Mapping[tuple[Kind, str], datetime.datetime] = field(default_factory=dict)
 
     def hourly_usd(self, stray: Stray) -> Decimal | None:
-        """Return what a stray costs by the hour, in US dollars, with what goes with it; None where a price is missing."""
+        """Return an orphan's hourly cost in US dollars, with its parts; None if a price is missing."""
         return hourly_usd(stray.parts, self.quotes)
 
     def age_seconds(self, stray: Stray) -> float | None:
-        """Return how old a stray is; None where AWS doesn't say."""
+        """Return an orphan's age; None if AWS has no date for it."""
         return None if stray.born is None else max(0.0, (self.looked_at - stray.born).total_seconds())
 
     def as_dict(self) -> dict[str, Any]:
@@ -62,36 +62,36 @@ class Sweep:
             "account": self.account,
             "looked_at": self.looked_at.isoformat(),
             "grace_seconds": self.grace_seconds,
-            "strays": [self._stray(stray) for stray in self.strays],
+            "strays": [self._orphan(orphan) for orphan in self.strays],
             "unseen": [{"what": one.what, "action": one.action} for one in self.unseen],
         }
 
-    def _stray(self, stray: Stray) -> dict[str, Any]:
-        usd = self.hourly_usd(stray)
+    def _orphan(self, orphan: Stray) -> dict[str, Any]:
+        usd = self.hourly_usd(orphan)
         return {
-            "kind": stray.kind,
-            "id": stray.id,
-            "cluster": stray.cluster,
-            "age_seconds": self.age_seconds(stray),
-            "reason": stray.reason,
+            "kind": orphan.kind,
+            "id": orphan.id,
+            "cluster": orphan.cluster,
+            "age_seconds": self.age_seconds(orphan),
+            "reason": orphan.reason,
             "hourly_usd": None if usd is None else format(usd.normalize(), "f"),
-            "held": stray.held,
-            "removable": stray.may_go(self.looked_at),
+            "held": orphan.held,
+            "removable": orphan.may_go(self.looked_at),
         }
 
 
 @dataclass(frozen=True)
 class Swept:
-    """What became of strays.
+    """The results of removing orphans.
 
     Parameters
     ----------
     removed
-        What is gone.
+        The removed orphans.
     kept
-        What was left alone -> why: it is too young, somebody works on it, or somebody owns it by now.
+        Orphan that was kept -> why: it is too young, a command works on it, or it has an owner by now.
     failed
-        What could not be removed -> why.
+        Orphan that could not be removed -> why.
     """
 
     removed: tuple[Stray, ...]
@@ -101,11 +101,11 @@ class Swept:
     def as_dict(self) -> dict[str, Any]:
         """Return it for ``--json`` output."""
         return {
-            "removed": [_name(stray) for stray in self.removed],
-            "kept": [{**_name(stray), "why": why} for stray, why in self.kept.items()],
-            "failed": [{**_name(stray), "why": why} for stray, why in self.failed.items()],
+            "removed": [_name(orphan) for orphan in self.removed],
+            "kept": [{**_name(orphan), "why": why} for orphan, why in self.kept.items()],
+            "failed": [{**_name(orphan), "why": why} for orphan, why in self.failed.items()],
         }
 
 
-def _name(stray: Stray) -> dict[str, Any]:
-    return {"kind": stray.kind, "id": stray.id, "cluster": stray.cluster}
+def _name(orphan: Stray) -> dict[str, Any]:
+    return {"kind": orphan.kind, "id": orphan.id, "cluster": orphan.cluster}

@@ -1,4 +1,4 @@
-"""End instances, and wait for the end of those that end with their group."""
+"""Terminate instances, and wait for those that end with their group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from terradask.errors import ClusterError
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
 
-#: Longest wait for instances to be seen ending, in seconds: EC2 may not show one for a minute.
+#: Longest wait for EC2 to show instances as ending, in seconds: it may not show one for a minute.
 LIMIT_SECONDS = 120.0
 PAUSE_SECONDS = 2.0
 _BATCH = 100
@@ -24,7 +24,7 @@ _THERE = ["pending", "running", "shutting-down", "stopping", "stopped"]
 
 
 def end_instances(aws: Aws, ids: Collection[str], *, cluster: str | None, progress: Progress) -> None:
-    """End instances, and see that they do: that EC2 doesn't know one just now doesn't mean that it is gone.
+    """Terminate instances, and verify that they end: one that EC2 doesn't list right now may still exist.
 
     Raises `ClusterError`.
 
@@ -41,21 +41,21 @@ def end_instances(aws: Aws, ids: Collection[str], *, cluster: str | None, progre
         left[:] = [identity for identity in left if identity not in ending]
         return not left
 
-    def tell() -> None:
+    def report() -> None:
         progress(Message(f"waiting until EC2 ends {', '.join(left)}"))
 
-    if left and not wait_until(are_ending, limit_seconds=LIMIT_SECONDS, pause_seconds=PAUSE_SECONDS, on_wait=tell):
+    if left and not wait_until(are_ending, limit_seconds=LIMIT_SECONDS, pause_seconds=PAUSE_SECONDS, on_wait=report):
         raise ClusterError(
             f"EC2 doesn't end {', '.join(left)}",
             cluster=cluster,
-            advice="look at them in the EC2 console, then: terradask sweep",
+            advice="check them in the EC2 console, then: terradask sweep",
         )
 
 
 def wait_for_hosts(aws: Aws, *, workspace: str, cluster: str) -> None:
-    """Wait until no instance of a cluster is left, ten minutes at most.
+    """Wait until no instance of a cluster is left, for at most ten minutes.
 
-    A group is gone before its instances are, and AWS deletes no placement group with an instance in it:
+    A group is gone before its instances, and AWS doesn't delete a placement group that contains an instance:
     https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeletePlacementGroup.html
 
     Notes
@@ -78,14 +78,14 @@ def _terminate(client: Any, ids: Sequence[str]) -> None:
     except ClientError as error:
         if not error.response["Error"]["Code"].startswith("InvalidInstanceID"):
             raise
-        # One that EC2 doesn't know makes it refuse all of them.
+        # EC2 refuses the whole call if it doesn't know one of them.
         if len(ids) > 1:
             for identity in ids:
                 _terminate(client, [identity])
 
 
 def _ending(client: Any, ids: Sequence[str]) -> set[str]:
-    # By a filter: asked for by id, one that isn't known would be an error.
+    # By a filter: an unknown id as an argument would be an error.
     pages = client.get_paginator("describe_instances").paginate(Filters=[{"Name": "instance-id", "Values": list(ids)}])
     found = [instance for page in pages for reservation in page["Reservations"] for instance in reservation["Instances"]]
     return {instance["InstanceId"] for instance in found if instance["State"]["Name"] in _ENDED}

@@ -1,4 +1,4 @@
-"""What a scan of a workspace has found. Pure data."""
+"""The inventory that a scan of a workspace returns. Pure data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 from terradask._cleanup.resources import Resource
 from terradask._pricing.running import Parts
 
-#: Of AWS's, but for the last three: the objects of a cluster, the lock on a state, and plans on this machine.
+#: Resources of AWS, except the last three: a cluster's objects, the lock on a state, plans on this machine.
 Kind = Literal[
     "deployment",
     "instance",
@@ -30,69 +30,69 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Item:
-    """Something that there is."""
+    """An item that exists."""
 
     #: What it is.
     kind: Kind
     #: Its id, or the name of what has none.
     id: str
-    #: `workspace`, `cluster`: whose it is, by its tags; None where it carries none of the kind.
+    #: `workspace`, `cluster`: its owner, by its tags; None without such a tag.
     workspace: str | None
     cluster: str | None
-    #: Since when it is certainly there; None where AWS doesn't say.
+    #: When it was created, at the latest; None if AWS has no date.
     born: datetime.datetime | None
     #: The Auto Scaling group of an instance.
     group: str | None = None
-    #: Whether it is a volume or an interface that was made for a host, and belongs to none.
+    #: Whether it is a volume or an interface that was made for a host and is attached to none.
     is_hosts: bool = False
-    #: When a secret that is scheduled for deletion is gone by itself.
+    #: When AWS deletes a secret that is scheduled for deletion.
     ends_at: datetime.datetime | None = None
-    #: What has a price in it; None where that isn't known.
+    #: Its parts that have a price; None if they aren't known.
     parts: Parts = ()
-    #: What removes it, where its kind has more to it than an id.
+    #: The resource to delete, if its kind needs more than an id.
     resource: Resource | None = field(default=None, compare=False)
 
     @property
     def key(self) -> tuple[Kind, str]:
-        """What tells it from all others."""
+        """Its identity."""
         return self.kind, self.id
 
 
 @dataclass(frozen=True)
 class Deployed:
-    """What the bucket has of one cluster."""
+    """One cluster in the bucket."""
 
     #: The cluster's.
     name: str
     #: When the newest of its objects was written.
     touched_at: datetime.datetime
-    #: Whether Terraform has deployed it, up to its last resource: it has a descriptor.
+    #: Whether Terraform has deployed it completely: it has a descriptor.
     is_whole: bool = False
-    #: Whether its state knows of any.
+    #: Whether its state has any resource.
     has_resources: bool = False
-    #: Since when it is to be destroyed, which wasn't finished; None where it isn't.
+    #: Since when its destruction is unfinished; None if it isn't to be destroyed.
     closing_at: datetime.datetime | None = None
-    #: When its run was started; None where it has none.
+    #: When its run was started; None without a run.
     started_at: datetime.datetime | None = None
-    #: Who works on it, in words: holds its state's lock, or its folder on this machine. None:
-    #: nobody, or a process that is provably gone.
+    #: The process that works on it, in words: it holds its state's lock, or its folder on this
+    #: machine. None if there is none, or one that is provably gone.
     held: str | None = None
 
     @property
     def is_closing(self) -> bool:
-        """Whether it is to go: a start takes that back, and may not have come to it yet."""
+        """Whether it is to be destroyed: a start cancels that, and may not have done so yet."""
         return self.closing_at is not None and (self.started_at is None or self.started_at <= self.closing_at)
 
 
 @dataclass(frozen=True)
 class DeadLock:
-    """The lock of a command that is provably gone."""
+    """The lock of a command whose process is provably gone."""
 
-    #: Whose state it locks: ``network``, or a cluster's name.
+    #: The stack whose state it locks: ``network``, or a cluster's name.
     stack: str
     #: The lock's.
     id: str
-    #: When it was taken; None where that can't be read.
+    #: When it was acquired; None if that can't be read.
     since: datetime.datetime | None
     #: Why its owner is gone.
     proof: str
@@ -108,11 +108,11 @@ class OldPlan:
 
 @dataclass(frozen=True)
 class NotVisible:
-    """What couldn't be looked at."""
+    """What couldn't be read."""
 
     #: In words, such as ``volumes``.
     what: str
-    #: The action that is missing.
+    #: The missing permission.
     action: str
 
 
@@ -120,18 +120,18 @@ class NotVisible:
 class Inventory:
     """Everything that one scan has found."""
 
-    #: The workspace that was looked at.
+    #: The scanned workspace.
     workspace: str
     #: When.
     seen_at: datetime.datetime
-    #: What AWS has; also what isn't ours.
+    #: The items in AWS, including those that aren't ours.
     items: tuple[Item, ...] = ()
-    #: Name of a cluster -> what the bucket has of it.
+    #: Name of a cluster -> its entry in the bucket.
     deployed: Mapping[str, Deployed] = field(default_factory=dict)
-    #: The names of the Auto Scaling groups that exist; None where those couldn't be looked at.
+    #: The names of the existing Auto Scaling groups; None if they couldn't be read.
     groups: frozenset[str] | None = frozenset()
-    #: `dead_locks`, `old_plans`: what commands left that are gone.
+    #: `dead_locks`, `old_plans`: leftovers of commands that have ended.
     dead_locks: tuple[DeadLock, ...] = ()
     old_plans: tuple[OldPlan, ...] = ()
-    #: What couldn't be looked at.
+    #: What couldn't be read.
     unseen: tuple[NotVisible, ...] = ()

@@ -1,7 +1,7 @@
-"""What an interruption can leave of a cluster that no state knows: groups and a secret.
+"""Leftovers of an interrupted cluster that no state knows: groups and a secret.
 
-When Terraform is interrupted, the provider drops the request that is under way; AWS may have done what it asked for all the same. Then a
-group or a secret is there under the cluster's name, and the state doesn't have it: it stands in the way of the next attempt, and no
+When Terraform is interrupted, the provider drops its current request, but AWS may have completed it. Then a
+group or a secret exists under the cluster's name but not in the state: it blocks the next attempt, and no
 ``terraform destroy`` removes it.
 """
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Leftover:
-    """A resource of the cluster's that exists."""
+    """An existing resource of the cluster."""
 
-    #: What Terraform would call it.
+    #: Its address in Terraform.
     address: str
-    #: What AWS has.
+    #: The resource in AWS.
     resource: Resource
-    #: Whether it has, or is to have, instances.
+    #: Whether it has instances, or a size above zero.
     busy: bool = False
 
 
 def existing(aws: Aws, *, workspace: str, cluster: str) -> list[Leftover]:
-    """Return the groups that carry a cluster's tags, and the secret that exists under its name with them.
+    """Return the groups that carry a cluster's tags, and the secret under its name that carries them.
 
     Notes
     -----
@@ -60,7 +60,7 @@ def existing(aws: Aws, *, workspace: str, cluster: str) -> list[Leftover]:
 
 
 def clusters(aws: Aws, *, workspace: str) -> set[str]:
-    """Return the names of the clusters of which a group or a secret exists, by their tags.
+    """Return the names of the clusters that have a group or a secret, by their tags.
 
     Notes
     -----
@@ -73,7 +73,7 @@ def clusters(aws: Aws, *, workspace: str) -> set[str]:
 
 
 def among(found: Iterable[Leftover], addresses: Iterable[str]) -> list[Leftover]:
-    """Return those that are to be created, though they exist."""
+    """Return those that are planned for creation but exist already."""
     wanted = set(addresses)
     return [leftover for leftover in found if leftover.address in wanted]
 

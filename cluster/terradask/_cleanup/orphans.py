@@ -1,6 +1,6 @@
-"""Which items of an inventory are orphans, and from when on each may go. Pure.
+"""Decide which items of an inventory are orphans, and when each may be removed. Pure.
 
-What carries another workspace's tag, or none, is never an orphan; nor is anything of a deployment that lives, or that a command works on.
+An item with another workspace's tag, or none, is never an orphan; nor is one of a live deployment, or one that a command works on.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from dataclasses import dataclass, replace
 from terradask._cleanup.inventory import Deployed, Inventory, Item, Kind
 from terradask._pricing.running import Parts
 
-#: What AWS makes for a machine, and removes with it.
+#: AWS creates these for an instance, and removes them with it.
 _PARTS_OF_HOSTS = frozenset({"volume", "network-interface"})
 
 
 @dataclass(frozen=True)
 class Stray:
-    """Something that nobody owns.
+    """An orphan: an item without an owner.
 
     Parameters
     ----------
     kind, id
         What it is.
     cluster
-        The cluster that it was made for; None where that isn't known.
+        The cluster that it was made for; None if that isn't known.
     born
-        Since when it is there; None where AWS doesn't say.
+        When it was created; None if AWS has no date.
     reason
-        Why nobody owns it.
+        Why it is an orphan.
     ripe_at
-        From when on it is older than the grace, and may be removed.
+        When it becomes older than the grace period, and may be removed.
     held
-        Why it stays even then: somebody works on it.
+        Why it is kept even then: a command works on it.
     parts
-        What has a price in it, and in what goes with it.
+        The parts that have a price, of it and of what is removed with it.
     is_of_living
-        Whether its cluster's deployment lives.
+        Whether its cluster's deployment is live.
     """
 
     kind: Kind
@@ -52,7 +52,7 @@ class Stray:
 
     @property
     def key(self) -> tuple[Kind, str]:
-        """What tells it from all others."""
+        """Its identity."""
         return self.kind, self.id
 
     def may_go(self, now: datetime.datetime) -> bool:
@@ -67,7 +67,7 @@ Orphan = Stray
 def judge(
     inventory: Inventory, *, grace: datetime.timedelta, first_seen: Mapping[tuple[Kind, str], datetime.datetime] | None = None
 ) -> list[Stray]:
-    """Return the strays among what was seen, by cluster."""
+    """Return the orphans of an inventory, by cluster."""
     return list(_Judge(inventory, grace, first_seen or {}).run())
 
 
@@ -85,7 +85,7 @@ class _Judge:
         for item in ours:
             # Everything else without a cluster is the network's.
             if item.cluster is None and item.is_hosts and item.kind in _PARTS_OF_HOSTS:
-                yield self._stray(item, "it belongs to no machine", self._since(item))
+                yield self._orphan(item, "it belongs to no machine", self._since(item))
         yield from self._of_commands()
 
     def _of_cluster(self, name: str, items: list[Item]) -> Iterator[Stray]:
@@ -114,33 +114,33 @@ class _Judge:
             why = "its cluster's deployment is gone"
             if item.ends_at is not None:
                 why = f"it is scheduled for deletion on {item.ends_at:%Y-%m-%d}, and keeps its name until then"
-            yield self._stray(item, why, since, held)
+            yield self._orphan(item, why, since, held)
 
     def _lost_instances(self, items: list[Item], held: str | None) -> Iterator[Stray]:
-        """Yield the machines of a living deployment whose group is gone: nothing of the deployment's would ever end them."""
+        """Yield the instances of a live deployment whose group is gone: the deployment would never end them."""
         if self._inventory.groups is None:
             return
         for item in items:
             if item.kind == "instance" and item.group is not None and item.group not in self._inventory.groups:
-                yield replace(self._stray(item, f"its group {item.group} is gone", self._since(item), held), is_of_living=True)
+                yield replace(self._orphan(item, f"its group {item.group} is gone", self._since(item), held), is_of_living=True)
 
     def _of_commands(self) -> Iterator[Stray]:
         for lock in self._inventory.dead_locks:
             cluster = lock.stack if lock.stack in self._inventory.deployed else None
-            # Proof isn't a matter of age.
+            # The proof doesn't depend on age.
             yield Stray("lock", lock.stack, cluster, lock.since, lock.proof, self._inventory.seen_at)
         for plan in self._inventory.old_plans:
             yield Stray("plan", plan.path, None, plan.planned_at, "it has expired", self._inventory.seen_at)
 
-    def _stray(self, item: Item, reason: str, since: datetime.datetime, held: str | None = None) -> Stray:
+    def _orphan(self, item: Item, reason: str, since: datetime.datetime, held: str | None = None) -> Stray:
         return Stray(item.kind, item.id, item.cluster, item.born, reason, self._ripe(since), held, (item.parts,))
 
     def _youngest(self, items: list[Item], *dates: datetime.datetime) -> datetime.datetime:
-        """Return since when all are there: an apply makes a cluster's items within seconds of each other, so that the youngest speaks."""
+        """Return the date of the youngest item: an apply creates a cluster's items within seconds of each other."""
         return max(*dates, *map(self._since, items), datetime.datetime.min.replace(tzinfo=datetime.UTC))
 
     def _since(self, item: Item) -> datetime.datetime:
-        """Return since when a item is certainly there: by its date, or by the look that saw it first."""
+        """Return the date of an item, or of the scan that saw it first."""
         return item.born or self._first_seen.get(item.key, self._inventory.seen_at)
 
     def _ripe(self, since: datetime.datetime) -> datetime.datetime:

@@ -1,4 +1,4 @@
-"""After an interruption of the network: take what exists into the next plan, or remove it."""
+"""Import an interrupted network's existing resources into the next plan, or remove them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NetworkRecovery:
-    """What AWS has of a workspace's network beside what Terraform's state knows."""
+    """A workspace's network resources in AWS that Terraform's state doesn't know."""
 
     def __init__(self, aws: Aws, *, workspace: str, bucket: str, stack: Stack, progress: Progress) -> None:
         self._aws = aws
@@ -28,7 +28,7 @@ class NetworkRecovery:
         self._progress = progress
 
     def imports(self) -> dict[str, str]:
-        """Return what is configured, exists, and isn't in the state: address -> id. AWS is asked only where something isn't."""
+        """Return what is configured and exists but isn't in the state: address -> id. Calls AWS only if the state lacks something."""
         ids, configuration = self._stack.ids(), self._stack.terraform.configuration()
         if not unknown_addresses(configuration, ids):
             return {}
@@ -39,7 +39,7 @@ class NetworkRecovery:
         return wanted
 
     def remove_unfinished_groups(self, creates: Iterable[str]) -> None:
-        """Remove security groups that an interrupted apply left open to all destinations, where a plan is to create them."""
+        """Remove security groups that an interrupted apply left open to all destinations, if a plan is to create them."""
         kinds = (address.partition(".") for address in creates)
         names = {resource_name(self._workspace, name) for kind, _, name in kinds if kind == "aws_security_group"}
         if not names:
@@ -49,9 +49,9 @@ class NetworkRecovery:
         delete_resources(self._aws, mine, progress=self._progress)
 
     def remove_unknown(self) -> bool:
-        """Remove everything that the state doesn't know: it would stand in the way of removing the rest."""
+        """Remove everything that the state doesn't know: it would block the removal of the rest."""
         owner, found = Owner(self._workspace), self._found()
-        # Also of groups that the state knows: those can't go while a rule that it doesn't know names them.
+        # Also rules that reference groups in the state: such a group can't be deleted while an unknown rule names it.
         rules = [rule for rule in find_rules(self._aws, found) if owner.owns(rule)]
         left = unknown([*found, *rules], self._stack.ids())
         if left:

@@ -1,4 +1,4 @@
-"""Remove orphans that were looked at just now: cluster by cluster, and of each what others depend on last."""
+"""Remove orphans of a fresh scan: cluster by cluster, dependants first."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._deployments.store import ClusterObjects
 
-#: What isolated clusters have of their own: it goes together, as security groups name each other.
+#: What isolated clusters have of their own: removed together, as security groups reference each other.
 _OWN: tuple[Kind, ...] = ("launch-template", "instance-profile", "role", "security-group")
 
 
 @dataclass(frozen=True)
 class ClusterActions:
-    """What a workspace does to clusters and states, each under its own locks."""
+    """A workspace's actions on clusters and states, each under its own locks."""
 
     #: Destroys a cluster.
     destroy: Callable[[str], None]
-    #: Breaks the lock of a stack whose owner is provably gone, and writes that down.
+    #: Breaks the lock of a stack whose owner is provably gone, and logs it.
     unlock: Callable[[str], object]
-    #: Keeps every other process, here and elsewhere, from working on a cluster, as long as the
+    #: Prevents every other process, here and elsewhere, from working on a cluster while the
     #: block runs.
     hold: Callable[[str], contextlib.AbstractContextManager[None]]
     #: Returns a cluster's objects.
@@ -56,62 +56,62 @@ class OrphanRemoval:
         self._failed: dict[Stray, str] = {}
 
     def run(self, going: Iterable[Stray]) -> Swept:
-        """Remove strays; what goes wrong with one cluster's keeps no other's."""
+        """Remove orphans; a failure with one cluster's doesn't stop the others."""
         going = list(going)
-        # A dead command's lock would be in the way of everything else.
-        for stray in _of(going, "lock"):
-            self._try([stray], partial(self._actions.unlock, stray.id))
-        for cluster in sorted({stray.cluster or "" for stray in going if stray.kind != "lock"}):
-            self._of_cluster(cluster, [stray for stray in going if (stray.cluster or "") == cluster and stray.kind != "lock"])
+        # A dead command's lock would block everything else.
+        for orphan in _of(going, "lock"):
+            self._try([orphan], partial(self._actions.unlock, orphan.id))
+        for cluster in sorted({orphan.cluster or "" for orphan in going if orphan.kind != "lock"}):
+            self._of_cluster(cluster, [orphan for orphan in going if (orphan.cluster or "") == cluster and orphan.kind != "lock"])
         return Swept(tuple(self._removed), self._kept, self._failed)
 
-    def _of_cluster(self, cluster: str, strays: list[Stray]) -> None:
-        for stray in _of(strays, "deployment"):
-            self._try([stray], partial(self._actions.destroy, stray.id))
-        orphans = [stray for stray in strays if stray.kind != "deployment"]
+    def _of_cluster(self, cluster: str, orphans: list[Stray]) -> None:
+        for orphan in _of(orphans, "deployment"):
+            self._try([orphan], partial(self._actions.destroy, orphan.id))
+        orphans = [orphan for orphan in orphans if orphan.kind != "deployment"]
         if not orphans:
             return
-        if not cluster or all(stray.is_of_living for stray in orphans):
+        if not cluster or all(orphan.is_of_living for orphan in orphans):
             self._remove(cluster, orphans)
         else:
             self._guarded(orphans, partial(self._remove_held, cluster, orphans))
 
-    def _remove_held(self, cluster: str, strays: list[Stray]) -> None:
+    def _remove_held(self, cluster: str, orphans: list[Stray]) -> None:
         with phase(self._progress, "sweep", cluster), self._actions.hold(cluster):
             if self._is_deployed(cluster):
-                self._kept.update(dict.fromkeys(strays, "a cluster of this name is deployed by now"))
+                self._kept.update(dict.fromkeys(orphans, "a cluster of this name is deployed by now"))
             else:
-                self._remove(cluster, strays)
+                self._remove(cluster, orphans)
 
-    def _remove(self, cluster: str, strays: list[Stray]) -> None:
-        """Remove what a cluster has left; where one step fails, those after it would only wait for it."""
-        hosts = _of(strays, "instance")
-        own = [stray for stray in strays if stray.kind in _OWN]
+    def _remove(self, cluster: str, orphans: list[Stray]) -> None:
+        """Remove a cluster's orphans; stop at a failed step, since those after it would only wait for it."""
+        hosts = _of(orphans, "instance")
+        own = [orphan for orphan in orphans if orphan.kind in _OWN]
         steps: list[tuple[list[Stray], Callable[[], object]]] = [
-            *(([s], partial(self._delete, s)) for s in _of(strays, "group")),
+            *(([s], partial(self._delete, s)) for s in _of(orphans, "group")),
             (hosts, partial(self._end, cluster, hosts)),
-            *(([s], partial(self._delete, s)) for s in _of(strays, "secret")),
+            *(([s], partial(self._delete, s)) for s in _of(orphans, "secret")),
             (own, partial(self._delete_own, cluster, own)),
-            *(([s], partial(self._delete, s)) for s in _of(strays, "network-interface")),
-            *(([s], partial(self._delete, s)) for s in _of(strays, "volume")),
-            *(([s], partial(self._forget, cluster)) for s in _of(strays, "objects")),
-            *(([s], partial(Path(s.id).unlink, missing_ok=True)) for s in _of(strays, "plan")),
+            *(([s], partial(self._delete, s)) for s in _of(orphans, "network-interface")),
+            *(([s], partial(self._delete, s)) for s in _of(orphans, "volume")),
+            *(([s], partial(self._forget, cluster)) for s in _of(orphans, "objects")),
+            *(([s], partial(Path(s.id).unlink, missing_ok=True)) for s in _of(orphans, "plan")),
         ]
         for those, act in steps:
             if those and not self._try(those, act) and cluster:
-                left = [s for s in strays if s not in self._removed and s not in self._failed]
+                left = [s for s in orphans if s not in self._removed and s not in self._failed]
                 self._failed.update(dict.fromkeys(left, "something that uses it could not be removed"))
                 return
 
-    def _try(self, strays: Sequence[Stray], act: Callable[[], object]) -> bool:
-        for stray in strays:
-            self._progress(Message(f"removing {stray.kind} {stray.id}: {stray.reason}"))
-        done = self._guarded(strays, act)
-        self._removed += strays if done else []
+    def _try(self, orphans: Sequence[Stray], act: Callable[[], object]) -> bool:
+        for orphan in orphans:
+            self._progress(Message(f"removing {orphan.kind} {orphan.id}: {orphan.reason}"))
+        done = self._guarded(orphans, act)
+        self._removed += orphans if done else []
         return done
 
-    def _guarded(self, strays: Sequence[Stray], act: Callable[[], object]) -> bool:
-        """Do something, note why it can't be done, and tell whether it was."""
+    def _guarded(self, orphans: Sequence[Stray], act: Callable[[], object]) -> bool:
+        """Run an action, note why it failed, and return whether it succeeded."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         noted, why = self._failed, ""
@@ -127,21 +127,21 @@ class OrphanRemoval:
             why = error.problem
         except (BotoCoreError, ClientError) as error:
             why = " ".join(str(error).split())
-        noted.update({stray: why for stray in strays if stray not in self._removed and stray not in self._failed})
+        noted.update({orphan: why for orphan in orphans if orphan not in self._removed and orphan not in self._failed})
         return False
 
     def _end(self, cluster: str, hosts: Sequence[Stray]) -> None:
         # The others end with their group.
-        ended = {stray.id for stray in self._removed if stray.kind == "group"}
-        lost = [stray.id for stray in hosts if self._groups[stray.key] not in ended]
+        ended = {orphan.id for orphan in self._removed if orphan.kind == "group"}
+        lost = [orphan.id for orphan in hosts if self._groups[orphan.key] not in ended]
         if lost:
             instances.end_instances(self._aws, lost, cluster=cluster or None, progress=self._progress)
 
-    def _delete(self, stray: Stray) -> None:
-        delete_resource(self._aws, self._resources[stray.key])
+    def _delete(self, orphan: Stray) -> None:
+        delete_resource(self._aws, self._resources[orphan.key])
 
     def _delete_own(self, cluster: str, own: Sequence[Stray]) -> None:
-        resources = [self._resources[stray.key] for stray in own]
+        resources = [self._resources[orphan.key] for orphan in own]
         delete_resources(self._aws, resources, progress=self._progress, cluster=cluster)
 
     def _is_deployed(self, cluster: str) -> bool:
@@ -153,5 +153,5 @@ class OrphanRemoval:
         delete_objects(self._actions.objects(cluster))
 
 
-def _of(strays: Iterable[Stray], kind: Kind) -> list[Stray]:
-    return [stray for stray in strays if stray.kind == kind]
+def _of(orphans: Iterable[Stray], kind: Kind) -> list[Stray]:
+    return [orphan for orphan in orphans if orphan.kind == kind]

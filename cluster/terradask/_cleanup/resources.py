@@ -1,4 +1,4 @@
-"""Resources as AWS has them and as Terraform names them: whose each is, and which a state doesn't know. Pure."""
+"""Resources with AWS's attributes and Terraform's names: their owner, and which a state doesn't know. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ RULES = (INGRESS_RULE, EGRESS_RULE)
 AUTOSCALING_GROUP, SECRET = "aws_autoscaling_group", "aws_secretsmanager_secret"
 NETWORK_INTERFACE, VOLUME = "aws_network_interface", "aws_ebs_volume"
 
-#: What lies within another resource and goes with it -> that one's type, and what the description calls its id.
+#: Type that is part of another resource and deleted with it -> that one's type, and its id's key in the description.
 PARENTS: Mapping[str, tuple[str, str]] = {
     INGRESS_RULE: ("aws_security_group", "GroupId"),
     EGRESS_RULE: ("aws_security_group", "GroupId"),
     "aws_iam_role_policy": ("aws_iam_role", "RoleName"),
 }
 
-#: What clusters can have of their own, beside their groups and secret.
+#: What clusters can have of their own, in addition to their groups and secret.
 OF_CLUSTERS = frozenset({
     "aws_iam_role", "aws_iam_role_policy", "aws_iam_instance_profile", "aws_security_group", *RULES, "aws_launch_template",
     "aws_placement_group",
@@ -31,20 +31,20 @@ OF_CLUSTERS = frozenset({
 class Resource:
     """One resource."""
 
-    #: What Terraform calls its kind.
+    #: Its type in Terraform.
     type: str
     #: Its id, as Terraform's state and ``terraform import`` have it: AWS's id, or the name of what
     #: has none.
     id: str
     #: Its tags.
     tags: Mapping[str, str] = field(default_factory=dict)
-    #: What AWS says of it.
+    #: AWS's description of it.
     description: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose a resource is, by its tags: one cluster's, or the workspace's network's."""
+    """The owner of a resource, by its tags: one cluster, or the workspace's network."""
 
     #: Name of the workspace.
     workspace: str
@@ -58,22 +58,22 @@ class Owner:
 
     @property
     def filters(self) -> list[dict[str, Any]]:
-        """The filters of AWS's lists by which what carries these tags is found."""
+        """The filters of AWS's lists that find resources with these tags."""
         return [{"Name": f"tag:{tag}", "Values": [value]} for tag, value in self.tags.items()]
 
     def owns(self, resource: Resource) -> bool:
-        """Return whether a resource is its: never what carries other tags, or none."""
+        """Return whether it owns a resource: never one with other tags, or none."""
         tags = resource.tags
         return tags.get(TAG_WORKSPACE) == self.workspace and tags.get(TAG_CLUSTER) == self.cluster
 
 
 def of_type(resources: Iterable[Resource], *types: str) -> Iterator[Resource]:
-    """Return those of some types."""
+    """Return the resources of some types."""
     return (resource for resource in resources if resource.type in types)
 
 
 def clusters_of(found: Iterable[Resource], workspace: str) -> set[str]:
-    """Return the names of a workspace's clusters that resources belong to, by their tags."""
+    """Return the names of a workspace's clusters that own any of these resources, by their tags."""
     tags = [resource.tags for resource in found]
     return {each[TAG_CLUSTER] for each in tags if each.get(TAG_WORKSPACE) == workspace and TAG_CLUSTER in each}
 
@@ -86,7 +86,7 @@ def unknown(found: Iterable[Resource], ids: Mapping[str, str]) -> list[Resource]
 
 
 def outermost(resources: Sequence[Resource]) -> list[Resource]:
-    """Return resources without those that lie within another of them: rules of a group, policies of a role."""
+    """Return resources without those that are part of another of them: rules of a group, policies of a role."""
     whole = {(resource.type, resource.id) for resource in resources}
     return [resource for resource in resources if _parent(resource) not in whole]
 

@@ -1,4 +1,4 @@
-"""A scan of everything that carries a workspace's tag, and of what its bucket has of each cluster. Changes nothing."""
+"""Scan everything that carries a workspace's tag, and its clusters in the bucket. Read-only."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 _PARALLEL = 16
-#: What belongs to no instance.
+#: A volume or an interface that is attached to no instance.
 _AVAILABLE = {"Name": "status", "Values": ["available"]}
 
-#: Terraform's type -> its kind, and what AWS calls its date; None where it knows none.
+#: Terraform's type -> its kind, and the key of its date in AWS; None if AWS has no date.
 _KINDS: Mapping[str, tuple[Kind, str | None]] = {
     AUTOSCALING_GROUP: ("group", "CreatedTime"),
     SECRET: ("secret", "CreatedDate"),
@@ -55,7 +55,7 @@ _KINDS: Mapping[str, tuple[Kind, str | None]] = {
 
 @dataclass(frozen=True)
 class ScanScope:
-    """Where a scan looks: a workspace, the folder with a folder for each stack, and the folder of saved plans."""
+    """What to scan: a workspace, the folder with a folder for each stack, and the folder of saved plans."""
 
     aws: Aws
     workspace: str
@@ -66,16 +66,16 @@ class ScanScope:
 
 
 def scan(scope: ScanScope) -> Inventory:
-    """Look at everything once.
+    """Scan everything once.
 
-    What the caller may not look at is left out, and said to be. The bucket is needed: it alone says what lives.
+    What the caller has no permission to read is left out and listed. The bucket is required: only it shows what is live.
 
     Raises `AccessDenied`.
 
     Notes
     -----
     Permissions needed: ``s3:ListBucket`` and ``s3:GetObject`` on ``clusters/*``; ``autoscaling:DescribeAutoScalingGroups``;
-    ``ec2:DescribeInstances``, ``DescribeVolumes``, ``DescribeNetworkInterfaces``; ``secretsmanager:ListSecrets``, ``DescribeSecret``; where
+    ``ec2:DescribeInstances``, ``DescribeVolumes``, ``DescribeNetworkInterfaces``; ``secretsmanager:ListSecrets``, ``DescribeSecret``; if
     clusters have items of their own, also those of `find_cluster` and ``iam:ListRoles``.
     """
     return _Scan(scope).run()
@@ -122,7 +122,7 @@ class _Scan:
     def _scan_network_lock(self) -> None:
         place = self._scope.network_state
         if isinstance(place, S3Backend):
-            # Without its bucket there is no lock either.
+            # Without a bucket there is no lock.
             with suppress(BackendMissing):
                 self._unless_denied("the lock on the network's state", "s3:GetObject", partial(self._bucket.held, NETWORK_STACK, place))
 
@@ -143,7 +143,7 @@ class _Scan:
         return list(map(_item, find_groups(self._aws.client("autoscaling"), workspace=self._scope.workspace)))
 
     def _existing(self, groups: Iterable[Item], items: Iterable[Item]) -> frozenset[str]:
-        """Return the groups that exist, those among them that machines name though they carry no tag, or another one's."""
+        """Return the existing groups, including those without our tag that instances name."""
         tagged = {group.id for group in groups}
         named = sorted({item.group for item in items if item.group is not None} - tagged)
         paginator = self._aws.client("autoscaling").get_paginator("describe_auto_scaling_groups")
@@ -154,7 +154,7 @@ class _Scan:
         try:
             found = find_instances(self._aws, workspace=self._scope.workspace)
         except AccessDenied:
-            # Without the sizes of volumes, which only a price needs.
+            # Without the volumes' sizes, which only a price needs.
             found = find_instances(self._aws, workspace=self._scope.workspace, with_volumes=False)
         return [_instance(instance, self._aws.region) for instance in found]
 
@@ -188,7 +188,7 @@ class _Scan:
         ]
 
     def _unless_gone(self, items: Iterable[Item], deployed: Mapping[str, Deployed]) -> Iterator[Item]:
-        """Leave out secrets that are gone: the list of secrets is up to five minutes old. Those of what lives don't matter."""
+        """Leave out deleted secrets: the list of secrets is up to five minutes old. Those of live clusters don't matter."""
         client = self._aws.client("secretsmanager")
         for item in items:
             if item.kind == "secret" and not _lives(deployed.get(item.cluster or "")):
@@ -202,7 +202,7 @@ class _Scan:
             yield item
 
     def _own_of_orphans(self, known: set[str], deployed: Mapping[str, Deployed]) -> list[Item]:
-        """Return what clusters without a deployment have of their own, where clusters may have anything."""
+        """Return the own resources of clusters without a deployment, if clusters may have any."""
         isolated = self._scope.network.isolated()
         if isolated is None and not self._scope.network.own_templates():
             return []
@@ -241,7 +241,7 @@ def _lives(deployed: Deployed | None) -> bool:
 
 
 def _owner(workspace: str | None, cluster: str | None) -> tuple[str | None, str | None]:
-    """Return workspace and cluster of an item; neither with a name that no cluster of ours can have: those tags aren't ours."""
+    """Return workspace and cluster of an item; neither if the cluster's name is invalid: those tags aren't ours."""
     return (workspace, cluster) if cluster is None or is_cluster_name(cluster) else (None, None)
 
 

@@ -1,8 +1,9 @@
-"""What there is in AWS of a workspace's network, or of one cluster, whether a state of Terraform's knows it or not.
+"""Find the resources of a workspace's network, or of one cluster, in AWS, whether a Terraform state knows them or not.
 
-When Terraform is interrupted, or killed, AWS may have made what was asked for last, and the answer never arrived. It is found again by the
-tags that everything is born with; what AWS lists without tags, by its name first. The bucket isn't born with tags: no other workspace can
-have one of its name.
+When Terraform is interrupted or killed, AWS may have created the last resource without Terraform
+receiving the answer. It is found by the tags that every resource is created with; if AWS lists it
+without tags, by its name first. The bucket is created without tags: no other workspace can have one
+of its name.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._network.baseline import Isolated
 
-#: Makes a client's call and returns what it found.
+#: Makes a client's call and returns the resources found.
 _Search = Callable[[], Sequence[Resource]]
 
-#: Terraform's type -> boto3's method, where its answer lists them, what identifies one.
+#: Terraform's type -> boto3's method, the key of the list in its answer, the key of the id.
 _IN_EC2 = {
     "aws_vpc": ("describe_vpcs", "Vpcs", "VpcId"),
     "aws_subnet": ("describe_subnets", "Subnets", "SubnetId"),
@@ -57,34 +58,34 @@ _IN_EC2 = {
     VOLUME: ("describe_volumes", "Volumes", "VolumeId"),
 }
 
-#: Terraform's type -> boto3's method, what it calls the identity, and the answer.
+#: Terraform's type -> boto3's method, its parameter for the name, the key in its answer.
 _IN_IAM = {
     "aws_iam_role": ("get_role", "RoleName", "Role"),
     "aws_iam_instance_profile": ("get_instance_profile", "InstanceProfileName", "InstanceProfile"),
     "aws_iam_policy": ("get_policy", "PolicyArn", "Policy"),
 }
 
-#: Looked for only where they are configured: who plans a network without them may not be allowed to.
+#: Searched only if they are configured: a caller who plans a network without them may lack the permission.
 _OPTIONAL = frozenset({"aws_egress_only_internet_gateway", "aws_flow_log", "aws_placement_group", NETWORK_INTERFACE, VOLUME})
 
-#: What any cluster can have of its own in EC2, and isolated ones have.
+#: EC2 resources that any cluster can have of its own, and that isolated ones have.
 _PLACEMENT = "aws_placement_group"
 _TEMPLATE = "aws_launch_template"
 _OF_CLUSTERS = ("aws_security_group", _TEMPLATE)
 
-#: Gateways and endpoints are described for a while after their end.
+#: EC2 lists gateways and endpoints for a while after their deletion.
 _ENDED = frozenset({"deleted", "deleting", "failed"})
 
 
 def find_network(aws: Aws, *, workspace: str, bucket: str, configuration: Mapping[str, Any]) -> list[Resource]:
-    """Return everything of a workspace's network that exists: what carries its tag and no cluster's, and its bucket.
+    """Return all existing resources of a workspace's network: those with its tag and no cluster's, and its bucket.
 
-    What belongs to another resource and goes with it is left out: routes, rules, policies in roles.
+    Parts of another resource that are deleted with it are left out: routes, rules, policies in roles.
 
     Notes
     -----
     Permissions needed: ``ec2:Describe*``, ``iam:GetRole``, ``iam:GetInstanceProfile``, ``logs:DescribeLogGroups``,
-    ``logs:ListTagsForResource``, ``s3:ListBucket``, ``s3:GetBucketTagging``; ``iam:GetPolicy`` where a policy is configured.
+    ``logs:ListTagsForResource``, ``s3:ListBucket``, ``s3:GetBucketTagging``; ``iam:GetPolicy`` if a policy is configured.
     """
     # Clients are made here: boto3's sessions are not safe while they make one.
     ec2, iam, logs, s3 = (aws.client(service) for service in ("ec2", "iam", "logs", "s3"))
@@ -97,14 +98,14 @@ def find_network(aws: Aws, *, workspace: str, bucket: str, configuration: Mappin
         arn = f"arn:{aws.partition}:iam::{aws.account_id}:policy{block.get('path', '/')}{block['name']}"
         searches.append(partial(_in_iam, iam, "aws_iam_policy", arn))
     searches.append(partial(_bucket, s3, bucket, aws.account_id))
-    # Buckets are tagged after they are made. The name has the account's number, and S3 is asked who owns it.
+    # Buckets are tagged after their creation. The name contains the account's number, and S3 checks the owner.
     return [r for r in _answers(searches) if owner.owns(r) or (r.type == "aws_s3_bucket" and not r.tags)]
 
 
 def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated | None, own_templates: bool = True) -> list[Resource]:
-    """Return what exists of a cluster's own: a placement group, launch templates.
+    """Return a cluster's own existing resources: a placement group, launch templates.
 
-    Of an isolated one also roles, policies, profiles, security groups and rules.
+    For an isolated cluster also roles, policies, profiles, security groups and rules.
 
     Notes
     -----
@@ -121,7 +122,7 @@ def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated |
     searches += [partial(find_in_ec2, ec2, kind, owner) for kind in _OF_CLUSTERS]
     searches += [partial(_in_iam, iam, kind, name) for kind in ("aws_iam_role", "aws_iam_instance_profile") for name in names]
     found = [resource for resource in _answers(searches) if owner.owns(resource)]
-    # Rules without the tags go with their group alone.
+    # Rules without the tags are deleted only with their group.
     rules = [rule for rule in find_rules(aws, found) if owner.owns(rule)]
     policies = _answers([partial(_role_policies, iam, role.id) for role in of_type(found, "aws_iam_role")])
     return [*found, *rules, *policies]
@@ -144,7 +145,7 @@ def clusters_with_resources(
 
 
 def clusters_in_ec2(aws: Aws, *, workspace: str, isolated: Isolated | None, own_templates: bool = True) -> set[str]:
-    """Return the names of the clusters that have placement groups, launch templates, or isolated also security groups, of their own.
+    """Return the names of the clusters that have their own placement groups, launch templates or, if isolated, security groups.
 
     Notes
     -----
@@ -158,7 +159,7 @@ def clusters_in_ec2(aws: Aws, *, workspace: str, isolated: Isolated | None, own_
 
 
 def clusters_with_roles(aws: Aws, *, workspace: str, isolated: Isolated, known: Collection[str]) -> set[str]:
-    """Return the names of the clusters that have roles of their own, without those that are known to exist.
+    """Return the names of the clusters that have roles of their own, except those known to exist.
 
     Notes
     -----
@@ -168,7 +169,7 @@ def clusters_with_roles(aws: Aws, *, workspace: str, isolated: Isolated, known: 
     expected = {role_name(workspace, role, isolated.role_name_prefix, cluster) for cluster in known for role in ROLES}
     pages = iam.get_paginator("list_roles").paginate(PathPrefix=isolated.role_path)
     names = {role["RoleName"] for page in pages for role in page["Roles"]} - expected
-    # The list is without tags.
+    # The list has no tags.
     return clusters_of(_answers([partial(_in_iam, iam, "aws_iam_role", name) for name in sorted(names)]), workspace)
 
 
@@ -203,16 +204,16 @@ def find_rules(aws: Aws, resources: Iterable[Resource]) -> list[Resource]:
 
 
 def find_in_ec2(client: Any, kind: str, owner: Owner, *filters: Mapping[str, Any]) -> list[Resource]:
-    """Return the resources of one of EC2's kinds that carry an owner's tags, and fit further filters of EC2's."""
+    """Return the EC2 resources of one kind that carry an owner's tags and match further EC2 filters."""
     method, listing, key = _IN_EC2[kind]
-    # EC2 spells it otherwise for flow logs alone.
+    # Flow logs spell it differently.
     argument = "Filter" if kind == "aws_flow_log" else "Filters"
     wanted = {argument: [*owner.filters, *filters]}
-    # Of addresses there are no pages.
+    # The list of addresses has no pages.
     pages = client.get_paginator(method).paginate(**wanted) if client.can_paginate(method) else [getattr(client, method)(**wanted)]
-    # Interfaces alone have their tags under another name.
+    # Only interfaces have their tags under another key.
     found = (Resource(kind, item[key], tags_of(item.get("Tags", item.get("TagSet"))), item) for page in pages for item in page[listing])
-    # A VPC's default group ends with the VPC.
+    # A VPC's default group is deleted with the VPC.
     return [r for r in found if str(r.description.get("State")).lower() not in _ENDED and r.description.get("GroupName") != "default"]
 
 
@@ -223,20 +224,20 @@ def find_groups(client: Any, *, workspace: str) -> list[Resource]:
         Resource(AUTOSCALING_GROUP, group["AutoScalingGroupName"], tags_of(group.get("Tags")), group)
         for page in pages
         for group in page["AutoScalingGroups"]
-        # One that is being deleted is still shown for a while.
+        # A group that is being deleted is listed for a while.
         if not group.get("Status")
     ]
 
 
 def find_secrets(client: Any, *, workspace: str, **options: bool) -> list[Resource]:
-    """Return the secrets under a workspace's prefix. The list is up to five minutes old, and shows what is deleted."""
+    """Return the secrets under a workspace's prefix. The list is up to five minutes old, and includes deleted ones."""
     filters = [{"Key": "name", "Values": [secrets_prefix(workspace)]}]
     pages = client.get_paginator("list_secrets").paginate(Filters=filters, **options)
     return [Resource(SECRET, one["Name"], tags_of(one.get("Tags")), one) for page in pages for one in page["SecretList"]]
 
 
 def find_secret(client: Any, owner: Owner) -> Resource | None:
-    """Return the secret of a cluster, where it exists, carries the cluster's tags, and isn't to be deleted."""
+    """Return a cluster's secret if it exists, carries the cluster's tags, and isn't scheduled for deletion."""
     name = secret_id(owner.workspace, str(owner.cluster))
     try:
         answer = client.describe_secret(SecretId=name)
@@ -247,7 +248,7 @@ def find_secret(client: Any, owner: Owner) -> Resource | None:
 
 
 def _answers(searches: Sequence[_Search]) -> list[Resource]:
-    """Ask everything at once."""
+    """Make all calls in parallel."""
     with ThreadPoolExecutor(8) as pool:
         return [resource for answer in pool.map(lambda search: search(), searches) for resource in answer]
 
@@ -256,7 +257,7 @@ def _placement_groups(client: Any, owner: Owner) -> list[Resource]:
     try:
         return find_in_ec2(client, _PLACEMENT, owner)
     except AccessDenied:
-        # A policy from before there were any: a caller under it has made none.
+        # An older caller policy without this permission: such a caller can't have created any.
         return []
 
 
@@ -292,7 +293,7 @@ def _bucket(client: Any, name: str, account: str) -> list[Resource]:
     try:
         client.head_bucket(Bucket=name, ExpectedBucketOwner=account)
     except AccessDenied:
-        # Another account's, which Terraform will say when it shall make one of this name.
+        # Another account's: Terraform reports it when it is to create a bucket of this name.
         return []
     except ClientError as error:
         if error.response["Error"]["Code"] in {"NoSuchBucket", "404"}:
@@ -308,5 +309,5 @@ def _bucket(client: Any, name: str, account: str) -> list[Resource]:
 
 
 def _plain_arn(arn: str) -> str:
-    # Logs describes a group with the ARN of everything in it, and takes tags by the group's own.
+    # CloudWatch Logs returns a group's ARN with ":*" at its end, and lists tags by the ARN without it.
     return arn.removesuffix(":*")

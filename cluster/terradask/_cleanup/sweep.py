@@ -1,4 +1,4 @@
-"""Find orphans and remove them: each is looked at again before it goes."""
+"""Find orphans and remove them: each is checked again before its removal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from terradask._common.progress import Message, Progress, phase
 from terradask._pricing.price_list import AwsPriceList
 from terradask._pricing.running import price_keys
 
-#: What is too young is waited for no longer than this, in seconds.
+#: Longest wait for orphans that are too young, in seconds.
 MOST_WAIT_SECONDS = 60.0
 
 _Dates = Mapping[tuple[Kind, str], datetime.datetime]
@@ -31,28 +31,28 @@ class Sweeper:
         self._progress = progress
 
     def find(self, grace_seconds: float) -> Sweep:
-        """Return the orphans, with their prices; nothing changes."""
+        """Return the orphans, with their prices. Read-only."""
         found, _ = self._scan(grace_seconds, {})
-        keys = price_keys(parts for stray in found.strays for parts in stray.parts)
+        keys = price_keys(parts for orphan in found.strays for parts in orphan.parts)
         return replace(found, quotes=AwsPriceList(self._scope.aws).look_up(keys)) if keys else found
 
     def remove(self, found: Sweep) -> Swept:
-        """Remove what was found and is still an orphan; interrupted at any point, the next sweep goes on."""
+        """Remove what was found and is still an orphan; after an interruption the next sweep continues."""
         if not found.strays:
             return Swept((), {}, {})
         self._wait_until_old_enough(found)
         again, inventory = self._scan(found.grace_seconds, found.first_seen)
-        now = {stray.key: stray for stray in again.strays}
+        now = {orphan.key: orphan for orphan in again.strays}
         kept: dict[Stray, str] = {}
         going: list[Stray] = []
-        for stray in found.strays:
-            fresh = now.get(stray.key)
+        for orphan in found.strays:
+            fresh = now.get(orphan.key)
             if fresh is None:
-                kept[stray] = "it is gone, or somebody owns it by now"
+                kept[orphan] = "it is gone, or has an owner by now"
             elif fresh.may_go(again.looked_at):
                 going.append(fresh)
             else:
-                kept[stray] = fresh.held or f"it, or something of its cluster's, is younger than {found.grace_seconds:.0f} s"
+                kept[orphan] = fresh.held or f"it, or something of its cluster's, is younger than {found.grace_seconds:.0f} s"
         swept = OrphanRemoval(self._scope.aws, inventory, self._actions, self._progress).run(going)
         return replace(swept, kept={**kept, **swept.kept})
 
@@ -60,7 +60,7 @@ class Sweeper:
         scope = self._scope
         with phase(self._progress, "look", scope.workspace):
             inventory = scan(scope)
-        strays = judge(inventory, grace=datetime.timedelta(seconds=grace_seconds), first_seen=first_seen)
+        orphans = judge(inventory, grace=datetime.timedelta(seconds=grace_seconds), first_seen=first_seen)
         undated = {item.key: first_seen.get(item.key, inventory.seen_at) for item in inventory.items if item.born is None}
         found = Sweep(
             workspace=scope.workspace,
@@ -68,16 +68,16 @@ class Sweeper:
             account=scope.aws.account_id,
             looked_at=inventory.seen_at,
             grace_seconds=grace_seconds,
-            strays=tuple(strays),
+            strays=tuple(orphans),
             unseen=inventory.unseen,
             first_seen=undated,
         )
         return found, inventory
 
     def _wait_until_old_enough(self, found: Sweep) -> None:
-        waits = [(stray.ripe_at - found.looked_at).total_seconds() for stray in found.strays if stray.held is None]
+        waits = [(orphan.ripe_at - found.looked_at).total_seconds() for orphan in found.strays if orphan.held is None]
         seconds = max((wait for wait in waits if 0 < wait <= MOST_WAIT_SECONDS), default=0.0)
         if seconds:
-            # AWS's clock is read to the second.
+            # AWS's clock has a resolution of one second.
             self._progress(Message(f"waiting {seconds + 1:.0f} s: some of it may be younger than {found.grace_seconds:.0f} s"))
             time.sleep(seconds + 1)
