@@ -150,7 +150,7 @@ SEEDS: dict[str, dict[str, Plant]] = {
         ),
         "everybody, in a prefix list": adds("aws_ec2_managed_prefix_list", entry=[{"cidr": "0.0.0.0/0"}]),
         "whoever a prefix list names": admits({"prefix_list_id": "pl-0123456789abcdef0"}),
-        "whom only the apply will tell": admits({"cidr_ipv4": "${data.http.me.body}/32"}),
+        "sources known only after the apply": admits({"cidr_ipv4": "${data.http.me.body}/32"}),
     },
     "P3": {
         "IMDSv1": tampers("metadata_options", http_tokens="optional"),
@@ -327,7 +327,7 @@ SEEDS: dict[str, dict[str, Plant]] = {
 #: What the plan alone doesn't prove, or what a setting allows: it is told, and stops nothing.
 TOLD_ONLY = {
     "whoever a prefix list names",
-    "whom only the apply will tell",
+    "sources known only after the apply",
     "a worker with a public address",
     "reading in every region",
     "a policy of AWS's that may grow",

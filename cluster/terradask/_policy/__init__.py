@@ -1,1 +1,1 @@
-"""Policy: what a plan must not do, found in its JSON alone. Knows neither boto3 nor Dask."""
+"""Policy: check a plan's JSON for what it must not do. Uses neither boto3 nor Dask."""

@@ -19,15 +19,15 @@ _AWS = "https://docs.aws.amazon.com"
 
 @dataclass(frozen=True)
 class Check:
-    """What a built-in check demands, and why."""
+    """A built-in check: its requirement, and the reason."""
 
     #: Its name in findings and waivers.
     id: str
-    #: What it demands, in a sentence.
+    #: Its requirement, in a sentence.
     title: str
-    #: The page that says why.
+    #: The page with the reason.
     source: str
-    #: Yields what breaks it.
+    #: Yields the violations.
     find: Callable[[PlanDocument], Iterator[PolicyFinding]]
 
 
@@ -40,37 +40,37 @@ CHECKS = (
     ),
     Check(
         "P2",
-        "Nobody is let in from the whole internet, in one rule or in several",
+        "No rule, and no rules together, allow ingress from the whole internet",
         f"{_AWS}/securityhub/latest/userguide/ec2-controls.html#ec2-18",
         ingress_findings,
     ),
     Check(
         "P3",
-        "Launch templates demand IMDSv2 with one hop, encrypted disks, tags from birth, termination when off, no public addresses",
+        "Launch templates require IMDSv2 with one hop, encrypted disks, tags at launch, termination on shutdown, no public addresses",
         f"{_AWS}/securityhub/latest/userguide/ec2-controls.html#ec2-170",
         launch_template_findings,
     ),
     Check(
         "P4",
-        "Workers are reached by schedulers and workers alone; no SSH, and no key for it",
+        "Only schedulers and workers may reach workers; no SSH, and no key for it",
         f"{_AWS}/securityhub/latest/userguide/ec2-controls.html#ec2-19",
         worker_findings,
     ),
     Check(
         "P5",
-        "No secret's value stands in the plan, its outputs, or what the state will hold",
+        "No secret's value is in the plan, its outputs, or the future state",
         "https://developer.hashicorp.com/terraform/language/manage-sensitive-data",
         secret_findings,
     ),
     Check(
         "P6",
-        "Rights end at the workspace; roles are passed by name, and to EC2 alone; every role carries its boundary",
+        "Permissions are limited to the workspace; roles are passed by name, and only to EC2; every role has its boundary",
         f"{_AWS}/IAM/latest/UserGuide/best-practices.html#grant-least-privilege",
         iam_findings,
     ),
     Check(
         "P7",
-        "Images are looked up among named owners' images",
+        "Images are looked up only among named owners' images",
         f"{_AWS}/AWSEC2/latest/UserGuide/finding-an-ami.html",
         image_findings,
     ),

@@ -1,4 +1,4 @@
-"""What a stack may cost, as a policy."""
+"""The cost limit of a stack, as a policy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMED = 3
 
 
 def cost_findings(estimate: CostEstimate, settings: PolicySettings) -> tuple[PolicyFinding, ...]:
-    """Return what is to say about a stack's cost at its maximum size."""
+    """Return the findings on a stack's cost at its maximum size."""
     if settings.max_hourly_cost_usd is None:
         return ()
     limit, maximum = Decimal(str(settings.max_hourly_cost_usd)), estimate.maximum_hourly_usd
@@ -48,8 +48,8 @@ def _undecided(estimate: CostEstimate, limit: Decimal) -> PolicyFinding:
         COST_CHECK,
         "warning",
         "",
-        f"{why}: whether the stack keeps to policy.max_hourly_cost_usd, {_usd(limit)}, can't be told",
-        "look at what has no price; where AWS's prices could not be reached, plan again",
+        f"{why}: can't check whether the stack stays within policy.max_hourly_cost_usd, {_usd(limit)}",
+        "check what has no price; if AWS's prices could not be reached, plan again",
     )
 
 
@@ -61,6 +61,6 @@ def _largest(estimate: CostEstimate) -> str:
 
 
 def _usd(amount: Decimal) -> str:
-    # Cents, or what it takes to tell amounts below a cent.
+    # Cents, or more digits for amounts below a cent.
     shown = next((rounded for rounded in (round(amount, 2), round(amount, 4)) if rounded == amount), round(amount, 4) or amount)
     return f"${shown:,.2f}" if shown == round(shown, 2) else f"${shown.normalize():f}"

@@ -1,4 +1,4 @@
-"""Texts inside texts: base64, gzip and MIME, opened layer by layer."""
+"""Decode texts inside texts: base64, gzip and MIME, layer by layer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 
 _GZIP = b"\x1f\x8b"
-#: Groups of four, with blanks between them as MIME and YAML break lines; shorter ones hold no secret worth the name.
+#: Groups of four, with whitespace between them as MIME and YAML wrap lines; shorter ones can't hold a secret.
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4}\s*){4,}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _LEAST_LETTERS = 16
 _MAX_LAYERS = 5
@@ -18,11 +18,11 @@ _MAX_BYTES = 4_000_000
 
 
 class Undecodable(ValueError):
-    """Bytes that say that they are compressed, and can't be opened."""
+    """Bytes with the mark of a compressed format that can't be decompressed."""
 
 
 def from_base64(text: str) -> bytes | None:
-    """Return what base64 stands for, or None where it is none."""
+    """Return the decoded base64, or None if it isn't base64."""
     try:
         return base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError):
@@ -48,7 +48,7 @@ def layers(raw: bytes, depth: int = _MAX_LAYERS) -> Iterator[str]:
 
 def _inflated(raw: bytes) -> bytes:
     try:
-        # With an upper bound: a few bytes can stand for gigabytes.
+        # With an upper bound: a few bytes can expand to gigabytes.
         return zlib.decompressobj(wbits=31).decompress(raw, _MAX_BYTES)
     except zlib.error as error:
         raise Undecodable(str(error)) from error
@@ -68,14 +68,14 @@ def _parts(raw: bytes, text: str) -> Iterator[bytes]:
 
 
 def _candidates(run: str) -> list[str]:
-    """Return a run of letters, what follows its first word, which may be a command (``echo``), and each long word of it."""
+    """Return a run of letters, the rest after its first word, which may be a command (``echo``), and each of its long words."""
     words = run.split()
     long = [word for word in words if len(word) >= _LEAST_LETTERS]
     return list(dict.fromkeys([run, "".join(words[1:]), *long]))
 
 
 def _readable(decoded: bytes) -> bool:
-    """Tell text from what only happens to be written in letters."""
+    """Return whether decoded bytes are text."""
     if decoded.startswith(_GZIP):
         return True
     printable = sum(byte in b"\t\n\r" or 32 <= byte < 127 for byte in decoded)

@@ -1,4 +1,4 @@
-"""A plan, or a synthesised stack, as the checks read it: resources as they will be, with what is not known yet marked as such."""
+"""A plan, or a synthesised stack, as the checks read it: planned resources, with unknown values marked."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Unknown:
 
     #: The resources that it comes from, such as ``aws_security_group.worker``.
     references: tuple[str, ...] = ()
-    #: How the configuration writes it, such as ``${aws_security_group.worker.id}``, where the
-    #: configuration is one text.
+    #: Its expression, such as ``${aws_security_group.worker.id}``, if the configuration is
+    #: a single string.
     template: str | None = None
 
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource, or a data source, as the plan leaves it."""
+    """A resource, or a data source, as it is after the plan."""
 
-    #: As Terraform names it.
+    #: Its address in Terraform.
     address: str
     #: `type`, `name`: the parts of its address.
     type: str
@@ -38,34 +38,33 @@ class Resource:
     values: Mapping[str, Any]
     #: Terraform's own marks of sensitivity, in the shape of the values.
     marks: Any = None
-    #: The attributes that the configuration gives it; what else is in `values` comes from the
-    #: provider.
+    #: The attributes that the configuration sets; others in `values` come from the provider.
     written: frozenset[str] = frozenset()
 
     @property
     def configured_as(self) -> str:
-        """The address without the keys of ``count`` and ``for_each``: what references name."""
+        """The address without the keys of ``count`` and ``for_each``, as references write it."""
         return _INDEX.sub("", self.address)
 
 
 @dataclass(frozen=True)
 class RoleRules:
-    """What the settings demand of every role."""
+    """The settings' requirements for every role."""
 
-    #: ARN of the policy that it must carry as its boundary; without one, all roles carry the same,
+    #: ARN of the required permissions boundary; without one, all roles have the same boundary,
     #: or none.
     permissions_boundary: str | None = None
-    #: What its name begins with.
+    #: The required prefix of its name.
     name_prefix: str = ""
 
 
 @dataclass(frozen=True)
 class PlanDocument:
-    """What the checks look at."""
+    """The input of the checks."""
 
-    #: What the plan leaves in place.
+    #: The resources after the plan.
     resources: tuple[Resource, ...] = ()
-    #: What the plan leaves, changes or removes, as it was before; what it forgets is nobody's.
+    #: The resources before the plan, except those that it forgets.
     before: tuple[Resource, ...] = ()
     #: The data sources that it reads.
     data: tuple[Resource, ...] = ()
@@ -73,9 +72,9 @@ class PlanDocument:
     outputs: Mapping[str, tuple[Any, bool]] = field(default_factory=dict)
     #: The providers' configuration by name.
     providers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    #: What the settings demand of roles.
+    #: The settings' requirements for roles.
     role_rules: RoleRules = RoleRules()
-    #: The settings let rules open ports to the whole internet.
+    #: Whether the settings allow rules to open ports to the whole internet.
     open_to_anywhere: bool = False
 
     def of(self, *types: str) -> Iterator[Resource]:
@@ -83,7 +82,7 @@ class PlanDocument:
         return (resource for resource in self.resources if resource.type in types)
 
     def find(self, value: Any, kind: str) -> Resource | None:
-        """Return the resource of a type that a value refers to, or whose id it is."""
+        """Return the resource of a type that a value references, or whose id it is."""
         for resource in self.of(kind):
             if isinstance(value, Unknown):
                 if resource.configured_as in value.references:
@@ -110,13 +109,13 @@ def read(document: Mapping[str, Any], *, role_rules: RoleRules | None = None, op
 
 
 def block(value: Any) -> Mapping[str, Any]:
-    """Return a block that may be written as one or as a list of one; empty where there is none."""
+    """Return a block that may be written as one or as a list of one; empty if there is none."""
     first = next(iter(listed(value)), None)
     return first if isinstance(first, Mapping) else {}
 
 
 def is_true(value: Any) -> bool:
-    """Return whether a flag is set, be it a boolean or the text that the provider takes."""
+    """Return whether a flag is set, as a boolean or as the text that the provider accepts."""
     return value is True or value == "true"
 
 
@@ -163,7 +162,7 @@ def _source(address: str, expressions: Mapping[str, Any], module: str) -> Resour
 
 
 def _configured(module: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, tuple[Mapping[str, Any], str]]]:
-    """Yield, by address, what the configuration says, and the module that it says it in."""
+    """Yield, by address, a resource's configuration and its module."""
     for entry in module.get("resources") or []:
         yield prefix + entry["address"], (entry.get("expressions") or {}, prefix)
     for name, call in (module.get("module_calls") or {}).items():
@@ -171,7 +170,7 @@ def _configured(module: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, t
 
 
 def _merged(after: Any, unknown: Any, expression: Any, module: str) -> Any:
-    """Return values in which what is unknown says where it comes from."""
+    """Return values in which unknown ones name their sources."""
     if unknown is True:
         return _unknown(expression, module)
     if isinstance(after, Mapping) or isinstance(unknown, Mapping):
@@ -210,7 +209,7 @@ def _named_in(text: str, module: str) -> tuple[str, ...]:
 
 
 def _expression(expression: Any, module: str) -> Any:
-    """Return what the configuration says, where there is no plan for it."""
+    """Return the configuration's value, without a plan."""
     if isinstance(expression, list):
         return [_expression(item, module) for item in expression]
     if not isinstance(expression, Mapping):
@@ -248,7 +247,7 @@ def _synthesised(types: Mapping[str, Any], prefix: str) -> Iterator[Resource]:
 
 
 def _from_text(value: Any, module: str) -> Any:
-    """Return a configuration's value; texts with ``${}`` are unknown."""
+    """Return a configuration's value; strings with ``${}`` are unknown."""
     if isinstance(value, Mapping):
         return {key: _from_text(inner, module) for key, inner in value.items()}
     if isinstance(value, list):

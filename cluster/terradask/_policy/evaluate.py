@@ -1,4 +1,4 @@
-"""The one entry: a plan and the team's policy in, findings out."""
+"""The entry point: takes a plan and the team's policy, returns findings."""
 
 from __future__ import annotations
 

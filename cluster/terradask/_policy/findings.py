@@ -1,11 +1,11 @@
-"""What a policy finds in a plan, and what a team has waived."""
+"""A policy's findings in a plan, and the team's waivers."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-#: ``error`` stops an apply; ``warning`` and ``note`` are told.
+#: ``error`` stops an apply; ``warning`` and ``note`` are only reported.
 Severity = Literal["error", "warning", "note"]
 
 
@@ -21,20 +21,20 @@ class Waived:
 
 @dataclass(frozen=True)
 class PolicyFinding:
-    """One thing that a rule objects to."""
+    """One violation of a rule."""
 
-    #: The rule: ``P1`` to ``P7``, ``cost``, ``waiver``, or a Rego rule's name behind its package's,
+    #: The rule: ``P1`` to ``P7``, ``cost``, ``waiver``, or a Rego package's and its rule's name,
     #: such as ``main.deny``.
     check: str
     #: How bad it is.
     severity: Severity
-    #: The resource, as Terraform names it; empty where the whole plan is meant.
+    #: The resource's address in Terraform; empty for the whole plan.
     address: str
     #: What is wrong, in a sentence, without secrets.
     message: str
-    #: What to do about it.
+    #: How to fix it.
     advice: str | None = None
-    #: The waiver that covers it, if one does.
+    #: The waiver that covers it, if any.
     waived: Waived | None = None
 
     @property

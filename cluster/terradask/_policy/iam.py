@@ -1,4 +1,4 @@
-"""P6: rights end at the workspace; nobody can widen them, or lend them to others."""
+"""P6: permissions are limited to the workspace, and can't be widened or passed on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from terradask_modules.iam import listed
 
 #: Verbs of actions that change nothing (IAM User Guide, "Access level summaries": List and Read).
 _READS = re.compile(r"^(describe|get|list|head|batchget|batchdescribe|lookup|search|query|scan|select|view)", re.IGNORECASE)
-#: Reads that hand out what must stay inside: on everything they are as bad as writes.
+#: Reads that return secrets or data: on all resources they are as bad as writes.
 _DATA_READS = (
     "secretsmanager:getsecretvalue",
     "secretsmanager:batchgetsecretvalue",
@@ -26,28 +26,28 @@ _DATA_READS = (
     "ec2:getpassworddata",
     "sts:getfederationtoken",
 )
-#: What Session Manager's agent says of its own host: AWS's list for it knows no narrower resource
+#: What Session Manager's agent reports of its own host: AWS documents no narrower resource for it
 #: (https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html).
 _OF_ITSELF = frozenset({
     "ssm:updateinstanceinformation", "ssmmessages:createcontrolchannel", "ssmmessages:createdatachannel",
     "ssmmessages:opencontrolchannel", "ssmmessages:opendatachannel",
 })  # fmt: skip
-#: Operators that don't hold where the key is absent; ``…IfExists`` and ``ForAllValues:…`` do, and so scope nothing.
+#: Operators that don't match if the key is absent; ``…IfExists`` and ``ForAllValues:…`` do, and so limit nothing.
 _STRICT = ("StringEquals", "StringLike", "ArnEquals", "ArnLike", "ForAnyValue:StringEquals", "ForAnyValue:StringLike")
 _EXISTING_TAG = re.compile(r"^(aws|ec2|autoscaling|secretsmanager|ssm):resourcetag/terradask:", re.IGNORECASE)
 _GIVEN_TAG = re.compile(r"^aws:requesttag/terradask:", re.IGNORECASE)
-#: Verbs of actions that give tags and take them away (service authorization reference, access level "Tagging").
+#: Verbs of actions that add and remove tags (service authorization reference, access level "Tagging").
 _TAGGING = re.compile(r"^[a-z0-9-]+:(createtags|deletetags|createorupdatetags|tag|untag|addtags|removetags|put\w*tagging)", re.IGNORECASE)
 _PASSED_TO = "ec2.amazonaws.com"
 _LENDING = "iam:passrole"
-#: Policies of AWS that hold everything (IAM User Guide, "AWS managed policies for job functions").
+#: AWS managed policies that allow everything (IAM User Guide, "AWS managed policies for job functions").
 _BROAD = ("AdministratorAccess", "PowerUserAccess", "IAMFullAccess")
 
 _SCOPE = "name the workspace's own resources, or require their tag terradask:workspace"
 
 
 def iam_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield rights that reach beyond the workspace."""
+    """Yield permissions that reach beyond the workspace."""
     for statement in identity_statements(document):
         yield from _unread(statement) if isinstance(statement, Unread) else _rights(statement)
     for statement in (*trust_statements(document), *resource_statements(document)):
@@ -58,7 +58,7 @@ def iam_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
 
 def _rights(statement: Statement) -> Iterator[PolicyFinding]:
     for element in statement.inverted:
-        yield _error(statement, f"allows everything but what {element} lists", "list what is allowed instead")
+        yield _error(statement, f"allows everything except what {element} lists", "list what is allowed instead")
     everything = [action for action in statement.actions if action == "*" or action.endswith(":*")]
     if everything:
         yield _error(statement, f"allows every action: {', '.join(everything)}", "list the actions that are needed")
@@ -68,7 +68,7 @@ def _rights(statement: Statement) -> Iterator[PolicyFinding]:
         if fnmatchcase(_LENDING, action.lower()):
             yield from _pass_role(statement, action)
         elif action.lower().startswith("iam:") and not _reads(action):
-            yield _error(statement, f"allows {action}, by which rights can be widened", "leave it to whoever deploys")
+            yield _error(statement, f"allows {action}, which can widen permissions", "leave it to the role that deploys")
         elif action.lower() in _OF_ITSELF and _in_region(statement):
             continue
         elif not _reads(action) and not _scoped(statement, action):
@@ -98,7 +98,7 @@ def _scoped(statement: Statement, action: str) -> bool:
         return True
     named = bool(statement.resources) and all(map(_named, statement.resources))
     if _TAGGING.match(action):
-        # Who may put the workspace's tag on anything may then do to it what the tag allows.
+        # A role that may put the workspace's tag on any resource gets all permissions that the tag grants.
         return named or "ec2:CreateAction" in keys
     return named or any(_GIVEN_TAG.match(key) and ends for key, ends in values_end.items())
 
@@ -107,7 +107,7 @@ def _named(arn: str) -> bool:
     """Return whether an ARN names one resource, or resources of a workspace by their prefix."""
     parts = arn.split(":", 5)
     if len(parts) < 6:
-        # ${aws_iam_role.worker.arn}, an exact one.
+        # ${aws_iam_role.worker.arn}: an exact ARN.
         return re.fullmatch(r"\$\{[^}]*\}(/[^*?]*\*?)?", arn) is not None
     service, resource = parts[2], parts[5]
     if service == "s3":
@@ -121,7 +121,7 @@ def _in_region(statement: Statement) -> bool:
 
 def _principals(statement: Statement) -> Iterator[PolicyFinding]:
     if "NotPrincipal" in statement.inverted:
-        yield _error(statement, "allows everybody but those that NotPrincipal lists", "list who is allowed instead")
+        yield _error(statement, "allows every principal except those in NotPrincipal", "list the allowed principals instead")
     if "*" in statement.principals and not statement.conditions:
         yield _error(statement, "allows everybody", "name the principals, or add a condition")
     web = any(action.lower() == "sts:assumerolewithwebidentity" for action in statement.actions)
@@ -129,7 +129,7 @@ def _principals(statement: Statement) -> Iterator[PolicyFinding]:
         value for key, values in statement.condition("StringEquals", "StringLike").items() if key.endswith(":sub") for value in values
     ]
     if web and (not subjects or any(value.startswith("*") for value in subjects)):
-        yield _error(statement, "lets every identity of its provider take the role", "require the subject (…:sub) that may")
+        yield _error(statement, "lets every identity of its provider assume the role", "require the allowed subject (…:sub)")
 
 
 def _managed(document: PlanDocument) -> Iterator[PolicyFinding]:
@@ -147,7 +147,7 @@ def _managed(document: PlanDocument) -> Iterator[PolicyFinding]:
                 yield PolicyFinding("P6", "error", address, f"attaches {name}", "write a policy of what is needed")
             else:
                 yield PolicyFinding(
-                    "P6", "warning", address, f"attaches {name}, which AWS writes and may widen", "write a policy of what is needed"
+                    "P6", "warning", address, f"attaches {name}, which AWS manages and may widen", "write a policy of what is needed"
                 )
 
 
@@ -162,7 +162,7 @@ def _roles(document: PlanDocument) -> Iterator[PolicyFinding]:
         elif bounded and not boundary:
             yield _on_role(role, "carries no permissions boundary, which other roles do", "set permissions_boundary")
         if isinstance(name, str) and not name.startswith(rules.name_prefix):
-            yield _on_role(role, f"is named {name}, without {rules.name_prefix} in front", "use the prefix of roles' names")
+            yield _on_role(role, f"is named {name}, without the prefix {rules.name_prefix}", "use the prefix of roles' names")
 
 
 def _on_role(role: Resource, message: str, advice: str) -> PolicyFinding:

@@ -1,4 +1,4 @@
-"""P7: an image is looked up among known owners' images: any account may publish one under any name."""
+"""P7: images are looked up only among known owners' images: any account may publish one under any name."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from terradask._policy.findings import PolicyFinding
 from terradask_modules.iam import listed
 
 _LOOKUPS = ("aws_ami", "aws_ami_ids")
-#: Filters of DescribeImages that say whose image it is, or which one.
+#: Filters of DescribeImages that select the image's owner, or the image itself.
 _DECIDING_FILTERS = frozenset({"owner-id", "owner-alias", "image-id"})
-#: Data sources that name an image, and are checked here or belong to the account or to AWS.
+#: Data sources that name an image and are checked here, or belong to the account or to AWS.
 _TRUSTED_SOURCES = ("data.aws_ami.", "data.aws_ami_ids.", "data.aws_ssm_parameter.", "data.aws_s3_object.", "data.aws_launch_template.")
 _ADVICE = 'name the owners, such as owners = ["amazon"], or the image\'s id'
 
 
 def image_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield lookups of images that any account could answer."""
+    """Yield lookups of images that could return any account's image."""
     for source in document.data:
         if source.type in _LOOKUPS and not _owned(source):
-            yield PolicyFinding("P7", "error", source.address, "looks for an image of any owner", _ADVICE)
+            yield PolicyFinding("P7", "error", source.address, "looks up an image of any owner", _ADVICE)
     for resource in document.of("aws_launch_template", "aws_instance", "aws_launch_configuration"):
         attribute = "ami" if resource.type == "aws_instance" else "image_id"
         value = resource.values.get(attribute)

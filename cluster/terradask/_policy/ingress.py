@@ -1,4 +1,4 @@
-"""P2 and P4: who is let in, to the schedulers and to the workers."""
+"""P2 and P4: ingress to schedulers and workers."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from terradask._policy.roles import Groups
 from terradask_modules.iam import listed
 from terradask_modules.ingress import Network
 
-#: Wider than what anybody was given in one piece: /8 of IPv4 (IANA IPv4 Address Space Registry), /16 of IPv6.
+#: The widest blocks ever allocated: /8 of IPv4 (IANA IPv4 Address Space Registry), /16 of IPv6.
 _WIDEST = {4: 8, 6: 16}
-#: Where public addresses lie: all of IPv4; of IPv6 what IANA has opened (RFC 4291, "Global Unicast").
+#: The blocks with public addresses: all of IPv4; of IPv6 the part in use (RFC 4291, "Global Unicast").
 _INTERNET: dict[int, Network] = {4: ipaddress.ip_network("0.0.0.0/0"), 6: ipaddress.ip_network("2000::/3")}
 _SSH_PORT = 22
 _NAMED = "name the addresses that your clients come from, such as 203.0.113.7/32: Dask runs whatever code a client sends"
 _MEANT = f"network.allow_ingress_from_anywhere allows it, and mutual TLS alone keeps strangers out; better: {_NAMED}"
 _BY_HAND = (
-    "somebody added this rule beside Terraform, which removes no rule but its own: remove it (aws ec2 describe-security-group-rules tells "
-    "its id, aws ec2 revoke-security-group-ingress takes it), and open what is needed in terradask.toml"
+    "this rule was added outside Terraform, which removes only its own rules: remove it (aws ec2 describe-security-group-rules shows "
+    "its id for aws ec2 revoke-security-group-ingress), and open what is needed in terradask.toml"
 )
-_WORKERS = "let workers be reached by the security groups of schedulers and workers alone"
+_WORKERS = "let only the security groups of schedulers and workers reach workers"
 
 
 def ingress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield rules that let the internet in, in one piece or in several (P2)."""
+    """Yield rules that allow ingress from the internet, in one block or in several (P2)."""
     by_group: dict[tuple[str, int], list[tuple[Opening, Network]]] = defaultdict(list)
     groups = Groups(document)
     for opening in openings(document):
@@ -51,12 +51,12 @@ def ingress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
 
 
 def worker_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield ways to workers that don't come from hosts, SSH, and its keys (P4)."""
+    """Yield ingress to workers that isn't from hosts, SSH, and its keys (P4)."""
     groups = Groups(document)
     for opening in openings(document):
         stranger = bool(opening.blocks or opening.prefix_lists) or not groups.ours(opening.groups)
         if stranger and "worker" in groups.roles(opening.group):
-            yield _error("P4", opening, f"lets others than hosts reach workers at {opening.ports}", _WORKERS)
+            yield _error("P4", opening, f"lets sources other than hosts reach workers at {opening.ports}", _WORKERS)
         if stranger and opening.span[0] <= _SSH_PORT <= opening.span[1]:
             yield _error("P4", opening, f"opens SSH ({opening.ports})", "leave port 22 closed; hosts have no login, and write logs")
     for resource in document.of("aws_launch_template", "aws_instance", "aws_launch_configuration"):
@@ -68,15 +68,15 @@ def worker_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
 def _undecided(document: PlanDocument, opening: Opening) -> Iterator[PolicyFinding]:
     for value in opening.blocks:
         if network_of(value) is None:
-            yield _warning(opening, f"lets in at {opening.ports} whom only the apply will tell")
+            yield _warning(opening, f"lets sources in at {opening.ports} that are known only after the apply")
     for value in opening.prefix_lists:
-        # A list in the same plan is read where it stands.
+        # A list in the same plan is checked by itself.
         if document.find(value, "aws_ec2_managed_prefix_list") is None:
-            yield _warning(opening, f"lets a prefix list in at {opening.ports}, whose addresses the plan doesn't tell")
+            yield _warning(opening, f"lets a prefix list in at {opening.ports}, whose addresses aren't in the plan")
 
 
 def _together(version: int, members: Sequence[tuple[Opening, Network]]) -> Iterator[PolicyFinding]:
-    """Yield rules that, taken together, let half of the internet or more into a port."""
+    """Yield rules that together let half of the internet or more into a port."""
     internet = _INTERNET[version]
     told: set[str] = set()
     for port in sorted({opening.span[0] for opening, _ in members}):

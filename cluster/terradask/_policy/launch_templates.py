@@ -1,4 +1,4 @@
-"""P3: launch templates make hosts that keep their credentials and their disks to themselves."""
+"""P3: launch templates create hosts that protect their credentials and disks."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from terradask._policy.findings import PolicyFinding
 from terradask._policy.roles import role_of
 from terradask_modules.iam import listed
 
-#: What launches a machine without a template: nothing says then that it is closed.
+#: Resources that launch an instance without a template, so that nothing secures it.
 _BESIDE_TEMPLATES = (
     "aws_instance",
     "aws_launch_configuration",
     "aws_spot_instance_request",
     "aws_spot_fleet_request",
 )
-#: What must carry its tags from its birth, so that nothing is ever found without an owner.
+#: What must get its tags at launch, so that nothing is ever found without an owner.
 _TAGGED = ("instance", "volume", "network-interface")
 
 
 def launch_template_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield what a launch template leaves open, and what launches machines beside templates."""
+    """Yield what a launch template leaves open, and what launches instances without templates."""
     for machine in document.of(*_BESIDE_TEMPLATES):
-        yield _error(machine, "launches machines that no launch template closes", "launch by a template and a group")
+        yield _error(machine, "launches instances without a launch template", "launch them with a template and a group")
     for template in document.of("aws_launch_template"):
         yield from _metadata(template)
         yield from _disks(template)
@@ -31,7 +31,7 @@ def launch_template_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
         if template.values.get("instance_initiated_shutdown_behavior") != "terminate":
             yield _error(
                 template,
-                "a host that powers itself off stays, stopped, and its disk costs",
+                "a host that powers itself off is only stopped, and its disk still costs",
                 'set instance_initiated_shutdown_behavior = "terminate"',
             )
         tagged = {entry.get("resource_type") for entry in listed(template.values.get("tag_specifications")) if entry.get("tags")}
@@ -51,13 +51,13 @@ def _metadata(template: Resource) -> Iterator[PolicyFinding]:
 def _disks(template: Resource) -> Iterator[PolicyFinding]:
     disks = [block(mapping.get("ebs")) for mapping in listed(template.values.get("block_device_mappings")) if mapping.get("ebs")]
     if not disks:
-        yield _error(template, "leaves the disk as the image has it, encrypted or not", "add block_device_mappings with encrypted = true")
+        yield _error(template, "takes the disk's encryption from the image", "add block_device_mappings with encrypted = true")
     if not all(is_true(disk.get("encrypted")) for disk in disks):
-        yield _error(template, "makes a disk that isn't encrypted", "set encrypted = true in every block_device_mappings.ebs")
+        yield _error(template, "creates a disk that isn't encrypted", "set encrypted = true in every block_device_mappings.ebs")
 
 
 def _addresses(template: Resource) -> Iterator[PolicyFinding]:
-    # Schedulers are reached by clients: their security group says by whom (P2).
+    # Clients reach schedulers: the security group limits which (P2).
     if role_of(template) == "scheduler":
         return
     cards = listed(template.values.get("network_interfaces"))
@@ -68,7 +68,7 @@ def _addresses(template: Resource) -> Iterator[PolicyFinding]:
             "warning",
             template.address,
             "gives its hosts public addresses",
-            "leave network.public_workers out, unless workers have no other way to the internet",
+            "leave network.public_workers out, unless workers need it to reach the internet",
         )
     elif not flags or any(flag in (None, "") or isinstance(flag, Unknown) for flag in flags):
         yield _error(template, "leaves public addresses to the subnet", "set associate_public_ip_address = false")

@@ -1,4 +1,4 @@
-"""Our own list of secrets: names and texts that are masked in whatever Terraform doesn't mark as sensitive."""
+"""Our own list of secrets: names and texts that are masked even if Terraform doesn't mark them as sensitive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NAMED_TEXT = rf"(?<![a-z0-9_-])[a-z0-9_-]{{0,60}}?(?:{_WORDS.replace('_', '[_-]?')})\b"
 _SIGN = r"(?:\s*=\s*|\\*[\"']\s*:\s*|:[ \t]+)"
 
-#: Texts that are secrets wherever they stand: the first group is kept, the rest is masked.
+#: Texts that are always secrets: the first group is kept, the rest is masked.
 _TEXTS = (
     re.compile(r"()-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----.*?(-----END [A-Z ]*PRIVATE KEY( BLOCK)?-----|\Z)", re.S),
     re.compile(r"()\b(AKIA|ASIA)[0-9A-Z]{16}\b"),
@@ -31,7 +31,7 @@ _TEXTS = (
     re.compile(r"((?<![a-zA-Z0-9+.-])[a-zA-Z][a-zA-Z0-9+.-]{0,20}://[^\s/:@'\"]*:)[^\s/@'\"]+(?=@)"),
     re.compile(r"(\bAuthorization\\*[\"']?\s*[:=]\s*\\*[\"']?(?:[A-Za-z]+\s+)?)(?!\(sensitive\)|[$\s])[A-Za-z0-9+/._~=-]{8,}", re.I),
     re.compile(r"(\bBearer\s+)(?=\S*\d)[A-Za-z0-9+/._~=-]{16,}"),
-    # A name, a sign, a value: in a shell, in TOML, YAML, JSON. A reference holds nothing; in an ARN a colon stands before the next part.
+    # A name, a sign, a value: in a shell, in TOML, YAML, JSON. A reference is no secret; in an ARN a colon precedes the next part.
     re.compile(rf"({_NAMED_TEXT}{_SIGN}\\*\")(?!\(sensitive\)|[$\"\\])[^\"\n]*?(?=\\*\"|\n|\Z)", re.I),
     re.compile(rf"({_NAMED_TEXT}{_SIGN}')(?!\(sensitive\)|[$'])[^'\n]*", re.I),
     re.compile(rf"({_NAMED_TEXT}{_SIGN})(?!\(sensitive\)|[$\s\"'{{\[(|>\\]|(?:true|false|null|none|\d{{1,3}})\b)[^\s\"'&\\]+", re.I),
@@ -43,20 +43,20 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}")
 
 
 def secret_name(name: object) -> bool:
-    """Return whether a name is one of a secret: ``db_password``, ``DB_PASSWORD``, ``dbPassword``."""
+    """Return whether a name denotes a secret: ``db_password``, ``DB_PASSWORD``, ``dbPassword``."""
     if not isinstance(name, str):
         return False
     return _NAME.match(_CAMEL.sub("_", name).replace("-", "_").lower()) is not None
 
 
 def in_environment(path: Iterable[object], value: Any) -> bool:
-    """Return whether a value stands in a map of environment variables and is more than a number or a flag."""
+    """Return whether a value is in a map of environment variables and is neither a number nor a flag."""
     inside = any(isinstance(part, str) and part.lower() in _ENVIRONMENTS for part in list(path)[:-1])
     return inside and isinstance(value, str) and _PLAIN.fullmatch(value) is None
 
 
 def looks_secret(value: Any) -> bool:
-    """Return whether there is a secret in a value, at whatever depth, also behind base64."""
+    """Return whether a value contains a secret, at any depth, also in base64."""
     if isinstance(value, str):
         return masked_text(value) != value or _secret_in_base64(value)
     if isinstance(value, Mapping):
@@ -65,7 +65,7 @@ def looks_secret(value: Any) -> bool:
 
 
 def masked_text(text: str) -> str:
-    """Return a text with what looks like a secret masked, and everything else as it is."""
+    """Return a text with everything that looks like a secret masked."""
     for pattern in _TEXTS:
         text = pattern.sub(rf"\g<1>{SENSITIVE}", text)
     return text

@@ -1,4 +1,4 @@
-"""Rules of security groups, whichever of the provider's three ways they are written in."""
+"""Rules of security groups, in any of the provider's three notations."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ _RULES = ("aws_vpc_security_group_ingress_rule", "aws_security_group_rule")
 
 @dataclass(frozen=True)
 class Opening:
-    """Who is let in by one rule; or let out, where the rule is about that direction."""
+    """The sources that one rule allows; the destinations, if it is an egress rule."""
 
-    #: The resource that says it.
+    #: The resource that contains the rule.
     address: str
-    #: The group that is opened: its id, or what refers to it.
+    #: The group that is opened: its id, or a reference to it.
     group: Any
-    #: `protocol`, `from_port`, `to_port`: as they are written.
+    #: `protocol`, `from_port`, `to_port`: as written.
     protocol: Any = None
     from_port: Any = None
     to_port: Any = None
-    #: Address blocks as they are written.
+    #: Address blocks as written.
     blocks: tuple[Any, ...] = ()
-    #: Security groups that are let in.
+    #: Allowed security groups.
     groups: tuple[Any, ...] = ()
-    #: Lists of blocks that are let in.
+    #: Allowed prefix lists.
     prefix_lists: tuple[Any, ...] = ()
-    #: Whether the group's own members are let in.
+    #: Whether the group's own members are allowed.
     own_group: bool = False
-    #: Whether no configuration says it: it was added beside Terraform.
+    #: Whether it was added outside Terraform, and is in no configuration.
     by_hand: bool = False
 
     @property
     def span(self) -> Ports:
-        """The first and the last port; `EVERY_PORT` where each is meant."""
+        """The first and the last port; `EVERY_PORT` for all ports."""
         first, last = self.from_port, self.to_port
         if str(self.protocol) in ("-1", "all", "None") or not isinstance(first, int) or not isinstance(last, int):
             return EVERY_PORT
-        # Types and codes of ICMP are written as ports, -1 for every one.
+        # ICMP's types and codes are written as ports, -1 for all.
         return EVERY_PORT if first < 0 else (first, last)
 
     @property
@@ -57,19 +57,19 @@ class Opening:
 
     @property
     def written_ports(self) -> str:
-        """Protocol and ports as they are written: ``tcp 8786-8787``."""
+        """Protocol and ports as written: ``tcp 8786-8787``."""
         if self.protocol in ("-1", "all") or self.from_port is None:
             return "every port"
         return f"{self.protocol} {ports_text((self.from_port, self.to_port))}"
 
     @property
     def networks(self) -> list[Network]:
-        """The blocks that are known."""
+        """The known blocks."""
         return [network for network in map(network_of, self.blocks) if network is not None]
 
 
 def network_of(value: Any) -> Network | None:
-    """Return an address block, or None where it is unknown."""
+    """Return an address block, or None if it is unknown."""
     try:
         return ipaddress.ip_network(value, strict=False) if isinstance(value, str) else None
     except ValueError:
@@ -80,13 +80,13 @@ def openings(document: PlanDocument) -> list[Opening]:
     """Return every rule that opens a group."""
     found = [opening for kind in _RULES for rule in document.of(kind) for opening in openings_of(rule)]
     inline = [opening for group in document.of("aws_security_group", "aws_default_security_group") for opening in openings_of(group)]
-    # A rule that the plan removes or changes still stands in its group.
-    told = [*found, *(opening for rule in document.before if rule.type in _RULES for opening in openings_of(rule))]
-    return found + [rest for opening in inline if (rest := _beyond(opening, told)) is not None]
+    # A rule that the plan removes or changes is still in its group.
+    declared = [*found, *(opening for rule in document.before if rule.type in _RULES for opening in openings_of(rule))]
+    return found + [rest for opening in inline if (rest := _beyond(opening, declared)) is not None]
 
 
 def openings_of(resource: Resource) -> list[Opening]:
-    """Return whom one rule, or the rules in a group itself, let in."""
+    """Return the openings of a rule, or of the rules inside a group."""
     values = resource.values
     if resource.type in _RULES:
         is_ingress = resource.type != "aws_security_group_rule" or values.get("type") == "ingress"
@@ -98,7 +98,7 @@ def openings_of(resource: Resource) -> list[Opening]:
 
 
 def read_rule(address: str, group: Any, values: Mapping[str, Any]) -> Opening:
-    """Read a rule, in whichever of the three ways it is written."""
+    """Read a rule, in any of the three notations."""
     return Opening(
         address=address,
         group=group,
@@ -113,7 +113,7 @@ def read_rule(address: str, group: Any, values: Mapping[str, Any]) -> Opening:
 
 
 def _beyond(opening: Opening, rules: Sequence[Opening]) -> Opening | None:
-    """Return what a group itself lists beyond its rules: the provider repeats them there."""
+    """Return what a group lists in addition to its rules, which the provider repeats there."""
     same = [rule for rule in rules if (rule.group, rule.span) == (opening.group, opening.span)]
     said = {each for rule in same for each in (*rule.blocks, *rule.groups, *rule.prefix_lists)}
     rest = replace(
@@ -126,6 +126,6 @@ def _beyond(opening: Opening, rules: Sequence[Opening]) -> Opening | None:
 
 
 def _given(values: Mapping[str, Any], *names: str) -> tuple[Any, ...]:
-    """Return what these attributes name; what the provider alone fills in says nothing."""
+    """Return the configured values of these attributes, without those that only the provider fills in."""
     items = [item for name in names for item in listed(values.get(name))]
     return tuple(item for item in items if item and item != Unknown())

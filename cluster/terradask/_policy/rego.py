@@ -1,4 +1,4 @@
-"""A team's own rules, written in Rego: ``deny`` and ``warn`` as Conftest reads them, over the plan's JSON."""
+"""Evaluate a team's own rules in Rego: ``deny`` and ``warn`` as in Conftest, over the plan's JSON."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _PACKAGE = re.compile(r"^\s*package\s+([A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\"[^\"\]]
 _RULE = re.compile(r"^(deny|violation|warn)(_\w+)?$")
 _ANY_RULE = re.compile(r"^\s*(deny|violation|warn)(_\w+)?\b", re.MULTILINE)
 _COMMENT = re.compile(r"#[^\n\"`]*$", re.MULTILINE)
-#: Tells the environment of this process, with its credentials; a plan's reader has no use for it.
+#: Returns this process's environment, with its credentials; rules over a plan don't need it.
 _RUNTIME = re.compile(r"\bopa\s*\.\s*runtime\b")
 _SEVERITIES: dict[str, Severity] = {"deny": "error", "violation": "error", "warn": "warning"}
 _PARTS = ("msg", "address", "id", "advice")
 
 _EXPORT_PACKAGE = "terradask_export"
-#: regopy writes texts with quotes in them as JSON that can't be read; in base64 they arrive whole.
+#: regopy returns strings with quotes as invalid JSON; base64 avoids that.
 _EXPORT = f"""package {_EXPORT_PACKAGE}
 import rego.v1
 text(value) := base64.encode(value) if is_string(value)
@@ -44,7 +44,7 @@ class _Module:
 
 
 def rego_findings(document: Mapping[str, Any], folder: Path) -> tuple[PolicyFinding, ...]:
-    """Return what a team's rules object to.
+    """Return the violations of a team's rules.
 
     Raises `RegoMissing`, `RuleError`.
     """
@@ -62,7 +62,7 @@ def rego_findings(document: Mapping[str, Any], folder: Path) -> tuple[PolicyFind
 
 def _modules(folder: Path) -> list[_Module]:
     if not folder.is_dir():
-        raise RuleError("the folder with Rego rules isn't there", given=str(folder), advice="make it, or mend policy.rego_folder")
+        raise RuleError("the folder with Rego rules doesn't exist", given=str(folder), advice="create it, or correct policy.rego_folder")
     paths = sorted(path for path in folder.rglob("*.rego") if not path.name.endswith("_test.rego"))
     modules = [_module(path, path.relative_to(folder).as_posix()) for path in paths]
     if not any(_ANY_RULE.search(module.text) for module in modules):
@@ -87,7 +87,7 @@ def _module(path: Path, name: str) -> _Module:
     runtime = _RUNTIME.search(text)
     if runtime is not None:
         raise RuleError(
-            "rules may not look at this machine's environment (opa.runtime)",
+            "rules may not read this machine's environment (opa.runtime)",
             file=str(path),
             line=_line(text, runtime.start()),
             allowed="rules over input, the plan",
@@ -99,7 +99,7 @@ def _module(path: Path, name: str) -> _Module:
 
 
 class _Rules:
-    """The rules of a folder, ready to be asked."""
+    """The rules of a folder, ready for evaluation."""
 
     def __init__(self, modules: Sequence[_Module], document: Mapping[str, Any]) -> None:
         try:
@@ -110,24 +110,24 @@ class _Rules:
         self._modules = {module.name: module for module in modules}
         self._document = document
         self._interpreter = regopy.Interpreter()
-        # What it would print holds the plan's values.
+        # Its output would contain the plan's values.
         self._interpreter.log_level = regopy.LogLevel.NONE
-        # As JSON text: regopy compares texts with quotes in them rightly only when both sides were read from text.
+        # As JSON text: regopy compares strings with quotes correctly only if both sides were parsed from text.
         self._interpreter.set_input_term(json.dumps(document, ensure_ascii=False))
         self._interpreter.add_module(f"{_EXPORT_PACKAGE}.rego", _EXPORT)
         for module in modules:
             self._guarded(lambda each=module: self._interpreter.add_module(each.name, each.text))
 
     def names(self, package: str) -> list[str]:
-        """Return the names of a package's rules that say something about this plan."""
+        """Return the names of a package's rules that have results for this plan."""
         keys = self._ask(f"[base64.encode(key) | data.{package}[key]]")
         return sorted(name for name in set(map(_decoded, keys)) if _RULE.match(name))
 
     def entries(self, package: str, rule: str) -> list[dict[str, str]]:
-        """Return what a rule says: the parts of each message."""
+        """Return a rule's results: the parts of each message."""
         where = f"data.{package}.{rule}"
         for query in (
-            # A set or a list of messages; a map whose keys are the messages, as older Rego writes; a single one.
+            # A set or a list of messages; a map whose keys are the messages, as in older Rego; a single one.
             f"[data.{_EXPORT_PACKAGE}.shape(entry) | some entry in {where}; not is_object({where})]",
             f"[data.{_EXPORT_PACKAGE}.shape(key) | {where}[key]; is_object({where}); not {where}.msg]",
             f"[data.{_EXPORT_PACKAGE}.shape({where}) | is_object({where}); {where}.msg]",
@@ -156,11 +156,11 @@ class _Rules:
         except self._error_class as error:
             raise self._explained(str(error)) from None
         except json.JSONDecodeError as error:
-            # regopy reads an error of the evaluation as if it were an answer.
+            # regopy returns an evaluation error as a result.
             raise self._explained(error.doc) from None
 
     def _explained(self, text: str) -> RuleError:
-        """Return the error without what surrounds it: that repeats the plan."""
+        """Return only the error's message: its context repeats the plan."""
         found = _ERROR.search(text)
         if found is None:
             return RuleError("a rule can't be evaluated", given=", ".join(self._modules))
@@ -170,7 +170,7 @@ class _Rules:
             f"a rule can't be read: {why}" if module else f"a rule can't be evaluated: {why}",
             file=module.name if module else "",
             line=_line(module.text, int(found["offset"])) if module else None,
-            advice="mend the rule; terradask reads Rego as of import rego.v1",
+            advice="correct the rule; terradask reads Rego as of import rego.v1",
         )
 
 
@@ -180,13 +180,13 @@ def _finding(package: str, rule: str, entry: Mapping[str, str]) -> PolicyFinding
         check=f"{package}.{entry.get('id') or rule}",
         severity=severity,
         address=entry.get("address", ""),
-        message=entry.get("msg") or f"{rule} objects, without a message",
+        message=entry.get("msg") or f"{rule} is violated, without a message",
         advice=entry.get("advice"),
     )
 
 
 def _decoded(text: str) -> str:
-    """Return a text as it is: regopy keeps the escapes of the JSON that it was read from."""
+    """Return a string without the JSON escapes that regopy keeps."""
     raw = base64.b64decode(text).decode("utf-8", errors="replace")
     try:
         plain = json.loads(f'"{raw}"', strict=False)

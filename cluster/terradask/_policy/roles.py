@@ -1,4 +1,4 @@
-"""Whose a resource is: the schedulers' or the workers'."""
+"""Find whether a resource belongs to schedulers or workers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TOKENS = re.compile(r"[^a-z]+")
 
 
 def role_of(resource: Resource) -> Role | None:
-    """Return the role that a resource's tag, its name in Terraform or its name in AWS speaks of."""
+    """Return the role that a resource's tag, its name in Terraform or its name in AWS contains."""
     tags = resource.values.get("tags")
     candidates: list[Any] = [
         tags.get("terradask:role") if isinstance(tags, dict) else None,
@@ -45,7 +45,7 @@ class Groups:
                 self._add(self.key(group_id), role_of(template))
 
     def key(self, group_id: Any) -> str:
-        """Return one name for a group, be it in the plan, or given by its id."""
+        """Return one key for a group, from the plan or from its id."""
         found = self._document.find(group_id, "aws_security_group")
         if found is not None:
             return found.address
@@ -56,7 +56,7 @@ class Groups:
         return self._roles.get(self.key(group_id), set())
 
     def ours(self, group_ids: Iterable[Any]) -> bool:
-        """Return whether all these groups are carried by schedulers or workers alone."""
+        """Return whether only schedulers or workers carry these groups."""
         return all(self.roles(group_id) for group_id in group_ids)
 
     def _add(self, key: str, role: Role | None) -> None:

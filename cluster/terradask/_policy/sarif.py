@@ -17,7 +17,7 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 _TITLES = {
     **{check.id: check.title for check in CHECKS},
     COST_CHECK: "A stack costs no more than policy.max_hourly_cost_usd at its maximum size",
-    WAIVER_CHECK: "Waivers still count, and cover something",
+    WAIVER_CHECK: "Waivers are still valid, and cover something",
 }
 _SOURCES = {check.id: check.source for check in CHECKS}
 
@@ -33,7 +33,7 @@ def to_sarif(findings: Sequence[PolicyFinding], *, version: str, stack: str = ""
         "results": [_result(finding, ids.index(finding.check), stack, artifact) for finding in findings],
     }
     if stack:
-        # Code hosts keep the results of each category apart, and replace them together.
+        # Code hosts keep the results of each category separately, and replace them together.
         run["automationDetails"] = {"id": f"terradask/{stack}/"}
     return json.dumps({"$schema": _SCHEMA, "version": SARIF_VERSION, "runs": [run]}, indent=2) + "\n"
 
@@ -74,6 +74,6 @@ def _result(finding: PolicyFinding, index: int, stack: str, artifact: str) -> di
 
 
 def _fingerprint(finding: PolicyFinding, stack: str) -> str:
-    """Return what stays the same as long as the same thing is wrong in the same place."""
+    """Return a fingerprint that stays the same for the same finding at the same resource."""
     told = "\0".join((stack, finding.check, finding.address, finding.message))
     return hashlib.sha256(told.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Texts without a plan's secrets: a team's own rules may put any value of the plan into their messages."""
+"""Remove a plan's secrets from texts: a team's own rules may put any value of the plan into their messages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from terradask._policy.masking import SENSITIVE, masked_text
 from terradask._policy.patterns import is_secret_name, points_to_secret, secret_parts
 from terradask._policy.values import attribute_changes, decoded
 
-#: Shorter ones would blot out half of every text; those that aren't long are masked as whole words alone.
+#: Shorter ones would mask half of every text; those that aren't long are masked only as whole words.
 _SHORT, _LONG = 4, 12
 
 
 class Scrubber:
-    """Masks what a plan holds as secrets, and what looks like one."""
+    """Masks a plan's secrets, and everything that looks like one."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         forms = {form for secret in set(_secrets(document)) for form in _forms(secret)}
@@ -38,7 +38,7 @@ class Scrubber:
         """Return a finding with its texts masked."""
         return replace(
             finding,
-            # A rule of the team's may put anything there.
+            # A team's rule may put anything there.
             address=finding.address if finding.address in self._addresses else self.text(finding.address),
             message=self.text(finding.message),
             advice=None if finding.advice is None else self.text(finding.advice),
@@ -68,7 +68,7 @@ def _masked(values: Any, marks: Any) -> Iterator[str]:
 
 
 def _by_name(value: Any) -> Iterator[str]:
-    """Yield the texts that are secrets by our own rules, wherever they stand."""
+    """Yield the texts that are secrets by our own rules, at any place."""
     value = decoded(value)
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -84,7 +84,7 @@ def _by_name(value: Any) -> Iterator[str]:
 
 
 def _inside(text: str) -> Iterator[str]:
-    """Yield the secrets in an encoded text: a rule may have decoded it."""
+    """Yield the secrets in an encoded text, since a rule may have decoded it."""
     try:
         for layer in layers(from_base64(text) or text.encode()):
             yield from secret_parts(layer)
@@ -113,7 +113,7 @@ def _pattern(form: str) -> str:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """Yield a secret as it is, in base64, in JSON, and line by line."""
+    """Yield a secret in plain text, in base64, in JSON, and line by line."""
     yield secret
     yield base64.b64encode(secret.encode()).decode()
     yield json.dumps(secret)[1:-1]

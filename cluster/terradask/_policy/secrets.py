@@ -1,4 +1,4 @@
-"""P5: no secret is written into a plan, and so none into the state."""
+"""P5: no secret is written into a plan, and thus none into the state."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from terradask._policy.findings import PolicyFinding
 from terradask._policy.patterns import is_secret_name, points_to_secret, secret_looks
 from terradask._policy.values import decoded
 
-#: Attributes that hold a secret's value whatever it looks like; those that end in ``_wo`` stay out of plan and state.
+#: Attributes whose value is always a secret; those that end in ``_wo`` are in neither plan nor state.
 _SECRET_ATTRIBUTES = {
     "aws_secretsmanager_secret_version": ("secret_string", "secret_binary"),
     "aws_iam_access_key": ("secret",),
     "tls_private_key": ("private_key_pem", "private_key_openssh"),
     "random_password": ("result",),
 }
-#: Data sources whose answer, the secret, is kept in the state.
+#: Data sources whose result, the secret, is stored in the state.
 _SECRET_SOURCES = ("aws_secretsmanager_secret_version", "aws_secretsmanager_random_password", "aws_kms_secrets")
-#: P1 looks into these.
+#: P1 checks these.
 _USER_DATA = ("user_data", "user_data_base64")
 _ADVICE = "have hosts fetch it when they start, or use the provider's write-only argument (…_wo)"
 
 
 def secret_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield places of a plan that hold a secret's value."""
+    """Yield places in a plan that contain a secret's value."""
     for resource in document.resources:
         held = [*_by_type(resource), *_marked(resource.values, resource.marks, ""), *_literals(resource.values, "")]
-        # What several rules see in one place is one finding.
+        # Several rules' findings in one place count as one.
         for path, what in dict(reversed(held)).items():
             yield _finding(resource.address, f"{path} holds {what}")
     for source in document.data:
@@ -48,21 +48,21 @@ def secret_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
 
 
 def secrets_in_state(state: str | bytes, secrets: Iterable[bytes]) -> tuple[PolicyFinding, ...]:
-    """Return a finding for each secret whose bytes a state holds, as they are or encoded."""
+    """Return a finding for each secret that a state contains, in plain text or encoded."""
     held = state.encode() if isinstance(state, str) else state
     found = []
     for number, secret in enumerate(secrets, start=1):
         if any(form in held for form in _forms(secret)):
-            found.append(_finding("", f"the state holds secret {number} of those that were looked for"))
+            found.append(_finding("", f"the state contains secret {number} of those searched for"))
     return tuple(found)
 
 
 def _forms(secret: bytes) -> set[bytes]:
-    """Return a secret as it is, in base64, in JSON, and, of one with several lines, each long line."""
+    """Return a secret in plain text, in base64, in JSON, and, if it has several lines, each long line."""
     text = secret.strip()
     forms = {text, base64.b64encode(secret), base64.b64encode(text)}
     forms |= {json.dumps(text.decode(errors="surrogateescape"))[1:-1].encode()}
-    # A PEM's own first and last lines are everybody's.
+    # The first and last lines of all PEMs are the same.
     forms |= {line for line in text.splitlines() if len(line) >= 24 and not line.startswith(b"-----")}
     return {form for form in forms if form}
 
@@ -78,13 +78,13 @@ def _by_type(resource: Resource) -> Iterator[tuple[str, str]]:
 
 
 def _plain_parameter(source: Resource) -> bool:
-    """Return whether a parameter is AWS's own and public, or isn't decrypted."""
+    """Return whether a parameter is a public one of AWS, or isn't decrypted."""
     name = source.values.get("name")
     return (isinstance(name, str) and name.startswith("/aws/service/")) or source.values.get("with_decryption") in (False, "false")
 
 
 def _marked(value: Any, mark: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield what Terraform itself marks as sensitive."""
+    """Yield what Terraform marks as sensitive."""
     if mark is True:
         if value and not isinstance(value, bool | int | float) and value != Unknown():
             yield path, "a value that Terraform marks as sensitive"
@@ -97,7 +97,7 @@ def _marked(value: Any, mark: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _literals(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield paths of literal values that are secrets by their name or by their look."""
+    """Yield paths of literal values that are secrets by their name or form."""
     value = decoded(value)
     if isinstance(value, Mapping):
         for key, inner in value.items():

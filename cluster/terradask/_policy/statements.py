@@ -1,4 +1,4 @@
-"""Statements of IAM policies, wherever a plan writes them."""
+"""Read the statements of all IAM policies in a plan."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from terradask._policy.document import PlanDocument, Resource, Unknown
 from terradask_modules.iam import listed, statements_of
 
-#: Resources whose ``policy`` says what a principal may do.
+#: Resources whose ``policy`` is identity-based: what a principal may do.
 IDENTITY_POLICIES = ("aws_iam_role_policy", "aws_iam_policy", "aws_iam_user_policy", "aws_iam_group_policy")
-#: Resources whose ``policy`` says who may use them.
+#: Resources whose ``policy`` is resource-based: which principals may use them.
 RESOURCE_POLICIES = (
     "aws_s3_bucket_policy",
     "aws_secretsmanager_secret",
@@ -26,20 +26,20 @@ RESOURCE_POLICIES = (
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement that allows something."""
+    """One Allow statement."""
 
-    #: The resource whose policy it is in.
+    #: The resource with the policy.
     address: str
     #: Its name, or its number.
     sid: str
-    #: `actions`, `resources`: what it allows, on what.
+    #: `actions`, `resources`: the allowed actions, and on which resources.
     actions: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
-    #: Whom it allows, in a resource's policy.
+    #: The allowed principals, in a resource-based policy.
     principals: tuple[str, ...] = ()
     #: Keys and values by operator.
     conditions: Mapping[str, Mapping[str, Any]] | None = None
-    #: The elements that say what is *not* meant, such as ``NotAction``.
+    #: The negated elements, such as ``NotAction``.
     inverted: tuple[str, ...] = ()
 
     def condition(self, *operators: str) -> dict[str, list[str]]:
@@ -65,7 +65,7 @@ class Unread:
 
 
 def identity_statements(document: PlanDocument) -> Iterator[Statement | Unread]:
-    """Yield what principals may do."""
+    """Yield the statements of identity-based policies."""
     for resource in document.of(*IDENTITY_POLICIES):
         yield from _statements(resource, "policy", resource.values.get("policy"))
     for role in document.of("aws_iam_role"):
@@ -75,16 +75,16 @@ def identity_statements(document: PlanDocument) -> Iterator[Statement | Unread]:
 
 
 def trust_statements(document: PlanDocument) -> Iterator[Statement | Unread]:
-    """Yield who may take a role."""
+    """Yield the statements of roles' trust policies."""
     for role in document.of("aws_iam_role"):
         yield from _statements(role, "assume_role_policy", role.values.get("assume_role_policy"))
 
 
 def resource_statements(document: PlanDocument) -> Iterator[Statement | Unread]:
-    """Yield who may use a bucket, a secret, a key, a queue or a topic."""
+    """Yield the statements of policies of buckets, secrets, keys, queues and topics."""
     for resource in document.of(*RESOURCE_POLICIES):
         value = resource.values.get("policy")
-        # AWS gives keys a policy of its own where none is written.
+        # AWS gives keys a default policy if none is set.
         if value and value != Unknown():
             yield from _statements(resource, "policy", value)
 

@@ -1,4 +1,4 @@
-"""P1: user data, which every process on the host and many in the account can read, holds no keys, and fits."""
+"""P1: user data, readable by every process on the host and many identities in the account, has no keys, and fits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ADVICE = "keep keys in Secrets Manager; hosts read them with their role when th
 
 
 def user_data_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield what user data must not hold, and where it is too long."""
+    """Yield what user data must not contain, and user data that is too long."""
     for resource in document.of(*_ATTRIBUTES):
         for attribute in _ATTRIBUTES[resource.type]:
             value = resource.values.get(attribute)

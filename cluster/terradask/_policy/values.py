@@ -1,4 +1,4 @@
-"""Values in a plan: compared leaf by leaf, with secrets masked."""
+"""Compare values in a plan leaf by leaf, with secrets masked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from terradask._policy.masking import SENSITIVE, in_environment, looks_secret, s
 
 UNKNOWN = "(known after apply)"
 
-#: Attributes that repeat what others say.
+#: Attributes that repeat others.
 _REPEATING = frozenset({"tags_all", "id", "arn"})
 
 _ABSENT: Any = object()
@@ -19,19 +19,19 @@ _ABSENT: Any = object()
 
 @dataclass(frozen=True)
 class AttributeChange:
-    """One value that changes."""
+    """One changed value."""
 
     #: Where it is, such as ``tags.team`` or ``policy.Statement[0].Action``.
     path: str
-    #: `before`, `after`: the values; None where there is none. Masked where `sensitive`, and a note
-    #: where `after` is known only after the apply.
+    #: `before`, `after`: the values; None if there is none. Masked if `sensitive`; a note if `after`
+    #: is known only after the apply.
     before: Any
     after: Any
     #: Whether the values are masked.
     sensitive: bool = False
     #: Whether `after` is known at plan time.
     known: bool = True
-    #: Whether it is the reason for replacing the resource.
+    #: Whether it forces the resource's replacement.
     forces_replacement: bool = False
 
     def as_dict(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def attribute_changes(change: Mapping[str, Any]) -> tuple[AttributeChange, ...]:
 
 
 def without_empty(value: Any) -> Any:
-    """Return a value without nulls and empty strings, lists and maps: the provider turns one into the other."""
+    """Return a value without nulls and empty strings, lists and maps: the provider converts one into another."""
     if isinstance(value, Mapping):
         pairs = {name: without_empty(inner) for name, inner in value.items()}
         return {name: inner for name, inner in pairs.items() if not _empty(inner)}
@@ -70,7 +70,7 @@ def without_empty(value: Any) -> Any:
 
 
 def decoded(value: Any) -> Any:
-    """Return the structure in a string that holds JSON, such as a policy; every other value as it is."""
+    """Return the structure of a JSON string, such as a policy; every other value unchanged."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             return json.loads(value)
@@ -96,7 +96,7 @@ def _leaves(path: tuple[str | int, ...], *sides_and_marks: Any) -> Iterator[_Lea
     """Yield path, before, after, whether after is unknown, and whether it is a secret, for each leaf that differs."""
     before, after, unknown, hidden_before, hidden_after = sides_and_marks
     name = path[-1] if path else ""
-    # A flag or a number is no secret, whatever its name.
+    # A flag or a number is never a secret, whatever its name.
     plain = all(side is _ABSENT or side is None or isinstance(side, bool | int | float) for side in (before, after))
     by_name = secret_name(name) and (unknown is True or not plain)
     variable = any(in_environment(path, side) for side in (before, after))
@@ -128,7 +128,7 @@ def _leaves(path: tuple[str | int, ...], *sides_and_marks: Any) -> Iterator[_Lea
             yield from _below(path, part, before, after, unknown, hidden_before, hidden_after)
         return
     if not _same(before, after):
-        # A list of plain values is shown whole, so one mark in it hides all.
+        # A list of plain values is shown whole, so one mark in it masks all.
         marked = _marked(hidden_before) or _marked(hidden_after)
         yield path, before, after, False, marked or looks_secret(before) or looks_secret(after)
 

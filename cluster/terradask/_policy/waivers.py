@@ -1,4 +1,4 @@
-"""A team's waivers: which findings they cover, and which of them don't count any more."""
+"""Apply a team's waivers: mark the findings that they cover, and report invalid waivers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from terradask._policy.findings import PolicyFinding, Waived
 if TYPE_CHECKING:
     from terradask_stacks.settings.policy import Waiver
 
-#: The name under which waivers themselves are found fault with; no waiver covers it.
+#: The check's name for findings about waivers; no waiver covers them.
 WAIVER_CHECK = "waiver"
 
 
@@ -27,7 +27,7 @@ class _Covering:
 
 
 def waive(findings: Sequence[PolicyFinding], waivers: Sequence[Waiver], *, stack: str, today: date) -> list[PolicyFinding]:
-    """Return the findings, those that are covered by a waiver marked, with what is to say about the waivers."""
+    """Return the findings, with those covered by a waiver marked, and the findings about waivers."""
     covering = [_Covering(waiver, expired=today > waiver.expires) for waiver in waivers if _fits(waiver.stack, stack)]
     marked = []
     for finding in findings:
@@ -44,15 +44,13 @@ def _about(covering: _Covering) -> PolicyFinding:
             WAIVER_CHECK,
             "warning",
             "",
-            f"{what} ended on {waiver.expires.isoformat()}, and doesn't count",
-            "mend what it waives, or give it a new day and reason",
+            f"{what} expired on {waiver.expires.isoformat()}, and isn't valid",
+            "fix what it waives, or set a new date and reason",
         )
-    return PolicyFinding(
-        WAIVER_CHECK, "note", "", f"{what} covers nothing", 'remove it, or name the stack that it is for, such as stack = "network"'
-    )
+    return PolicyFinding(WAIVER_CHECK, "note", "", f"{what} covers nothing", 'remove it, or name its stack, such as stack = "network"')
 
 
 def _fits(pattern: str, text: str) -> bool:
-    """Return whether a text fits a pattern in which ``*`` and ``?`` stand for anything; brackets are an address's own."""
+    """Return whether a text matches a pattern with ``*`` and ``?``; brackets are literal, as part of addresses."""
     parts = (".*" if part == "*" else "." if part == "?" else re.escape(part) for part in re.split(r"([*?])", pattern))
     return re.fullmatch("".join(parts), text, re.DOTALL) is not None

@@ -14,7 +14,7 @@ _SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 
 def to_text(findings: Sequence[PolicyFinding]) -> str:
-    """Return a line for what each finding says and one for what to do, and the counts."""
+    """Return a line for each finding and one for its advice, and the counts."""
     lines = []
     for finding in findings:
         severity = "waived" if finding.waived else finding.severity
