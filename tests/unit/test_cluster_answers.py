@@ -36,7 +36,7 @@ def today(monkeypatch: pytest.MonkeyPatch) -> dict[str, Decimal]:
     """Today's prices, which a test may change."""
     found = dict(prices())
     monkeypatch.setattr(resolve_hardware, "priced_catalog", lambda _aws: (catalog(), found))
-    monkeypatch.setattr(resolve_hardware, "look_at_zones", lambda *_: ZoneEvidence())
+    monkeypatch.setattr(resolve_hardware, "read_zone_evidence", lambda *_: ZoneEvidence())
     return found
 
 

@@ -91,7 +91,7 @@ def test_rules_that_a_group_repeats_are_one_finding_and_those_by_hand_another() 
     assert found(repeated) == [("P2", f"{RULE}.in")]
     assert found(by_hand) == [("P2", "aws_security_group.scheduler")]
     (finding,) = evaluate(by_hand, settings=PolicySettings(), today=TODAY)
-    assert "Terraform, which removes no rule but its own: remove it" in str(finding.advice)
+    assert "Terraform, which removes only its own rules: remove it" in str(finding.advice)
     (finding,) = evaluate(repeated, settings=PolicySettings(), today=TODAY)
     assert "name the addresses" in str(finding.advice)
     written = {"resources": [{"address": "aws_security_group.scheduler", "expressions": {"ingress": {}}}]}

@@ -26,7 +26,7 @@ def test_terminal_shows_dangers_changes_and_drift():
     assert not [line for line in lines if "policy.Statement" in line or "user_data =" in line], "what a document shows isn't said twice"
     at = lines.index("      user_data, decoded:")
     assert lines[at + 2 : at + 5] == ["         #cloud-config", "        -# step 1", "        +# step 2"]
-    assert "changed beside Terraform since it last looked:" in lines
+    assert "changed outside Terraform since its last run:" in lines
     assert "      retention_in_days = 30 -> 7" in lines
     assert lines[-1].startswith("plan abababababab of 2026-11-20")
 

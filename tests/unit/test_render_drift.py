@@ -19,7 +19,7 @@ GONE = Change("aws_subnet.s", "aws_subnet", "delete")
 
 def test_text_has_a_line_for_each_value() -> None:
     assert drift_text(summary("network", CHANGED, GONE)).splitlines() == [
-        "network: 2 resources changed beside Terraform",
+        "network: 2 resources changed outside Terraform",
         "  ~ aws_s3_bucket.b",
         '      tags.team = "a" -> "b ```` c"',
         "  - aws_subnet.s is gone",
@@ -29,7 +29,7 @@ def test_text_has_a_line_for_each_value() -> None:
 def test_markdown_names_stacks_with_drift_and_can_not_be_broken_out_of() -> None:
     text = drift_markdown([summary("network", CHANGED), summary("etl")])
 
-    assert text.startswith("<!-- terradask drift -->\n## Changed beside Terraform\n")
+    assert text.startswith("<!-- terradask drift -->\n## Changed outside Terraform\n")
     assert "### `network`: 1 resource\n" in text
     assert "etl" not in text
     assert text.count("````") == 2

@@ -28,7 +28,7 @@ def _moved(name: str, to: list[str] | None, *more: AttributeChange) -> Change:
 
 BALANCING = AttributeChange("suspended_processes", None, ["AZRebalance"])
 TEMPLATE = AttributeChange("mixed_instances_policy[0].launch_template[0].launch_template_specification[0].version", "1", "2")
-WHOLE = "stop the cluster and start it to move it whole"
+WHOLE = "stop and start the cluster to move it completely"
 
 
 @pytest.mark.parametrize(

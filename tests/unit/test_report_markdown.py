@@ -30,13 +30,13 @@ def test_first_line_is_a_marker_that_stays_the_same():
 
 def test_verdict_counts_dangers_and_reasons_come_first():
     lines = to_markdown(whole(report())).splitlines()
-    assert lines[1] == "## network: 3 to update, 2 to replace, 1 to destroy (needs a look)"
+    assert lines[1] == "## network: 3 to update, 2 to replace, 1 to destroy (needs review)"
     assert "> [!CAUTION]" in lines
     text = "\n".join(lines)
     assert "lets 0.0.0.0/0 in at tcp 8786-8787 - the whole internet" in text
     assert "allows s3:PutObject on arn:aws:s3:::bucket/&#42;" in text
     assert "is replaced because of name" in text
-    assert text.index("[!CAUTION]") < text.index("### Resources") < text.index("### Changed beside Terraform") < text.index("Full text")
+    assert text.index("[!CAUTION]") < text.index("### Resources") < text.index("### Changed outside Terraform") < text.index("Full text")
 
 
 def test_values_documents_and_what_is_known_later_each_have_their_place():
@@ -129,7 +129,7 @@ def test_several_stacks_are_told_apart():
     both = whole(report(), report("create", stack="etl"), waiting=("ml",), unchanged=("bi",), failed={"gpu": "no such type <b>"})
     text = to_markdown(both)
     assert "## workspace default: 11 to create, 3 to update, 2 to replace, 1 to destroy (could not be planned)" in text
-    assert "| <code>etl</code> | needs a look | 11 |  |  |  |  |" in text
+    assert "| <code>etl</code> | needs review | 11 |  |  |  |  |" in text
     for note in ("<code>ml</code> waits", "<code>bi</code> is unchanged", "<code>gpu</code> could not be planned: no such type &lt;b&gt;"):
         assert note in text
     assert "### network" in text

@@ -173,9 +173,9 @@ def test_the_plan_itself_says_which_state_and_terraform_it_is_of(tmp_path: Path)
 def test_no_plan_of_ours(tmp_path: Path, text: str):
     file = _plan(tmp_path).save(tmp_path / "saved")
     file.with_name("plan.tfplan.json").write_text(text)
-    with pytest.raises(InvalidInput, match="no plan that terradask saved"):
+    with pytest.raises(InvalidInput, match="terradask saved no plan here"):
         _open(tmp_path, file)
-    with pytest.raises(InvalidInput, match="no plan that terradask saved"):
+    with pytest.raises(InvalidInput, match="terradask saved no plan here"):
         _open(tmp_path, tmp_path)
 
 
@@ -217,7 +217,7 @@ def test_other_peoples_files_are_refused_and_kept(tmp_path: Path, name: str):
     foreign.parent.mkdir(parents=True, exist_ok=True)
     foreign.write_text("mine")
     before = _files(folder)
-    with pytest.raises(InvalidInput, match="other things in it"):
+    with pytest.raises(InvalidInput, match="contains other files"):
         _write(tmp_path, "etl")
     assert _files(folder) == before
 
@@ -227,7 +227,7 @@ def test_git_ignores_the_folder_unless_somebody_wrote_other_rules(tmp_path: Path
     assert (folder.path / ".gitignore").read_text() == "*\n"
     assert [path.parent.name for path in folder.plans()] == ["network"]
     (folder.path / ".gitignore").write_text("*.log\n")
-    with pytest.raises(InvalidInput, match="other things in it"):
+    with pytest.raises(InvalidInput, match="contains other files"):
         _write(tmp_path, "network")
 
 
@@ -237,7 +237,7 @@ def test_a_link_is_not_followed(tmp_path: Path):
     elsewhere.mkdir()
     (elsewhere / "report.md").write_text("mine")
     (folder.path / "etl").symlink_to(elsewhere)
-    with pytest.raises(InvalidInput, match="other things in it"):
+    with pytest.raises(InvalidInput, match="contains other files"):
         _write(tmp_path, "network")
     assert (elsewhere / "report.md").read_text() == "mine"
 
@@ -259,5 +259,5 @@ def test_a_folder_that_is_not_whole_or_not_as_reported_is_refused(tmp_path: Path
     (folder.path / "etl/plan.tfplan.json").unlink()
     _refused("file", folder.plans)
     (folder.path / "report.json").write_text("{")
-    with pytest.raises(InvalidInput, match="no plan that terradask saved"):
+    with pytest.raises(InvalidInput, match="terradask saved no plan here"):
         folder.plans()

@@ -168,7 +168,7 @@ def test_workers_on_spot_have_types_that_are_sold_so(asked: Asked):
 
 def test_hosts_in_a_placement_group_have_types_that_can_be(asked: Asked):
     assert _resolve(worker_memory="1 GiB").worker_instance_types[0].startswith("t3")
-    with pytest.raises(NoMatchingType, match="placement_group=True, which takes no burstable types; worker_memory") as caught:
+    with pytest.raises(NoMatchingType, match="placement_group=True, which allows no burstable types; worker_memory") as caught:
         _resolve(worker_memory="1 GiB", placement_group=True)
     assert not any(name.startswith("t") for one in caught.value.alternatives for name in one["types"])
     placed = _resolve(worker_cpu=4, placement_group=True)

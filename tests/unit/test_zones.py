@@ -34,7 +34,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         evidence: ZoneEvidence = found["evidence"]
         return evidence
 
-    monkeypatch.setattr(resolve_hardware, "look_at_zones", look)
+    monkeypatch.setattr(resolve_hardware, "read_zone_evidence", look)
     monkeypatch.setattr(resolve_hardware, "priced_catalog", lambda _aws: (catalog(), prices()))
     monkeypatch.setattr(resolve_hardware, "named_catalog", lambda _aws, _named, _default, zones: _of_zones(zones))
     return found

@@ -1,1 +1,1 @@
-"""Plans: read, judged, shown, kept, and applied as they were reviewed."""
+"""Plans: read, check, render and save them, and apply them as reviewed."""

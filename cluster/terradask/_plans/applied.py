@@ -1,6 +1,6 @@
-"""What each stack was applied from, as a note in the workspace bucket.
+"""Record what each stack was applied from, in the workspace bucket.
 
-Stacks that would be planned as unchanged needn't be planned, and a state that is older than the one that the apply left is noticed.
+Unchanged stacks then needn't be planned, and a state older than the last apply's is detected.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _PARALLEL_READS = 16
 
 @dataclass(frozen=True)
 class Applied:
-    """What a stack was applied from, and the state that this left."""
+    """What a stack was applied from, and the resulting state."""
 
     #: Checksum of the configuration.
     configuration_sha256: str
-    #: Checksum of what the configuration reads when it is planned: for a cluster, what the network
-    #: tells it; else empty.
+    #: Checksum of what the configuration reads when it is planned: for a cluster, the network's
+    #: ``workspace.json``; else empty.
     inputs_sha256: str
-    #: `serial`, `lineage`: the state afterwards: another apply or destroy changes it.
+    #: `serial`, `lineage`: the state afterwards; another apply or destroy changes them.
     serial: int
     lineage: str
 
 
 class AppliedNotes:
-    """The notes of one workspace, each under ``applied/`` in its bucket.
+    """The records of one workspace, under ``applied/`` in its bucket.
 
     Notes
     -----
@@ -56,11 +56,11 @@ class AppliedNotes:
         self._store = ObjectStore(aws, bucket)
 
     def write(self, stack: str, folder: Path) -> None:
-        """Note that a stack was applied just now from what is in its folder."""
+        """Record that a stack was applied just now from its folder."""
         self._store.write(_key(stack), as_json({"format": APPLIED_FORMAT, **asdict(self._now(folder, self._inputs(stack)))}))
 
     def version(self, stack: str) -> StateVersion | None:
-        """Return the version of the state that the last apply left; None where none is noted, or the caller may not read it."""
+        """Return the state's version after the last apply; None if there is no record, or the caller may not read it."""
         try:
             noted = json.loads(self._read(_key(stack)) or b"")
             return StateVersion(int(noted["serial"]), str(noted["lineage"]))
@@ -68,11 +68,11 @@ class AppliedNotes:
             return None
 
     def remove(self, stack: str) -> None:
-        """Forget what a stack was applied from, if anybody noted it."""
+        """Delete a stack's record, if there is one."""
         self._store.delete(_key(stack))
 
     def unchanged(self, folders: Mapping[str, Path]) -> tuple[str, ...]:
-        """Return the stacks that a plan would find unchanged, unless something was changed beside Terraform."""
+        """Return the stacks that a plan would find unchanged, unless something was changed outside Terraform."""
         baseline = self._inputs("")
         with ThreadPoolExecutor(_PARALLEL_READS) as pool:
             same = pool.map(lambda name: self._is_unchanged(name, folders[name], "" if name == NETWORK_STACK else baseline), folders)

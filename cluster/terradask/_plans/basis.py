@@ -1,4 +1,4 @@
-"""What a saved plan was made from, and in what it may not differ when it is applied."""
+"""What a saved plan was made from, and what may not have changed when it is applied."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from terradask._terraform.state.model import StateVersion
 from terradask._terraform.terraform import CONFIGURATION, LOCK_FILE
 from terradask.errors import PlanChanged
 
-#: Our own rule: what was reviewed a day ago is reviewed again.
+#: Our own rule: after a day a plan must be reviewed again.
 PLAN_LIFETIME = datetime.timedelta(hours=24)
 
 _PROVIDER = re.compile(r'provider "[^"]*/hashicorp/aws" \{\s*version\s*=\s*"([^"]+)"')
@@ -24,9 +24,9 @@ _PROVIDER = re.compile(r'provider "[^"]*/hashicorp/aws" \{\s*version\s*=\s*"([^"
 
 @dataclass(frozen=True)
 class PlanPlace:
-    """What a plan is for."""
+    """The workspace that a plan is for."""
 
-    #: `workspace`, `account`, `region`: the workspace's name, and where it lies.
+    #: `workspace`, `account`, `region`: the workspace's name, and where it is.
     workspace: str
     account: str
     region: str
@@ -44,7 +44,7 @@ class PlanBasis:
     workspace: str
     account: str
     region: str
-    #: `terradask_version`, `terraform_version`, `provider_version`: what made it.
+    #: `terradask_version`, `terraform_version`, `provider_version`: the versions that made it.
     terradask_version: str
     terraform_version: str
     provider_version: str
@@ -58,7 +58,7 @@ class PlanBasis:
 
     @property
     def expires_at(self) -> str:
-        """Until when it can be applied, UTC, in ISO 8601."""
+        """When it expires, UTC, in ISO 8601."""
         return (datetime.datetime.fromisoformat(self.planned_at) + PLAN_LIFETIME).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def check_origin(self, place: PlanPlace, *, terraform_version: str) -> None:
@@ -91,7 +91,7 @@ class PlanBasis:
             )
 
     def check_configuration(self, folder: Path) -> None:
-        """Refuse where a stack's folder has another configuration than the plan was made from.
+        """Refuse a plan whose stack has another configuration now.
 
         Raises `PlanChanged`.
         """
@@ -102,7 +102,7 @@ class PlanBasis:
             )
 
     def check_state(self, now: StateVersion) -> None:
-        """Refuse where the state isn't the one that the plan starts from.
+        """Refuse a plan whose stack has another state now.
 
         Raises `PlanChanged`.
         """
@@ -116,9 +116,9 @@ class PlanBasis:
 
 @dataclass(frozen=True)
 class PlanArchive:
-    """What Terraform itself wrote into a plan's file."""
+    """Terraform's own data in a plan's file."""
 
-    #: The Terraform that made it.
+    #: Terraform's version.
     terraform_version: str
     #: The state that it starts from.
     state: StateVersion
@@ -135,7 +135,7 @@ class PlanArchive:
             return cls(str(document["terraform_version"]), StateVersion(int(document["serial"]), str(document["lineage"])))
         except (OSError, zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, EOFError) as error:
             raise PlanChanged(
-                "the plan's file can't be read: it was cut off, or is no plan", what="file", given=f"{path}: {error}"
+                "the plan's file can't be read: it is incomplete, or isn't a plan", what="file", given=f"{path}: {error}"
             ) from error
 
 
@@ -145,7 +145,7 @@ def terradask_version() -> str:
 
 
 def provider_version(folder: Path) -> str:
-    """Return the AWS provider's version in a stack's lock file; empty where there is none."""
+    """Return the AWS provider's version in a stack's lock file; empty if there is none."""
     try:
         found = _PROVIDER.search((folder / LOCK_FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -154,7 +154,7 @@ def provider_version(folder: Path) -> str:
 
 
 def configuration_sha256(folder: Path) -> str:
-    """Return a checksum of a stack's configuration and its provider's lock; empty where there is none."""
+    """Return a checksum of a stack's configuration and its provider's lock; empty if there is none."""
     try:
         return "-".join(sha256_of(folder / name)[:32] for name in (CONFIGURATION, LOCK_FILE))
     except FileNotFoundError:

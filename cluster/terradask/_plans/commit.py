@@ -1,4 +1,4 @@
-"""The git commit that a folder is at."""
+"""Find a folder's git commit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LIMIT_SECONDS = 5
 
 
 def commit_of(folder: Path) -> str | None:
-    """Return the commit, with ``-dirty`` where tracked files differ from it; None where there is no git, or no checkout."""
+    """Return the commit, with ``-dirty`` if tracked files differ from it; None without git or a checkout."""
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         done = subprocess.run(

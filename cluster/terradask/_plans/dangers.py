@@ -1,4 +1,4 @@
-"""What a reviewer must not miss in a plan: what goes away, who is let in, what may be done."""
+"""Find the dangers in a plan that a reviewer must not miss: losses, ingress, permissions."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from terradask._policy.values import decoded
 from terradask_modules.iam import listed, statements_of
 from terradask_modules.ingress import is_within
 
-#: What losing a resource means, where its name doesn't say it.
+#: The consequence of losing a resource, if its name doesn't show it.
 _MEANING = {
-    "aws_autoscaling_group": "every host of the group ends, with the results that it holds",
+    "aws_autoscaling_group": "every host of the group ends, and the results on it are lost",
     "aws_s3_bucket": "the clusters' states and descriptors are lost",
     "aws_secretsmanager_secret": "hosts and clients of a running cluster lose their keys",
     "aws_vpc": "every cluster of the workspace is cut off",
     "aws_subnet": "hosts in this subnet end",
-    "aws_security_group": "hosts in this group can't be reached until their templates name the new one",
-    "aws_placement_group": "hosts no longer lie close to each other; AWS refuses while any runs in it",
+    "aws_security_group": "hosts in this group are unreachable until their templates name the new one",
+    "aws_placement_group": "hosts are no longer placed close together; AWS refuses while any runs in it",
     "aws_cloudwatch_log_group": "the hosts' logs are lost",
 }
 
@@ -35,7 +35,7 @@ _INGRESS_RULES = ("aws_vpc_security_group_ingress_rule", "aws_security_group_rul
 
 @dataclass(frozen=True)
 class Danger:
-    """Something to look at twice.
+    """A danger that a reviewer should check.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Danger:
 
 
 class AdmittedBlock(NamedTuple):
-    """An address block that a rule lets in."""
+    """An address block that a rule allows."""
 
     block: str
     ports: str
@@ -65,13 +65,13 @@ class AdmittedBlock(NamedTuple):
 
 
 def new_roles(resources: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    """Return the names of the roles that a plan makes: what they may do widens nothing that is there."""
+    """Return the names of the roles that a plan creates: their permissions widen no existing role."""
     made = (r["change"] for r in resources if r["type"] == "aws_iam_role" and "create" in r["change"]["actions"])
     return frozenset(str((change.get("after") or {}).get("name")) for change in made)
 
 
 def openings_before(resources: Iterable[Mapping[str, Any]]) -> frozenset[AdmittedBlock]:
-    """Return whom the rules that a plan begins with let in: a rule with another name that lets in no more widens nothing."""
+    """Return the blocks that rules allow before the plan: a renamed rule that allows no more widens nothing."""
     return frozenset(opening for r in resources for opening in _openings(r, "before"))
 
 
@@ -102,7 +102,7 @@ def _sentence(what: str, because: str | None, meaning: str | None) -> str:
     return f"{what}{reason}{': ' + meaning if meaning else ''}"
 
 
-# ---- who is let in --------------------------------------------------------------------------------------------------
+# ---- ingress --------------------------------------------------------------------------------------------------------
 
 
 def _ingress(resource: Mapping[str, Any], open_before: Collection[AdmittedBlock]) -> list[Danger]:
@@ -119,7 +119,7 @@ def _ingress(resource: Mapping[str, Any], open_before: Collection[AdmittedBlock]
 
 
 def _openings(resource: Mapping[str, Any], side: str) -> set[AdmittedBlock]:
-    """Return the blocks that one resource lets in; sources that are security groups let none in from outside."""
+    """Return the blocks that one resource allows; security groups as sources allow none from outside."""
     address, kind, values = resource["address"], resource["type"], resource["change"].get(side)
     if not values or kind not in _INGRESS_RULES:
         return set()
@@ -143,7 +143,7 @@ def _everyone(block: str) -> bool:
     return block in ("0.0.0.0/0", "::/0")
 
 
-# ---- what may be done -----------------------------------------------------------------------------------------------
+# ---- permissions ----------------------------------------------------------------------------------------------------
 
 
 def _iam(address: str, action: str, change: Mapping[str, Any]) -> list[Danger]:
@@ -166,7 +166,7 @@ def _iam(address: str, action: str, change: Mapping[str, Any]) -> list[Danger]:
         if attached and attached != before.get("policy_arn"):
             found.append(f"allows {after.get('role')} what {attached} allows")
         if before.get("permissions_boundary") and not after.get("permissions_boundary") and not unknown.get("permissions_boundary"):
-            found.append(f"is no longer bounded by {before['permissions_boundary']}")
+            found.append(f"loses its permissions boundary {before['permissions_boundary']}")
     return [Danger("iam", address, "; ".join(found))] if found else []
 
 
@@ -189,7 +189,7 @@ def _grants(policy: Any, effect: str = "Allow") -> set[_Grant]:
 
 
 def _listed(verb: str, grants: Iterable[_Grant]) -> Iterator[str]:
-    """Yield a part of a sentence for each resource and condition, with all that is granted there."""
+    """Yield a clause for each resource and condition, with all that is granted."""
     actions: dict[tuple[str, str], list[str]] = {}
     for what, where, condition in sorted(grants):
         actions.setdefault((where, condition), []).append(what)
@@ -198,7 +198,7 @@ def _listed(verb: str, grants: Iterable[_Grant]) -> Iterator[str]:
 
 
 def _grant_covers(old: _Grant, new: _Grant) -> bool:
-    """Tell whether what is newly written was allowed before."""
+    """Return whether a new grant was already covered before."""
     if "everything but" in new[0] and old[0] != new[0]:
         return False
     return fnmatchcase(new[0], _pattern(old[0])) and fnmatchcase(new[1], _pattern(old[1])) and old[2] in ("", new[2])

@@ -1,4 +1,4 @@
-"""Documents inside of a plan's values - policies, user data, descriptors - as lines that can be compared, with secrets masked."""
+"""Compare documents in a plan's values - policies, user data, descriptors - line by line, with secrets masked."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _LONGEST = 1_000_000
 
 @dataclass(frozen=True)
 class DocumentChange:
-    """A document that changes."""
+    """A changed document."""
 
-    #: The attribute that holds it.
+    #: The attribute that contains it.
     path: str
     #: A unified diff, each line beginning with ``+``, ``-``, a blank or ``@@``; secrets are masked.
     lines: tuple[str, ...]
@@ -33,7 +33,7 @@ class DocumentChange:
 
 
 def document_changes(change: Mapping[str, Any]) -> tuple[DocumentChange, ...]:
-    """Return the documents among the attributes of a ``change`` of Terraform's plan JSON that differ, in the order of their names.
+    """Return the documents that differ in a ``change`` of Terraform's plan JSON, in the order of their attributes.
 
     What Terraform marks as sensitive, and what is known only after the apply, is left out.
     """
@@ -66,7 +66,7 @@ def _difference(before: list[str] | None, after: list[str] | None) -> Iterator[s
 
 
 def _lines(name: str, value: Any) -> list[str] | None:
-    """Return a document's lines; None for what is no document."""
+    """Return a document's lines; None if the value is no document."""
     if not isinstance(value, str) or not value:
         return None
     text = _unpacked(value) if name in _USER_DATA else value
@@ -79,14 +79,14 @@ def _lines(name: str, value: Any) -> list[str] | None:
 
 
 def _unpacked(value: str) -> str | None:
-    """Return user data as text: base64 and gzip taken off; None for what is binary."""
+    """Return user data as text, decoded from base64 and gzip; None if it is binary."""
     try:
         raw = base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
         raw = value.encode()
     if raw[:2] == b"\x1f\x8b":
         try:
-            # No more than that: a small file may unpack to a very large one.
+            # With a limit: a small file may expand to a very large one.
             raw = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(raw, _LONGEST)
         except zlib.error:
             return None
@@ -106,7 +106,7 @@ def _structure(text: str) -> Any:
 
 
 def _cloud_config(text: str) -> list[str]:
-    """Return the lines of user data; JSON in a line of it, as in what it writes to files, is laid out."""
+    """Return the lines of user data; JSON in a line, as written to files, is indented."""
     lines: list[str] = []
     for line in masked_text(text).splitlines():
         head = line[: len(line) - len(line.lstrip())]
@@ -120,7 +120,7 @@ def _cloud_config(text: str) -> list[str]:
 
 
 def _masked(path: tuple[object, ...], value: Any) -> Any:
-    """Return a structure with what is secret in it masked, and JSON in its texts laid open."""
+    """Return a structure with its secrets masked and JSON strings parsed."""
     if path and secret_name(path[-1]) and not isinstance(value, bool | int | float | None):
         return SENSITIVE
     if isinstance(value, Mapping):

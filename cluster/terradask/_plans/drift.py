@@ -1,6 +1,6 @@
-"""What was changed beside Terraform: ``resource_drift`` without what is no drift.
+"""Find what was changed outside Terraform: ``resource_drift`` without entries that are no drift.
 
-After one clean apply most of its entries say that null became empty, or repeat in one resource what another one declares.
+After a clean apply most of its entries are null that became empty, or repeat what another resource declares.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from terradask._policy.openings import read_rule
 from terradask._policy.values import decoded
 from terradask_modules.ingress import ports_text
 
-#: What the runtime owns.
+#: Attributes that terradask changes at runtime.
 _RUNTIME = {"aws_autoscaling_group": ("desired_capacity", "predicted_capacity")}
 
-#: Lists on one resource that show what resources of another type declare, each an entry: what came without being declared is drift.
-#: What went is none: an apply changed its resource after this one was read, or that resource's own drift tells it.
+#: Lists on one resource whose entries resources of another type declare: an added entry that none declares is drift.
+#: A removed entry isn't: an apply changed its resource after this one was read, or that resource has drift itself.
 _REPEATED = {
     "aws_security_group": ("ingress", "egress"),
     "aws_iam_role": ("inline_policy", "managed_policy_arns"),
     "aws_route_table": ("route",),
 }
 
-#: Values on a bucket that show what one other resource declares: a difference is that resource's drift.
+#: Values on a bucket that another resource declares: a difference is that resource's drift.
 _OF_BUCKETS = {
     "policy": "aws_s3_bucket_policy",
     "versioning": "aws_s3_bucket_versioning",
     "server_side_encryption_configuration": "aws_s3_bucket_server_side_encryption_configuration",
 }
 
-#: Values on an address that tell what uses it: with a declared NAT gateway on it they say what that one says.
+#: Values on an address that describe its user: with a declared NAT gateway they repeat the gateway's.
 _OF_ADDRESSES = ("association_id", "network_interface", "private_dns", "private_ip", "instance")
 
 _TARGETS = ("gateway_id", "nat_gateway_id", "vpc_endpoint_id", "transit_gateway_id", "network_interface_id", "vpc_peering_connection_id")
@@ -45,7 +45,7 @@ _Values = Mapping[str, Any]
 
 
 def real_drift(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the entries of a plan's ``resource_drift`` that are drift, without the values that are none."""
+    """Return the entries of a plan's ``resource_drift`` that are drift, without values that aren't."""
     entries = document.get("resource_drift") or []
     declared = list(_declared(document)) if entries else []
     found = []
@@ -61,7 +61,7 @@ def real_drift(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _compared(kind: str, before: _Values, after: _Values, declared: list[tuple[str, _Values]]) -> tuple[_Values, _Values]:
-    """Leave out what isn't compared, on both sides."""
+    """Remove what isn't compared, on both sides."""
     ours = _RUNTIME.get(kind, ())
     before = {k: v for k, v in before.items() if k not in ours}
     after = {k: v for k, v in after.items() if k not in ours}
@@ -80,14 +80,14 @@ def _compared(kind: str, before: _Values, after: _Values, declared: list[tuple[s
         sides = [_facts(kind, name, side) for side in (before, after)]
         known = {fact for declared_kind, values in declared for fact in _declared_facts(name, after, declared_kind, values)}
         came = sides[1] - known - sides[0]
-        # What stayed would be shown, too, where a list's order changes.
+        # Unchanged entries would be shown too if a list's order changes.
         before.pop(name, None)
         after[name] = [item for item in after.get(name) or [] if _facts(kind, name, {name: [item]}) & came]
     return before, after
 
 
 def _facts(kind: str, name: str, values: _Values) -> set[str]:
-    """Return the parts of a list, each as one comparable text."""
+    """Return a list's entries, each as one comparable string."""
     items = values.get(name) or []
     if name == "inline_policy":
         return {_policy(item.get("name"), item.get("policy")) for item in items if item.get("name")}
@@ -101,7 +101,7 @@ def _facts(kind: str, name: str, values: _Values) -> set[str]:
 
 
 def _declared_facts(name: str, owner: _Values, kind: str, values: _Values) -> Iterator[str]:
-    """Return what a resource of its own declares for the list `name` of `owner`."""
+    """Return what separate resources declare for the list `name` of `owner`."""
     if kind == _RULE_TYPES.get(name) and values.get("security_group_id") == owner.get("id"):
         yield from _rule(values, owner)
     if name == "inline_policy" and kind == "aws_iam_role_policy" and values.get("role") in (owner.get("id"), owner.get("name")):
@@ -125,7 +125,7 @@ def _route(destination: Any, values: _Values) -> str:
 
 
 def _meaning(value: Any) -> Any:
-    """Return a value without what is null, empty, false or zero: the provider turns one into the other when it reads."""
+    """Return a value without nulls, empty values, false and zero: the provider converts one into another when it reads."""
     if isinstance(value, Mapping):
         pairs = {name: _meaning(inner) for name, inner in value.items()}
         return {name: inner for name, inner in pairs.items() if inner}
@@ -139,7 +139,7 @@ def _policy(name: Any, policy: Any) -> str:
 
 
 def _declared(document: Mapping[str, Any]) -> Iterator[tuple[str, _Values]]:
-    """Return type and values of every resource in the state that the plan started from."""
+    """Return type and values of every resource in the plan's prior state."""
     values = (document.get("prior_state") or {}).get("values") or {}
     waiting = [values.get("root_module") or {}]
     while waiting:

@@ -1,4 +1,4 @@
-"""A folder of saved plans and their reports, as ``terradask plan --out`` writes it and ``terradask apply`` reads it."""
+"""Write and read a folder of saved plans and their reports: ``terradask plan --out`` and ``terradask apply``."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 REPORT_JSON = "report.json"
 REPORT_MARKDOWN = "report.md"
-#: Of one stack's policy findings, for tools that show them beside the code.
+#: One stack's policy findings, for tools that show them next to the code.
 REPORT_SARIF = "report.sarif"
-#: What terradask writes: nothing else is ever removed.
+#: The files that terradask writes: no others are ever removed.
 _PLAN_FILES = (PLAN_NAME, f"{PLAN_NAME}.json")
 _REPORT_FILES = (REPORT_JSON, REPORT_MARKDOWN, REPORT_SARIF)
-#: Keeps the folder, in which plans hold the state in plain text, out of git.
+#: Keeps the folder out of git: plans contain the state in plain text.
 _IGNORE = ".gitignore"
 _IGNORE_ALL = "*\n"
 _FOREIGN_NAMED = 5
@@ -39,7 +39,7 @@ class PlanFolder:
 
     @property
     def report(self) -> dict[str, Any] | None:
-        """The report that was written last, as JSON data; None where there is none that this version can read."""
+        """The last report, as JSON data; None if there is none that this version can read."""
         try:
             document = json.loads((self.path / REPORT_JSON).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -48,7 +48,7 @@ class PlanFolder:
         return document if readable else None
 
     def check_own(self) -> None:
-        """Refuse a folder with anything in it that terradask didn't write: a second plan into it removes what the first one left.
+        """Refuse a folder with files that terradask didn't write: a second plan into it removes the first one's.
 
         Raises `InvalidInput`.
         """
@@ -58,18 +58,18 @@ class PlanFolder:
         if foreign:
             more = f" and {len(foreign) - _FOREIGN_NAMED} more" if len(foreign) > _FOREIGN_NAMED else ""
             raise InvalidInput(
-                "the folder for plans has other things in it",
+                "the folder for plans contains other files",
                 given=f"{self.path}: {', '.join(foreign[:_FOREIGN_NAMED])}{more}",
                 allowed="a new or empty folder, or one of an earlier plan",
                 advice="name another folder with --out",
             )
 
     def write(self, report: WorkspaceReport, plans: Sequence[Plan]) -> None:
-        """Replace what an earlier plan left by these plans and their reports."""
+        """Replace an earlier plan's files with these plans and their reports."""
         self.check_own()
         self._clear()
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # First: an interruption leaves no plan that git would take.
+        # First: so that git ignores the plans even after an interruption.
         (self.path / _IGNORE).write_text(_IGNORE_ALL, encoding="utf-8")
         for plan in plans:
             folder = self.path / plan.stack
@@ -78,20 +78,20 @@ class PlanFolder:
             _write_report(folder, to_json(of_stack), report.only(plan.stack))
             sarif = to_sarif(of_stack.findings, version=report.context.terradask_version, stack=plan.stack)
             (folder / REPORT_SARIF).write_text(sarif, encoding="utf-8")
-        # Last: a folder without it isn't whole.
+        # Last: a folder without it is incomplete.
         _write_report(self.path, to_json(report), report)
 
     def plans(self) -> list[Path]:
-        """Return the files of the plans, in the order of the report, each the one that the report describes.
+        """Return the plans' files, in the order of the report, each checked against the report.
 
         Raises `InvalidInput`, `PlanChanged`.
         """
         report = self.report
         if report is None:
             raise InvalidInput(
-                "there is no plan that terradask saved",
+                "terradask saved no plan here",
                 given=f"{self.path} has no {REPORT_JSON}",
-                allowed="a folder that `terradask plan --out` wrote whole, or a plan's file",
+                allowed="a complete folder of `terradask plan --out`, or a plan's file",
                 advice="plan again",
             )
         return [self._reported(stack, entry) for stack, entry in report["stacks"].items()]
@@ -103,7 +103,7 @@ class PlanFolder:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise PlanChanged(f"the plan of {stack} is gone: it was applied, or removed", what="file", given=str(file)) from error
         if not isinstance(entry, dict) or saved != entry.get("plan_sha256"):
-            raise PlanChanged(f"the plan of {stack} isn't the one that was reported", what="report", given=str(file))
+            raise PlanChanged(f"the plan of {stack} isn't the one in the report", what="report", given=str(file))
         return file
 
     def _clear(self) -> None:
@@ -128,13 +128,13 @@ class PlanFolder:
 
 def _is_own(path: Path) -> bool:
     names = (*_PLAN_FILES, *_REPORT_FILES)
-    # A write that was interrupted leaves a file with a dot before its name and letters behind it.
+    # An interrupted write leaves a file whose name has a dot before it and letters after it.
     own = path.name in names or any(path.name.startswith(f".{name}.") for name in names)
     return own and not path.is_dir()
 
 
 def _is_ignore(path: Path) -> bool:
-    # One with other rules isn't terradask's.
+    # A file with other rules isn't terradask's.
     return path.name == _IGNORE and path.is_file() and path.read_bytes() in (_IGNORE_ALL.encode(), b"")
 
 

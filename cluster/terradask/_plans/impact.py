@@ -1,4 +1,4 @@
-"""What a plan does to clusters that run: which hosts end, which are torn apart, and which clusters stand on what goes away."""
+"""Find a plan's impact on running clusters: hosts that end, hosts that get separated, and lost resources in use."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from terradask_modules.names import NETWORK_STACK, SCHEDULER_GROUP
 _GROUP = "aws_autoscaling_group"
 _LOST = ("delete", "replace")
 
-#: As many resources are named before the rest is counted.
+#: How many resources to name before counting the rest.
 _NAMED = 3
-_MOVE = "stop the cluster and start it to move it whole"
+_MOVE = "stop and start the cluster to move it completely"
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,14 @@ class RunningCluster:
 
     #: The cluster's name.
     name: str
-    #: Its state, as `DeploymentStatus` has it.
+    #: Its state, as in `DeploymentStatus`.
     state: str
-    #: How many instances each of its groups has, by the cluster's own name of it.
+    #: The number of instances of each group, by the group's name in the cluster.
     instances: Mapping[str, int]
 
     @property
     def workers(self) -> int:
-        """How many instances the groups of its workers have."""
+        """The number of instances in its worker groups."""
         return sum(number for group, number in self.instances.items() if group != SCHEDULER_GROUP)
 
     def as_dict(self) -> dict[str, Any]:
@@ -41,12 +41,12 @@ class RunningCluster:
 
 
 def may_hit(summary: PlanSummary) -> bool:
-    """Tell whether a plan can do anything to a running cluster; where it can't, AWS needn't be asked what runs."""
+    """Return whether a plan can affect a running cluster; if not, there is no need to ask AWS what runs."""
     return any(change.action in _LOST or (change.action == "update" and change.type == _GROUP) for change in summary.changes)
 
 
 def impacts(summary: PlanSummary, running: Iterable[RunningCluster]) -> tuple[Danger, ...]:
-    """Return what a plan does to running clusters."""
+    """Return a plan's effects on running clusters."""
     found = _on_network if summary.stack == NETWORK_STACK else _on_cluster
     return tuple(danger for cluster in running for danger in found(summary, cluster))
 
@@ -65,9 +65,9 @@ def _on_network(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Dange
 
 def _on_cluster(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Danger]:
     for change in summary.changes:
-        said = _what_happens(change, cluster)
-        if said:
-            yield Danger("running", change.address, f"cluster {cluster.name} is {cluster.state}: {said}")
+        effects = _what_happens(change, cluster)
+        if effects:
+            yield Danger("running", change.address, f"cluster {cluster.name} is {cluster.state}: {effects}")
 
 
 def _what_happens(change: Change, cluster: RunningCluster) -> str | None:
@@ -83,11 +83,11 @@ def _what_happens(change: Change, cluster: RunningCluster) -> str | None:
         return f"its {workers} workers end, with the results that they hold" if workers else None
     if change.type != _GROUP:
         return None
-    # Another launch template or other instance types are for hosts launched from then on: those that run go on as they are.
+    # Another launch template or other instance types apply only to new hosts: running ones continue unchanged.
     # https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_UpdateAutoScalingGroup.html
     values = {attribute.path: attribute for attribute in change.attributes}
-    said = (_fewer(group, values, cluster.instances.get(group, 0)), _moved(group, values, cluster.instances.get(group, 0)))
-    return "; ".join(filter(None, said)) or None
+    effects = (_fewer(group, values, cluster.instances.get(group, 0)), _moved(group, values, cluster.instances.get(group, 0)))
+    return "; ".join(filter(None, effects)) or None
 
 
 def _fewer(group: str, values: Mapping[str, AttributeChange], workers: int) -> str | None:
@@ -98,9 +98,9 @@ def _fewer(group: str, values: Mapping[str, AttributeChange], workers: int) -> s
 
 
 def _moved(group: str, values: Mapping[str, AttributeChange], hosts: int) -> str | None:
-    """Return what becomes of the hosts in a subnet that a group no longer has.
+    """Return what happens to the hosts in a subnet that a group no longer has.
 
-    Auto Scaling replaces them where it balances zones. Our groups have ``AZRebalance`` suspended: the hosts stay, and the next ones start
+    Auto Scaling replaces them if it balances zones. Our groups have ``AZRebalance`` suspended: the hosts stay, and the next ones start
     elsewhere.
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html,
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/suspend-resume-considerations.html
@@ -115,7 +115,7 @@ def _moved(group: str, values: Mapping[str, AttributeChange], hosts: int) -> str
         return None
     to = ", ".join(sorted(after)) or "a subnet that is known after the apply"
     if "suspended_processes" in values:
-        # Changed in either direction: it balances before the change, or after it.
+        # Suspended either before or after: it balances before the change, or after it.
         lost = "every client loses the cluster with its results" if scheduler else "with the results that they hold"
         whose = "its scheduler is" if scheduler else f"its {hosts} workers are"
         return f"{whose} replaced, from {left} to {to}{': ' if scheduler else ', '}{lost}"

@@ -1,4 +1,4 @@
-"""Markdown that nothing in it can break out of, fitted into a limit."""
+"""Write Markdown with safely escaped content, cut to a limit."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _ESCAPES = (
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page that may be cut short."""
+    """A part of a page that may be shortened."""
 
     #: What it is about.
     name: str
     #: Its importance: the section with the lowest number is kept longest.
     rank: int
-    #: `head`, `tail`: what stands around the blocks; without blocks there is no section.
+    #: `head`, `tail`: the text around the blocks; without blocks there is no section.
     head: str
-    #: Its content, in pieces of which each is kept whole or left out.
+    #: Its content, in blocks that are each kept whole or left out.
     blocks: Sequence[str]
-    #: What the blocks are, for the line that says how many are missing.
+    #: What the blocks are, for the line with the number of missing ones.
     what: str
     tail: str = ""
 
 
 def fitted(sections: Sequence[Section], room: int) -> str:
-    """Return sections in their order, cut at the least important end so that they need no more than so many characters."""
+    """Return sections in their order, with the least important cut so that they fit into a number of characters."""
     order = sorted(range(len(sections)), key=lambda index: sections[index].rank)
-    # A line for every section, should it have to go.
+    # A line for every section, in case it is left out.
     notes = {index: _missing(sections[index], len(sections[index].blocks), whole=True) for index in order if sections[index].blocks}
     left = room - sum(map(len, notes.values()))
     texts: dict[int, str] = {}
@@ -44,7 +44,7 @@ def fitted(sections: Sequence[Section], room: int) -> str:
 
 
 def _cut(section: Section, room: int) -> str:
-    """Return a section with as many blocks as there is room for; empty where there is room for none."""
+    """Return a section with as many blocks as fit; empty if none fits."""
     whole = section.head + "".join(section.blocks) + section.tail
     if len(whole) <= room:
         return whole
@@ -71,14 +71,14 @@ def row(cells: Sequence[str]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text that Markdown leaves as it is: no tag, table cell, link or mention comes of it."""
+    """Return text escaped for Markdown: it creates no tag, table cell, link or mention."""
     for old, new in _ESCAPES:
         text = text.replace(old, new)
     return text
 
 
 def code(text: str) -> str:
-    """Return text as inline code: as HTML, where backticks in it do no harm."""
+    """Return text as inline code: as HTML, so that backticks do no harm."""
     return f"<code>{escaped(text)}</code>"
 
 

@@ -1,4 +1,4 @@
-"""What policy and price list say of a plan, and the refusal to apply what policy forbids: the edge around the pure checks."""
+"""Check a plan against policy and price list, and refuse to apply what policy forbids. Connects the pure checks to AWS."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What there is to say of a plan: nothing of one that destroys.
+    """The assessment of a plan: empty for one that destroys.
 
-    `hardware` is group -> its first instance type, how many there are besides, and why.
+    `hardware` is group -> its first instance type, how many others there are, and why.
     """
 
     findings: tuple[PolicyFinding, ...] = ()
@@ -38,14 +38,14 @@ class Judgement:
 
 @dataclass(frozen=True)
 class PolicyGate:
-    """Judges the plans of one workspace, by its settings; waivers lie in `root`."""
+    """Checks the plans of one workspace, by its settings; waivers are in `root`."""
 
     settings: Settings
     aws: Aws
     root: Path
 
     def judge(self, plan: Plan) -> Judgement:
-        """Return what policy says of a plan, what it costs, and why hosts have their types."""
+        """Return a plan's policy findings, its cost, and why hosts have their types."""
         if plan.destroy:
             return Judgement()
         cost = self.cost_of(plan.document)
@@ -53,7 +53,7 @@ class PolicyGate:
         return Judgement(self.findings_on(plan.stack, plan.document, cost), cost, hardware)
 
     def cost_of(self, document: Mapping[str, Any]) -> CostEstimate:
-        """Return what a plan's stack costs. Where AWS tells no price, the estimate says so; nothing is raised.
+        """Return what a plan's stack costs. If a price is unavailable, the estimate notes it; nothing is raised.
 
         Notes
         -----
@@ -67,7 +67,7 @@ class PolicyGate:
         return estimate(document, AwsPriceList(self.aws), region=self.settings.workspace.region, hosts=hosts)
 
     def findings_on(self, stack: str, document: Mapping[str, Any], estimate: CostEstimate | None = None) -> tuple[PolicyFinding, ...]:
-        """Return what policy says of a plan, or of a stack's configuration."""
+        """Return the policy findings on a plan, or on a stack's configuration."""
         network = self.settings.network
         return evaluate(
             document,
@@ -83,9 +83,9 @@ class PolicyGate:
     def refuse_forbidden(self, plan: Plan) -> None:
         """Refuse a plan that policy forbids. Destroying is never forbidden.
 
-        The built-in checks need no more than the configuration that the plan was made from, unless it takes from elsewhere what hosts are,
-        as that of a cluster with launch templates of its own does. That, a team's own rules and its limit of cost are about the plan, which
-        Terraform then shows first.
+        The built-in checks need only the configuration that the plan was made from, unless it takes hosts' properties from elsewhere,
+        as a cluster with its own launch templates does. That case, a team's own rules and its cost limit need the plan, which
+        Terraform shows first.
 
         Raises `PolicyViolation`.
         """
@@ -98,7 +98,7 @@ class PolicyGate:
             try:
                 configuration = json.loads((plan.folder / CONFIGURATION).read_text(encoding="utf-8"))
             except FileNotFoundError:
-                # The plan is refused for that a moment later.
+                # The plan is refused for that reason right afterwards.
                 return
             own_templates = plan.stack != NETWORK_STACK and "aws_launch_template" in configuration.get("resource", {})
             findings = self._on_plan(plan) if own_templates else self.findings_on(plan.stack, configuration)

@@ -1,4 +1,4 @@
-"""Drift for a terminal, and as Markdown for an issue or a message."""
+"""Render drift for a terminal, and as Markdown for an issue or a message."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from terradask._plans.render_values import assignment
 from terradask._plans.summary import Change, PlanSummary
 
-#: By this line a job finds its own message and updates it in place.
+#: A job finds its own message by this line and updates it in place.
 MARKER = "<!-- terradask drift -->"
 
 
 def drift_text(summary: PlanSummary) -> str:
-    """Return what was changed beside Terraform in one stack, a line for each value."""
-    lines = [f"{summary.stack}: {_counted(summary.drift)} changed beside Terraform"]
+    """Return what was changed outside Terraform in one stack, a line for each value."""
+    lines = [f"{summary.stack}: {_counted(summary.drift)} changed outside Terraform"]
     for change in summary.drift:
         lines.append(f"  {'-' if change.action == 'delete' else '~'} {change.address}{_gone(change)}")
         lines.extend(f"      {assignment(attribute)}" for attribute in change.attributes)
@@ -21,17 +21,17 @@ def drift_text(summary: PlanSummary) -> str:
 
 
 def drift_markdown(summaries: Sequence[PlanSummary]) -> str:
-    """Return what was changed beside Terraform in several stacks; that there is nothing, where there is nothing."""
+    """Return what was changed outside Terraform in several stacks, or that nothing was."""
     drifted = [summary for summary in summaries if summary.drift]
-    parts = [MARKER, f"## {'Changed beside Terraform' if drifted else 'No drift'}", ""]
+    parts = [MARKER, f"## {'Changed outside Terraform' if drifted else 'No drift'}", ""]
     if not drifted:
-        parts.append(f"Looked at {', '.join(f'`{summary.stack}`' for summary in summaries)}.")
+        parts.append(f"Checked {', '.join(f'`{summary.stack}`' for summary in summaries)}.")
     for summary in drifted:
         parts += [f"### `{summary.stack}`: {_counted(summary.drift)}", ""]
         for change in summary.drift:
             parts.append(f"- `{change.address}`{_gone(change)}")
             if change.attributes:
-                # Four backticks: a value may hold three.
+                # Four backticks: a value may contain three.
                 lines = [f"  {line}" for a in change.attributes for line in (assignment(a).replace("````", "` ` ` `"),)]
                 parts += ["", "  ````", *lines, "  ````", ""]
     return "\n".join(parts).rstrip() + "\n"

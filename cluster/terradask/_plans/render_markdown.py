@@ -1,4 +1,4 @@
-"""A report as Markdown for a comment on a pull request, never longer than such a comment may be."""
+"""Render a report as Markdown for a comment on a pull request, within such a comment's length limit."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from terradask._policy.findings import PolicyFinding
     from terradask._pricing.estimate import CostEstimate, CostItem
 
-#: Longest comment that GitHub takes, in characters.
+#: Longest comment that GitHub accepts, in characters.
 MARKDOWN_LIMIT = 65_536
 
-#: What is left out first has the highest number.
+#: The section with the highest number is left out first.
 _STACKS, _NOTES, _DANGERS, _POLICY, _PLANS, _COST, _HARDWARE, _CHANGES, _DRIFT, _FULL = range(10)
-#: Longest reason for a stack that could not be planned, in characters.
+#: Longest reason shown for a stack that could not be planned, in characters.
 _REASON_LIMIT = 500
 
 
@@ -32,7 +32,7 @@ def to_markdown(report: WorkspaceReport, *, limit: int = MARKDOWN_LIMIT) -> str:
 
     Notes
     -----
-    The first line is a marker by which a job finds its own comment and updates it in place.
+    The first line is a marker: a job finds its own comment by it and updates it in place.
     """
     header, footer = _header(report), _footer(report)
     sections = [*_overview(report), *(() if report.verdict == "no changes" else _details(report)), *_plans(report)]
@@ -49,8 +49,8 @@ def _header(report: WorkspaceReport) -> str:
     context = report.context
     name = report.stack or f"workspace {context.workspace}"
     counts, verdict = report.counts.text, VERDICTS[report.verdict]
-    said = counts if verdict == counts else f"{counts} ({verdict})"
-    title = f"{marker(context, report.stack)}\n## {escaped(name)}: {said}\n"
+    outcome = counts if verdict == counts else f"{counts} ({verdict})"
+    title = f"{marker(context, report.stack)}\n## {escaped(name)}: {outcome}\n"
     where = f"workspace {context.workspace}, account {context.account}, {context.region}"
     return f"{title}{escaped(where)}\n"
 
@@ -121,7 +121,7 @@ def _details(report: WorkspaceReport) -> Iterator[Section]:
         if plan.summary.outputs:
             blocks.append(_outputs(plan.summary.outputs))
         yield Section(plan.stack, _CHANGES, title, blocks, what="resources")
-        head = f"\n### Changed beside Terraform{': ' + escaped(plan.stack) if several else ''}\n\n"
+        head = f"\n### Changed outside Terraform{': ' + escaped(plan.stack) if several else ''}\n\n"
         drift = [_drift(change) for change in plan.summary.drift]
         yield Section(f"drift of {plan.stack}", _DRIFT, head, drift, what="resources")
     yield Section(
@@ -148,7 +148,7 @@ def _cost(report: WorkspaceReport) -> Iterator[Section]:
     if not costs:
         return
     whole = report.cost
-    # First: what doesn't fit is left out from the end.
+    # First: blocks that don't fit are left out from the end.
     rows, notes = list(_cost_totals("these stacks together", whole)) if whole is not None else [], []
     for stack, cost in costs:
         if cost.has_no_price:
@@ -184,7 +184,7 @@ def _cost_totals(stack: str, cost: CostEstimate) -> Iterator[str]:
 
 
 def _resource(change: Change) -> str:
-    """Return one resource, folded where it is new: its values before and after, and its documents as differences."""
+    """Return one resource, folded if it is new: its values before and after, and its documents' diffs."""
     word = WORDS.get(change.action, change.action)
     reasons = [escaped(change.reason or ""), *(f"{code(path)} forces replacement" for path in change.replaced_because_of)]
     why = "; ".join(filter(None, reasons))

@@ -1,4 +1,4 @@
-"""A plan for a terminal, as plain text, and as JSON. `render_markdown` writes what goes into a pull request."""
+"""Render a plan for a terminal, as plain text, and as JSON; `render_markdown` is for pull requests."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def _body(summary: PlanSummary, *, details: bool) -> Iterator[Text]:
         yield Text(f"  {assignment(output)}")
     if summary.drift:
         yield Text()
-        yield Text("changed beside Terraform since it last looked:", style="bold")
+        yield Text("changed outside Terraform since its last run:", style="bold")
     for change in summary.drift:
         yield from _terminal_change(change, details=True)
 

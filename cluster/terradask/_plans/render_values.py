@@ -1,4 +1,4 @@
-"""How values, actions and prices of a plan are written, wherever it is shown."""
+"""Format values, actions and prices of a plan, for all renderings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ WORDS = {"delete": "destroy"}
 VERDICTS = {
     "failed": "could not be planned",
     "blocked": "blocked by policy",
-    "dangerous": "needs a look",
+    "dangerous": "needs review",
     "changes": "changes",
-    "drift": "changed beside Terraform",
+    "drift": "changed outside Terraform",
     "no changes": "no changes",
 }
 
@@ -44,11 +44,11 @@ def assignment(attribute: AttributeChange) -> str:
 
 
 def origin(summary: PlanSummary) -> str:
-    """Return which plan it is, and what made it."""
+    """Return the plan's hash, its date, and the versions that made it."""
     made_with = [f"Terraform {summary.terraform_version}", *(f"{n} {v}" for n, v in sorted(summary.providers.items()))]
     return f"plan {summary.plan_hash[:12]} of {summary.created_at}, {', '.join(made_with)}"
 
 
 def price(amount: Decimal | None, *, digits: int = 2) -> str:
-    """Return a price in US dollars; a dash where there is none."""
+    """Return a price in US dollars; a dash if there is none."""
     return "-" if amount is None else f"${amount:,.{digits}f}"

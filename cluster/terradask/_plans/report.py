@@ -1,4 +1,4 @@
-"""What a reviewer gets: the plans of a workspace's stacks, with policy, cost, what runs on them, and where they come from."""
+"""The report for a reviewer: plans of a workspace's stacks, with policy, cost, running clusters, and origin."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class ReportContext:
     region: str
     #: The version of terradask that made them.
     terradask_version: str
-    #: The git commit of the workspace's folder, with ``-dirty`` where files differ from it; None
-    #: where there is no git checkout.
+    #: The git commit of the workspace's folder, with ``-dirty`` if files differ from it; None
+    #: without a git checkout.
     commit: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -43,24 +43,24 @@ class ReportContext:
 
 @dataclass(frozen=True)
 class PlanReport:
-    """One stack's plan, with all that a reviewer has to know of it.
+    """One stack's plan, with everything that a reviewer needs.
 
     Parameters
     ----------
     summary
         What the plan changes.
     findings
-        What policies say of it.
+        The policy findings on it.
     cost
-        What the stack costs when the plan is applied; None where nobody asked.
+        What the stack costs when the plan is applied; None if that wasn't requested.
     context
         Where the plan comes from.
     expires_at
-        Until when it can be applied, UTC, in ISO 8601.
+        When the plan expires, UTC, in ISO 8601.
     running
         The clusters that run on what the plan changes.
     hardware
-        Group -> its first instance type, how many there are besides, and why.
+        Group -> its first instance type, how many others there are, and why.
     """
 
     summary: PlanSummary
@@ -78,7 +78,7 @@ class PlanReport:
 
     @cached_property
     def dangers(self) -> tuple[Danger, ...]:
-        """What a reviewer must not miss, with what happens to running clusters first."""
+        """What a reviewer must not miss, with the effects on running clusters first."""
         found = [*impacts(self.summary, self.running), *self.summary.dangers]
         return tuple(sorted(found, key=lambda danger: _DANGER_ORDER.index(danger.kind)))
 
@@ -89,7 +89,7 @@ class PlanReport:
 
     @property
     def verdict(self) -> Verdict:
-        """The report in a word."""
+        """The report's verdict."""
         if self.blocked:
             return "blocked"
         if self.dangers:
@@ -99,7 +99,7 @@ class PlanReport:
         return "drift" if self.summary.drift else "no changes"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as JSON data: the summary's, and what belongs to it."""
+        """Return the report as JSON data: the summary's, and the report's own fields."""
         return {
             **self.summary.as_dict(),
             "verdict": self.verdict,
@@ -124,13 +124,13 @@ class WorkspaceReport:
     plans
         A report for each stack that was planned, in the order in which they are to be applied.
     unchanged
-        Stacks that were not planned: neither their configuration nor what it is made from has changed since it was applied.
+        Stacks that were not planned: neither their configuration nor its inputs have changed since the last apply.
     waiting
         Clusters that can be planned only when the network is deployed.
     failed
         Stacks that could not be planned, each with the reason.
     stack
-        The stack, where the report is of one alone; None where it is of the workspace, however many of its stacks have a plan.
+        The stack, if the report covers only one; None if it covers the workspace, however many stacks have a plan.
     """
 
     context: ReportContext
@@ -151,19 +151,19 @@ class WorkspaceReport:
 
     @property
     def counts(self) -> Counts:
-        """How many resources change, in all stacks together."""
+        """The number of changed resources in all stacks."""
         each = [asdict(plan.summary.counts) for plan in self.plans]
         return Counts(**{name: sum(counts[name] for counts in each) for name in asdict(Counts())})
 
     @property
     def cost(self) -> CostEstimate | None:
-        """What the planned stacks cost together; None where it is one alone, or none has a price."""
+        """The total cost of the planned stacks; None for a single stack, or if none has a price."""
         from terradask._pricing.estimate import together
 
         return together([plan.cost for plan in self.plans if plan.cost is not None])
 
     def only(self, stack: str) -> WorkspaceReport:
-        """Return the same report with one stack's plan."""
+        """Return the same report with only one stack's plan."""
         plans = tuple(plan for plan in self.plans if plan.stack == stack)
         return replace(self, plans=plans, unchanged=(), waiting=(), failed={}, stack=stack)
 

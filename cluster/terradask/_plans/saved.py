@@ -1,4 +1,4 @@
-"""A plan that was made and may be applied: its file, what it was made from, and what it says."""
+"""A saved plan that may be applied: its file, what it was made from, and its content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAN_NAME = "plan.tfplan"
 
 @dataclass(frozen=True)
 class _Sidecar:
-    """What lies beside a plan's file, so that another process can check it."""
+    """The data next to a plan's file, with which another process can check it."""
 
     sha256: str
     basis: dict[str, Any]
@@ -42,7 +42,7 @@ class _Sidecar:
 class Plan:
     """A saved plan of one stack.
 
-    Look at `summary`, then hand it to `Workspace.apply`, which applies exactly this file or refuses.
+    Read `summary`, then pass the plan to `Workspace.apply`, which applies exactly this file or refuses.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Plan:
     basis
         What it was made from.
     show
-        Returns the plan's JSON; called when the summary is asked for.
+        Returns the plan's JSON; called when `summary` is read.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Plan:
 
     @property
     def file(self) -> Path:
-        """The plan's file. It holds the state and secrets in plain text; `summary` doesn't."""
+        """The plan's file. It contains the state and secrets in plain text; `summary` doesn't."""
         return self.plan_file.path
 
     @property
@@ -98,7 +98,7 @@ class Plan:
 
     @property
     def creates(self) -> tuple[str, ...]:
-        """The addresses of what it creates."""
+        """The addresses of the resources that it creates."""
         return tuple(change.address for change in self.plan_file.changes if change.action == "create")
 
     @property
@@ -113,9 +113,9 @@ class Plan:
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """Terraform's own JSON of the plan, with secrets in plain text: for whoever judges it, not for showing it.
+        """Terraform's own JSON of the plan, with secrets in plain text: for checks, not for display.
 
-        Terraform is asked when this, or `summary`, is read first, which takes about a second; who applies without looking doesn't wait.
+        Terraform creates it when this, or `summary`, is first read, which takes about a second; an apply without either doesn't wait.
         """
         with self._lock:
             if self._document is None:
@@ -124,14 +124,14 @@ class Plan:
 
     @property
     def summary(self) -> PlanSummary:
-        """What the plan would do, as typed data without secrets."""
+        """The plan's changes, as typed data without secrets."""
         with self._lock:
             if self._summary is None:
                 self._summary = summarise(self.document, stack=self.stack, plan_hash=self.hash)
             return self._summary
 
     def check(self) -> None:
-        """Refuse when the file or the folder's configuration isn't what was planned, or the plan is too old.
+        """Refuse if the file or the folder's configuration has changed, or the plan is too old.
 
         Raises
         ------
@@ -143,7 +143,7 @@ class Plan:
         self.basis.check_configuration(self.folder)
 
     def check_file(self) -> None:
-        """Refuse when the file isn't what was planned.
+        """Refuse if the file has changed.
 
         Raises
         ------
@@ -164,8 +164,8 @@ class Plan:
         Parameters
         ----------
         path
-            The file, or the folder for it; beside it comes a small JSON file, which has to stay with it. Both are readable by their owner
-            alone: the plan has secrets in plain text.
+            The file, or the folder for it; a small JSON file is written next to it, and must stay there. Both are readable only by their
+            owner: the plan contains secrets in plain text.
 
         Returns
         -------
@@ -189,7 +189,7 @@ class Plan:
         return file
 
     def remove(self) -> None:
-        """Remove the file and what lies beside it: it holds secrets, and can't be applied twice."""
+        """Remove the file and the data next to it: it contains secrets, and can't be applied twice."""
         self.file.unlink(missing_ok=True)
         _sidecar_of(self.file).unlink(missing_ok=True)
 
@@ -224,9 +224,9 @@ def _read_sidecar(saved: Path, path: Path) -> _Sidecar:
         PlanBasis(**entry.basis)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(
-            "there is no plan that terradask saved",
+            "terradask saved no plan here",
             given=f"{saved}: {error}",
-            allowed=f"a plan with {sidecar.name} beside it, as `terradask plan --out` writes them",
+            allowed=f"a plan with {sidecar.name} next to it, as `terradask plan --out` writes them",
             advice="plan again",
         ) from error
     if checksum != entry.checksum:
@@ -235,7 +235,7 @@ def _read_sidecar(saved: Path, path: Path) -> _Sidecar:
 
 
 def _edited(path: Path) -> PlanChanged:
-    return PlanChanged("what lies beside the plan's file was edited since the plan was made", what="sidecar", given=str(_sidecar_of(path)))
+    return PlanChanged("the data next to the plan's file was edited since the plan was made", what="sidecar", given=str(_sidecar_of(path)))
 
 
 def _file_of(path: Path) -> Path:

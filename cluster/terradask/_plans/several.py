@@ -1,4 +1,4 @@
-"""Plans of several stacks in one go: each of its own, one report, one folder."""
+"""Plan several stacks together: a plan each, one report, one folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Plans:
     plans
         The plans, in the order in which they are to be applied.
     report
-        What a reviewer gets: these plans, and the stacks that have none.
+        The report for a reviewer: these plans, and the stacks that have none.
     errors
         Why stacks could not be planned.
     """
@@ -34,12 +34,12 @@ class Plans:
     errors: tuple[TerradaskError, ...] = ()
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Save plans and reports for `Workspace.open_plans`, in place of what an earlier call left there.
+        """Save plans and reports for `Workspace.open_plans`, replacing those of an earlier call.
 
         Parameters
         ----------
         folder
-            The folder; each stack gets one in it.
+            The folder; each stack gets a folder in it.
 
         Raises
         ------

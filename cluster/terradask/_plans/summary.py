@@ -19,17 +19,17 @@ SUMMARY_FORMAT = 1
 
 ACTIONS = ("create", "import", "update", "replace", "delete", "forget", "read", "no-op")
 
-_IMPORTED = "it exists, and is taken into the state"
+_IMPORTED = "it exists, and is imported into the state"
 
 _REASONS = {
     "replace_because_cannot_update": "the provider can't change it in place",
     "replace_because_tainted": "it was made only in part",
-    "replace_by_request": "asked for",
+    "replace_by_request": "requested",
     "replace_by_triggers": "something it depends on is replaced",
     "delete_because_no_resource_config": "it is no longer in the configuration",
     "delete_because_no_module": "its module is no longer in the configuration",
     "delete_because_each_key": "its key is no longer in the configuration",
-    "delete_because_count_index": "its number is no longer in the configuration",
+    "delete_because_count_index": "its index is no longer in the configuration",
     "read_because_config_unknown": "it depends on what is known after the apply",
     "read_because_dependency_pending": "something it depends on changes",
 }
@@ -49,11 +49,11 @@ class Change:
         ``create``, ``import``, ``update``, ``replace``, ``delete``, ``forget``, ``read`` or ``no-op``. What is imported and changed as
         well is ``update`` or ``replace``, with the import as its reason.
     reason
-        Why, where Terraform says it.
+        Why, if Terraform gives a reason.
     attributes
-        The values that change.
+        The changed values.
     documents
-        The documents among them, policies and user data, as differences of their lines.
+        The documents among them, policies and user data, as line diffs.
     """
 
     address: str
@@ -70,7 +70,7 @@ class Change:
 
     @property
     def values_beside_documents(self) -> tuple[AttributeChange, ...]:
-        """The values that no document shows line by line."""
+        """The values that no document shows as a diff."""
         shown = {document.path for document in self.documents}
         return tuple(a for a in self.attributes if top_level(a.path) not in shown)
 
@@ -89,7 +89,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many resources change, by action. A replacement counts once; `imports` are those that are only taken into the state."""
+    """The number of changed resources, by action. A replacement counts once; `imports` counts those that are only imported."""
 
     create: int = 0
     update: int = 0
@@ -99,7 +99,7 @@ class Counts:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The total."""
         return self.create + self.update + self.replace + self.delete + self.imports
 
     @property
@@ -111,16 +111,16 @@ class Counts:
 
 @dataclass(frozen=True)
 class PlanSummary:
-    """What a saved plan would do.
+    """The effects of a saved plan.
 
     Parameters
     ----------
     stack
         The stack: ``network``, or a cluster's name.
     changes
-        What happens to each resource; resources that stay are left out.
+        What happens to each resource; unchanged resources are left out.
     drift
-        What was changed beside Terraform since it looked last.
+        What was changed outside Terraform since its last run.
     dangers
         What a reviewer must not miss.
     plan_hash
@@ -128,7 +128,7 @@ class PlanSummary:
     created_at
         When it was made, UTC, in ISO 8601.
     terraform_version
-        The Terraform that made it.
+        Terraform's version.
     providers
         Version by provider.
     outputs
@@ -147,13 +147,13 @@ class PlanSummary:
 
     @property
     def counts(self) -> Counts:
-        """How many resources change."""
+        """The numbers of changed resources."""
         actions = [change.action for change in self.changes]
         return Counts(*(actions.count(action) for action in ("create", "update", "replace", "delete", "import")))
 
     @property
     def changed(self) -> bool:
-        """Whether applying the plan would change a resource, or what the state knows."""
+        """Whether applying the plan would change a resource or the state."""
         return self.counts.total > 0
 
     @property
@@ -197,7 +197,7 @@ def _summary(document: Mapping[str, Any], stack: str, plan_hash: str) -> PlanSum
     roles, open_before = new_roles(resources), openings_before(resources)
     for resource in resources:
         change = _change(resource, configured)
-        # Data sources are read at every plan: only those that wait for the apply say something.
+        # Data sources are read at every plan: only those that are read at the apply matter.
         if change.action == "no-op" or (change.action == "read" and not change.reason):
             continue
         changes.append(change)
@@ -230,7 +230,7 @@ def _change(resource: Mapping[str, Any], configured: Mapping[str, frozenset[str]
         action = "import" if action == "no-op" else action
     attributes = () if action in ("no-op", "import", "delete", "forget") else attribute_changes(change)
     if action == "create":
-        # What AWS will answer by itself says nothing; what refers to another new resource does.
+        # Values that AWS assigns are left out; references to other new resources matter.
         named = configured.get(resource["address"].partition("[")[0], frozenset())
         attributes = tuple(a for a in attributes if a.known or top_level(a.path) in named)
     return Change(
@@ -262,7 +262,7 @@ def _drift(document: Mapping[str, Any]) -> tuple[Change, ...]:
 def _outputs(document: Mapping[str, Any]) -> tuple[AttributeChange, ...]:
     changes = {name: change for name, change in (document.get("output_changes") or {}).items() if change.get("actions") != ["no-op"]}
     sides = ("before", "after", "after_unknown", "before_sensitive", "after_sensitive")
-    # As one map of values, so that an output's name counts as an attribute's does.
+    # As one map of values, so that an output's name is treated like an attribute's.
     return attribute_changes({side: {name: change.get(side) for name, change in changes.items()} for side in sides})
 
 

@@ -1,1 +1,1 @@
-"""From settings to a stack's folder: questions to AWS, locked answers, synthesis."""
+"""From settings to a stack's folder: AWS look-ups, locked answers, synthesis."""

@@ -1,4 +1,4 @@
-"""Locked answers for a stack: those that are written down, else those of the deployed stack, else new ones."""
+"""Locked answers for a stack: those in the lock file, else those of the deployed stack, else new ones."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _PORTS = ("scheduler_port", "dashboard_port")
 
 @dataclass(frozen=True)
 class ClusterAnswers:
-    """All that a cluster's stack is made from."""
+    """The input of a cluster's stack."""
 
-    #: Everything; the cluster's in its section.
+    #: All settings; the cluster's in its section.
     settings: Settings
     #: The cluster's locked answers.
     lock: ClusterLock
 
 
 def check_network(loaded: LoadedSettings, aws: Aws) -> list[Finding]:
-    """Check what the network's settings name as given, and that they take nothing away from deployed clusters.
+    """Check the resources that the network's settings give, and that deployed clusters keep all they need.
 
     Raises `SettingsError`.
     """
@@ -55,10 +55,10 @@ def _open_to_anywhere(network: NetworkSettings) -> list[Finding]:
     return [
         Finding(
             where="network.ingress",
-            problem="schedulers are open to the whole internet: mutual TLS alone keeps strangers out",
+            problem="schedulers are open to the whole internet: only mutual TLS protects them",
             given=rule.cidr,
             allowed="the addresses that your clients come from, such as 203.0.113.7/32",
-            advice='name them, or use cluster.connect = "ssm", which takes no rule',
+            advice='name them, or use cluster.connect = "ssm", which needs no rule',
         )
         for rule in network.ingress
         if rule.is_anywhere
@@ -75,7 +75,7 @@ def network_lock(loaded: LoadedSettings, aws: Aws, *, refresh: bool) -> NetworkL
 
 
 def on_deployed_network(loaded: LoadedSettings, baseline: Baseline) -> LoadedSettings:
-    """Return settings that isolate clusters as the deployed network does, where the settings leave it open.
+    """Return settings that isolate clusters as the deployed network does, if the settings leave it open.
 
     Raises `SettingsError`.
     """
@@ -88,7 +88,7 @@ def on_deployed_network(loaded: LoadedSettings, baseline: Baseline) -> LoadedSet
             [
                 Finding(
                     where="workspace.isolation",
-                    problem="the network was deployed otherwise",
+                    problem="the network was deployed with another value",
                     given=workspace.isolation,
                     allowed=f'"{deployed}", as it was deployed',
                     advice="leave it out, or run: terradask apply network",
@@ -109,7 +109,7 @@ def cluster_answers(
     refresh: bool,
     progress: Progress = silent,
 ) -> ClusterAnswers:
-    """Check a cluster's settings against the deployed network, and answer what the settings leave open."""
+    """Check a cluster's settings against the deployed network, and resolve what they leave open."""
     settings = loaded.settings.for_cluster(name)
     network = _as_deployed(settings.network, baseline, settings.cluster.zone_name)
     check_egress(network)
@@ -124,7 +124,7 @@ def cluster_answers(
 
 
 def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: NetworkLock, progress: Progress = silent) -> ClusterAnswers:
-    """Answer what a declared cluster's settings leave open for the network that is declared beside it, deployed or not."""
+    """Resolve what a declared cluster's settings leave open, for the network in the same file, deployed or not."""
     settings = loaded.settings.for_cluster(name)
     check_egress(settings.network)
     check_reachable(settings.network, settings.cluster)
@@ -147,14 +147,14 @@ def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: Ne
 
 
 def answers_to_destroy(loaded: LoadedSettings, baseline: Baseline, aws: Aws, descriptor: Mapping[str, Any] | None) -> ClusterAnswers:
-    """Return answers that are good enough to destroy a cluster: Terraform destroys what the state says."""
+    """Return answers that suffice to destroy a cluster: Terraform destroys what is in the state."""
     try:
         document = descriptor or {}
-        # Ports of its own take an isolating workspace, which today's settings needn't say.
+        # A cluster's own ports need an isolating workspace, which today's settings may not be.
         cluster = ClusterSettings.model_validate({name: value for name, value in document["settings"].items() if name not in _PORTS})
         lock = ClusterLock.model_validate(document["lock"])
     except (KeyError, ValueError):
-        # Interrupted before its descriptor was written, or written by another version.
+        # It was interrupted before its descriptor was written, or another version wrote it.
         cluster = ClusterSettings()
         lock = ClusterLock(
             account=baseline.account,
@@ -170,7 +170,7 @@ def answers_to_destroy(loaded: LoadedSettings, baseline: Baseline, aws: Aws, des
 def explained_hardware(
     loaded: LoadedSettings, aws: Aws, *, name: str, baseline: Baseline, deployed: Mapping[str, Any] | None, progress: Progress
 ) -> HardwareExplanation:
-    """Tell which machines a cluster gets, and why; the parameters are those of `cluster_answers`."""
+    """Return which instance types a cluster gets, and why; the parameters are those of `cluster_answers`."""
     cluster = loaded.settings.cluster_named(name)
     place = _deployed_place(loaded, baseline, aws)
     earlier = _earlier(loaded, name, deployed)
@@ -201,12 +201,12 @@ def _deployed_place(loaded: LoadedSettings, baseline: Baseline, aws: Aws) -> Pla
 
 
 def _zones_of_workers(cluster: ClusterSettings, zones: Collection[str]) -> int:
-    """Return in how many zones workers may be."""
+    """Return the number of zones in which workers may be."""
     return len(zones) if cluster.allow_cross_zone else 1
 
 
 def _earlier(loaded: LoadedSettings, name: str, deployed: Mapping[str, Any] | None) -> ClusterLock | None:
-    """Return what was answered before: as written down, else as deployed."""
+    """Return earlier answers: those in the lock file, else the deployed ones."""
     written = read_lock(loaded.lock_path).clusters.get(name)
     return ClusterLock.model_validate(deployed) if written is None and deployed is not None else written
 
@@ -214,7 +214,7 @@ def _earlier(loaded: LoadedSettings, name: str, deployed: Mapping[str, Any] | No
 def _resolved(
     loaded: LoadedSettings, aws: Aws, name: str, place: Place, earlier: ClusterLock | None, *, refresh: bool, progress: Progress
 ) -> ClusterLock:
-    """Answer, and write a declared cluster's answers down: a laptop and a CI job then plan the same."""
+    """Resolve, and lock a declared cluster's answers, so that a laptop and a CI job plan the same."""
     lock = resolve_cluster(loaded.settings.cluster_named(name), place, aws, earlier, refresh=refresh, progress=progress)
     if name in loaded.settings.clusters:
         lock_file = read_lock(loaded.lock_path)
@@ -224,8 +224,8 @@ def _resolved(
 
 
 def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None) -> NetworkSettings:
-    """Return the network's settings with what counts for clusters as it is deployed, not as the file says today."""
-    # Given subnets differ in size: those of the cluster's zone count, or the largest where the zone is open.
+    """Return the network's settings, with those that affect clusters as deployed, not as in today's file."""
+    # Given subnets differ in size: use those of the cluster's zone, or the largest if the zone is open.
     largest = min(baseline.zones.values(), key=lambda each: ip_network(each.private_cidr).prefixlen)
     subnets = baseline.zones.get(zone or "", largest)
     deployed = {
@@ -245,7 +245,7 @@ def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None)
 
 
 def group_types(loaded: LoadedSettings, aws: Aws, clusters: Mapping[str, ClusterSettings], zones: Sequence[str]) -> GroupTypes:
-    """Return the types that clusters' groups have, locked or not: cluster -> group -> types."""
+    """Return the instance types of clusters' groups, locked or not: cluster -> group -> types."""
     locked = read_lock(loaded.lock_path).clusters
     found: dict[str, Mapping[str, Sequence[str]]] = {}
     for name, cluster in clusters.items():

@@ -1,4 +1,4 @@
-"""From settings, locked answers and what is deployed to a stack's folder with Terraform configuration in it."""
+"""Write a stack's folder with Terraform configuration, from settings, locked answers and what is deployed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from terradask_stacks.loading import LoadedSettings
     from terradask_stacks.lock import NetworkLock
 
-#: With more stacks than these, progress tells their number.
+#: With more stacks than these, progress shows their number.
 _NAMED = 4
 
 
@@ -49,7 +49,7 @@ class Configuration:
         self._progress = progress
 
     def network(self, *, refresh: bool = False, check: bool = False) -> Path:
-        """Write the network's; new answers are locked first."""
+        """Write the network's configuration; new answers are locked first."""
         if check:
             with phase(self._progress, "check", NETWORK_STACK):
                 for finding in check_network(self._loaded, self._aws):
@@ -59,27 +59,27 @@ class Configuration:
             return synthesise(self._loaded, network=lock)[NETWORK_STACK]
 
     def answers(self, name: str, *, refresh: bool = False) -> ClusterAnswers:
-        """Return what a cluster's stack is made from, checked against the deployed network."""
+        """Return the input of a cluster's stack, checked against the deployed network."""
         return self._deployed_answers(self._on_deployed_network(), name, refresh=refresh)
 
     def cluster(self, name: str, answers: ClusterAnswers) -> Path:
-        """Write a cluster's, from its answers."""
+        """Write a cluster's configuration, from its answers."""
         return self._synthesise(name, self._on_deployed_network(), answers)
 
     def cluster_to_destroy(self, name: str) -> Path:
-        """Write one that is good enough to destroy a cluster, whatever the settings say today."""
+        """Write a configuration that suffices to destroy a cluster, whatever today's settings are."""
         with phase(self._progress, "resolve", name):
             answers = answers_to_destroy(self._loaded, self._network.baseline(), self._aws, self._descriptor(name))
         return self._synthesise(name, self._loaded, answers)
 
     def stack(self, name: str, *, destroy: bool = False) -> Path:
-        """Write a stack's, network or cluster."""
+        """Write the configuration of the network or a cluster."""
         if name == NETWORK_STACK:
             return self.network()
         return self.cluster_to_destroy(name) if destroy else self.cluster(name, self.answers(name))
 
     def every(self, names: Iterable[str], *, out: Path | None = None) -> dict[str, Path]:
-        """Write several at once. Declared clusters fit the network that is declared beside them, deployed or not."""
+        """Write several configurations at once. Declared clusters fit the network in the same file, deployed or not."""
         names = list(names)
         declared = self._loaded.settings.clusters.keys() & set(names)
         network = self._network_lock(refresh=False) if declared or NETWORK_STACK in names else None
@@ -94,7 +94,7 @@ class Configuration:
             return synthesise(loaded, network=network if NETWORK_STACK in names else None, clusters=answers, out=out)
 
     def explain(self, name: str) -> HardwareExplanation:
-        """Tell which machines a cluster gets on the deployed network, and why."""
+        """Return which instance types a cluster gets on the deployed network, and why."""
         with phase(self._progress, "resolve", name):
             baseline = self._network.baseline()
             deployed = self._descriptor(name).get("lock")

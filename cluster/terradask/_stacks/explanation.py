@@ -1,4 +1,4 @@
-"""Why a cluster has the machines that it has."""
+"""The reasons for a cluster's instance types."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from terradask._stacks.resolve_hardware import ClusterHardware
 
 @dataclass(frozen=True)
 class HardwareExplanation:
-    """What the settings ask for, what is chosen for it today, and what is locked."""
+    """The requested hardware, today's choice for it, and the locked types."""
 
     #: The cluster's name.
     cluster: str
-    #: What today's types and prices give.
+    #: The choice with today's types and prices.
     chosen: ClusterHardware
-    #: Group -> the types that it has since they were chosen; empty where nothing is locked for what
-    #: is asked.
+    #: Group -> its locked types; empty if nothing is locked for this request.
     locked: Mapping[str, Sequence[str]]
 
     @property
     def changed(self) -> dict[str, Sequence[str]]:
-        """The groups whose locked types are others than would be chosen today."""
+        """The groups whose locked types differ from today's choice."""
         return {group: types for group, types in self.locked.items() if list(types) != self.chosen.types().get(group)}
 
     def explain(self) -> str:
-        """Return it for people: several lines of plain text."""
+        """Return it as several lines of plain text."""
         lines = [
             f"{group} has had these since they were chosen: {', '.join(types)}; `terradask plan --refresh {self.cluster}` chooses anew"
             for group, types in self.changed.items()

@@ -1,4 +1,4 @@
-"""A catalog of the types that settings name: two calls, where the region's whole catalog takes some twenty."""
+"""A catalog of the types that settings name: two calls instead of some twenty for the whole region."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def named_catalog(aws: Aws, named: Iterable[str], default: Iterable[str], zones:
     -----
     Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``.
     """
-    # Made here: boto3's sessions are not safe while they make clients.
+    # Clients are created here: boto3's sessions aren't thread-safe while they create one.
     client = aws.client("ec2")
     wanted = {*named, *default}
     with ThreadPoolExecutor(2) as pool:
@@ -71,7 +71,7 @@ def _check(named: set[str], described: Mapping[str, Mapping[str, Any]], aws: Aws
     foreign = sorted(name for name in named if known.isdisjoint(described[name]["ProcessorInfo"]["SupportedArchitectures"]))
     if foreign:
         raise UnknownInstanceType(
-            "these instance types are neither for x86-64 nor for ARM, as hosts are",
+            "these instance types are neither x86-64 nor ARM, which hosts need",
             given=", ".join(foreign),
             allowed="types with Intel's, AMD's or Graviton processors, such as m6i.xlarge or m7g.xlarge",
             advice="choose other types",

@@ -1,6 +1,6 @@
-"""What a cluster's stack has to be told: a zone, and the types of its groups. The answers are locked together with what was asked.
+"""Resolve a cluster's zone and the instance types of its groups. The answers are locked together with the request.
 
-Prices that change tomorrow then change nothing, until the settings ask for something else, or a plan refreshes.
+Price changes then have no effect until the settings request something else, or a plan refreshes.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask_stacks.settings import ClusterSettings
 
-#: What locks have that were written before they said what was asked, where nothing was.
+#: In older locks, which don't contain the request: the types if nothing was requested.
 _EARLIER_DEFAULT = ["m6i.xlarge"]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where clusters can lie."""
+    """Where clusters can be placed."""
 
     #: The account's number.
     account: str
@@ -36,7 +36,7 @@ class Place:
     zones: frozenset[str]
     #: The processor architectures with launch templates.
     architectures: frozenset[str]
-    #: The workspace's name, whose groups tell which zones lack capacity. Unset: that doesn't count.
+    #: The workspace's name: its groups' failed launches show which zones lack capacity. Unset: not considered.
     workspace: str | None = None
     #: Whether the subnets are given by ``network.subnets``.
     given: bool = False
@@ -51,25 +51,25 @@ def resolve_cluster(
     refresh: bool = False,
     progress: Progress = silent,
 ) -> ClusterLock:
-    """Find what a cluster's stack needs to know, beside its settings.
+    """Find what a cluster's stack needs in addition to its settings.
 
     Raises
     ------
     UnknownZone
         If the network has no such zone.
     UnknownInstanceType
-        If a type doesn't exist, or isn't offered where it has to be.
+        If a type doesn't exist, or isn't offered in a zone that needs it.
     ArgumentCombination
         If named types don't go together, such as ARM's with x86-64's.
     ArchitectureMissing
-        If the network has no launch templates for what the types are for.
+        If the network has no launch templates for the types' architecture.
     NoMatchingType
-        If no type is as asked for; with the nearest that there is.
+        If no type matches the request; names the nearest.
 
     Notes
     -----
     Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``; ``pricing:GetProducts`` for the order of
-    types that aren't named. For the choice among zones, as far as the caller has them: ``autoscaling:DescribeScalingActivities``, and
+    types that aren't named. For the choice among zones, optionally: ``autoscaling:DescribeScalingActivities``, and
     ``ec2:DescribeSpotPriceHistory`` for workers on spot.
     """
     requests = cluster.hardware_requests
@@ -105,14 +105,14 @@ def resolve_cluster(
 
 
 def _creator(cluster: ClusterSettings, existing_lock: ClusterLock | None, aws: Aws) -> str | None:
-    """Return the caller that a private cluster is private to: the first one, however often its other answers are chosen again."""
+    """Return the caller that owns a private cluster: always the first one, even if other answers are chosen again."""
     if not cluster.private_to_creator:
         return None
     return (existing_lock.creator if existing_lock is not None else None) or principal_of(aws.caller_arn)
 
 
 def zones_for(cluster: ClusterSettings, place: Place) -> list[str]:
-    """Return the zones in which a cluster's hosts may be: one where it is named or the default, unless workers may be in several.
+    """Return the zones in which a cluster's hosts may be: one if it is named or the default, unless workers may be in several.
 
     Raises `UnknownZone`.
     """
@@ -137,12 +137,12 @@ def _takes_default(cluster: ClusterSettings) -> bool:
 
 
 def types_in(lock: ClusterLock) -> dict[str, list[str]]:
-    """Return each group's types, as they are locked."""
+    """Return each group's types, as locked."""
     return {WORKER_GROUP: lock.worker_instance_types, SCHEDULER_GROUP: lock.scheduler_instance_types, **lock.group_instance_types}
 
 
 def still_holds(lock: ClusterLock, cluster: ClusterSettings, place: Place) -> bool:
-    """Tell whether earlier answers are to what the settings ask, and the network is still there."""
+    """Return whether earlier answers still match the settings' request and the network."""
     requests = cluster.hardware_requests
     if lock.account != place.account or lock.architecture not in place.architectures:
         return False
@@ -160,11 +160,11 @@ def still_holds(lock: ClusterLock, cluster: ClusterSettings, place: Place) -> bo
 
 
 def asked_of(cluster: ClusterSettings) -> dict[str, dict[str, Any]]:
-    """Return what settings ask of each group's machines, as it is locked."""
+    """Return the settings' request for each group's instances, as locked."""
     asked = {group: request.parameters() for group, request in cluster.hardware_requests.items()}
     # Not every type is for sale on every market.
     for group in worker_groups_of(cluster):
         if group.spot_policy != "on-demand":
             asked[group.name]["spot_policy"] = group.spot_policy
-    # Nor can every type be in a placement group.
-    return {group: {**said, "placement_group": True} for group, said in asked.items()} if cluster.placement_group else asked
+    # And not every type can be in a placement group.
+    return {group: {**request, "placement_group": True} for group, request in asked.items()} if cluster.placement_group else asked

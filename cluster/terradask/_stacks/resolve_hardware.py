@@ -1,4 +1,4 @@
-"""The machines of a cluster: types for each of its groups, and a zone that has them all. The edge between asks, AWS and choosing."""
+"""Resolve a cluster's hardware: types for each of its groups, and a zone that offers them all. Connects requests, AWS and choice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from terradask._instance_types.zone_evidence import ZoneEvidence
 from terradask._instance_types.zones import rank_zones, why_best
 from terradask._stacks.named_catalog import named_catalog
 from terradask._stacks.priced_catalog import priced_catalog
-from terradask._stacks.zone_lookup import look_at_zones
+from terradask._stacks.zone_lookup import read_zone_evidence
 from terradask.errors import NoMatchingType, UnknownInstanceType
 from terradask_modules.markets import ON_DEMAND_ALONE, Market
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
 
 Requests = Mapping[str, "HardwareRequest"]
 
-#: Given what is wanted on spot, tells what is known of zones.
-Look = Callable[[Sequence[str]], ZoneEvidence]
+#: Takes the types wanted on spot; returns the evidence on zones.
+EvidenceOf = Callable[[Sequence[str]], ZoneEvidence]
 
-_STAYS = "the cluster is there already"
-_OTHER_TYPES = "the first zone that has some types for each group, though none has those that come first over all zones"
+_STAYS = "the cluster is already there"
+_OTHER_TYPES = "the first zone with types for each group, as no zone has those that are best over all zones"
 
-#: Under which the zone's reason stands beside those of groups; no group has this name.
+#: The key of the zone's reason among those of groups; no group has this name.
 ZONE = "zone"
 
 
 @dataclass(frozen=True)
 class ClusterHardware:
-    """What was chosen for a cluster."""
+    """The hardware chosen for a cluster."""
 
-    #: The zone that has all of it; of workers that may be in several zones, the scheduler's alone.
+    #: The zone that offers all of it; only the scheduler's if workers may be in several zones.
     zone: str
     #: Group -> its types, in order and with their reasons.
     choices: Mapping[str, Choice]
-    #: Why it is this zone.
+    #: Why this zone was chosen.
     why_zone: str = ""
-    #: Group of workers -> the zones that offer any of its types, where workers may be in several.
+    #: Group of workers -> the zones that offer any of its types, if workers may be in several.
     #: Empty: all are in `zone`.
     worker_zones: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -67,11 +67,11 @@ class ClusterHardware:
         return {group: list(choice.names) for group, choice in self.choices.items()}
 
     def reasons(self) -> dict[str, str]:
-        """Return why each group has its types, in a line, and why the cluster is in its zone."""
+        """Return why each group has its types, in one line each, and why the cluster is in its zone."""
         return {group: choice.reason for group, choice in self.choices.items()} | {ZONE: f"{self.zone}: {self.why_zone}"}
 
     def explain(self) -> str:
-        """Return all choices for people."""
+        """Return all choices as text."""
         spread = [f"  {group}: {', '.join(zones)}" for group, zones in self.worker_zones.items()]
         where = [f"zone: {self.reasons()[ZONE]}", *(["zones of workers (cluster.allow_cross_zone):", *spread] if spread else [])]
         return "\n\n".join([*(choice.explain() for choice in self.choices.values()), "\n".join(where)])
@@ -106,34 +106,34 @@ def find_hardware(
     markets = {group.name: frozenset(group.markets) for group in worker_groups_of(cluster)}
     where = _Where(cluster.zone_name, cluster.use_best_zone, cluster.allow_cross_zone, preferred)
 
-    def look(spot_types: Sequence[str]) -> ZoneEvidence:
-        evidence = ZoneEvidence() if workspace is None else look_at_zones(aws, workspace, spot_types)
-        for note in evidence.notes:
+    def evidence(spot_types: Sequence[str]) -> ZoneEvidence:
+        found = ZoneEvidence() if workspace is None else read_zone_evidence(aws, workspace, spot_types)
+        for note in found.notes:
             progress(Message(note))
-        return evidence
+        return found
 
     if not with_catalog and all(request.is_by_name for request in requests.values()):
         catalog = _catalog_of_names(requests, zones, aws, where)
         if catalog is not None:
             catalog = placeable(catalog, requests) if cluster.placement_group else catalog
-            return _Chooser(with_one_architecture(requests, catalog), catalog, {}, markets, where, look).best(zones)
-    progress(Message("looking at the region's instance types and prices, which are kept for a day and a week"))
+            return _Chooser(with_one_architecture(requests, catalog), catalog, {}, markets, where, evidence).best(zones)
+    progress(Message("reading the region's instance types and prices, which are cached for a day and a week"))
     catalog, prices = priced_catalog(aws)
-    chooser = _Chooser(with_one_architecture(requests, catalog), catalog, prices, markets, where, look)
+    chooser = _Chooser(with_one_architecture(requests, catalog), catalog, prices, markets, where, evidence)
     if not cluster.placement_group:
         return chooser.best(zones)
     try:
         return replace(chooser, catalog=placeable(catalog, requests)).best(zones)
     except NoMatchingType as error:
-        given = f"placement_group=True, which takes no burstable types; {error.given}"
+        given = f"placement_group=True, which allows no burstable types; {error.given}"
         raise NoMatchingType(error.problem, given=given, allowed=error.allowed, alternatives=error.alternatives) from error
 
 
 def _catalog_of_names(requests: Requests, zones: Sequence[str], aws: Aws, where: _Where) -> Catalog | None:
-    """Return what names alone decide; None where they don't: no zone has the default, or workers have GPUs and the scheduler is open."""
+    """Return the types if names suffice; None if no zone has the default, or workers have GPUs and the scheduler's type is open."""
     named = {name for request in requests.values() for name in request.vm_types}
     silent = any(request.is_silent for request in requests.values())
-    # Whether silent groups are for ARM is known when the named types are.
+    # The architecture of groups without types follows from the named types.
     catalog = named_catalog(aws, named, {*DEFAULT_INSTANCE_TYPES, *DEFAULT_ARM_INSTANCE_TYPES} if silent else (), zones)
     default = {
         name
@@ -151,7 +151,7 @@ def _catalog_of_names(requests: Requests, zones: Sequence[str], aws: Aws, where:
 
 @dataclass(frozen=True)
 class _Where:
-    """What the settings say of zones, and the zone to stay in."""
+    """The settings on zones, and the zone to stay in."""
 
     zone_name: str | None
     use_best_zone: bool
@@ -159,7 +159,7 @@ class _Where:
     preferred: str | None
 
     def settled(self, zones: Sequence[str]) -> tuple[str, str] | None:
-        """Return the zone and why, where it isn't chosen by what zones offer; None where it is."""
+        """Return the zone and why, if zones' offers don't matter; None if they decide."""
         if self.zone_name is not None:
             return self.zone_name, "named by cluster.zone_name"
         if not self.use_best_zone:
@@ -169,7 +169,7 @@ class _Where:
 
 @dataclass(frozen=True)
 class _Chooser:
-    """Chooses for all groups of a cluster, out of one catalog. Pure, but for what `look` asks."""
+    """Chooses types for all groups of a cluster from one catalog. Pure, except for `evidence`."""
 
     requests: Requests
     catalog: Catalog
@@ -177,7 +177,7 @@ class _Chooser:
     #: Group of workers -> where its types have to be for sale. Schedulers are on demand.
     markets: Mapping[str, frozenset[Market]]
     where: _Where
-    look: Look
+    evidence: EvidenceOf
 
     def best(self, zones: Sequence[str]) -> ClusterHardware:
         """Return the choice in the best zone."""
@@ -199,10 +199,10 @@ class _Chooser:
         usable = [offer.zone for offer in offers if offer.usable]
         if len(usable) > 1 and preferred not in usable:
             on_spot = [name for choice, of in zip(needed.values(), markets, strict=True) if "spot" in of for name in choice.names]
-            offers = rank_zones(self.catalog, list(needed.values()), zones, markets=markets, evidence=self.look(on_spot))
+            offers = rank_zones(self.catalog, list(needed.values()), zones, markets=markets, evidence=self.evidence(on_spot))
             usable = [offer.zone for offer in offers if offer.usable]
         usable.sort(key=lambda zone: zone != preferred)
-        # What is best over all zones may be missing where something else would do.
+        # A zone may lack what is best over all zones, but offer other matching types.
         for zone in usable or zones:
             try:
                 why = _STAYS if zone == preferred else why_best(offers, zone) if usable else _OTHER_TYPES
@@ -213,7 +213,7 @@ class _Chooser:
         raise _in_no_zone(needed, self.catalog)
 
     def _in(self, zone: str, zones: Sequence[str], why: str) -> ClusterHardware:
-        """Choose with the scheduler in a zone, and the workers there or, if they may, in all zones that offer any of their types."""
+        """Choose with the scheduler in a zone, and the workers there or, if allowed, in all zones that offer any of their types."""
         if not self.where.allow_cross_zone:
             return ClusterHardware(zone, self._choices([zone]), why)
         choices = self._choices(zones, scheduler_zones=[zone])
@@ -225,7 +225,7 @@ class _Chooser:
         return ClusterHardware(zone, choices, why, spread)
 
     def _choices(self, zones: Sequence[str], *, scheduler_zones: Sequence[str] | None = None) -> dict[str, Choice]:
-        """Choose for the workers first: the scheduler follows those that have no group with a name."""
+        """Choose for the workers first: the scheduler follows those of the unnamed group."""
         own = scheduler_zones or zones
         choices = {
             group: self._choice(request, zones, self.markets[group]) for group, request in self.requests.items() if group != SCHEDULER_GROUP
@@ -245,7 +245,7 @@ class _Chooser:
 
 
 def _follows_workers(scheduler: HardwareRequest) -> bool:
-    """Tell whether a scheduler of which nothing else is said has a GPU when its workers have some."""
+    """Return whether a scheduler without hardware settings gets a GPU because its workers have some."""
     return scheduler.is_silent and scheduler.gpu is None
 
 
@@ -256,5 +256,5 @@ def _in_no_zone(choices: Mapping[str, Choice], catalog: Catalog) -> UnknownInsta
         "no zone has types for all groups of the cluster",
         given="; ".join(f"{group}: {choice.request.describe()}" for group, choice in choices.items()),
         allowed=f"types that one zone of the network offers together: {where}",
-        advice="choose other types, ask for a wider range, or add a zone to network.zones",
+        advice="choose other types, request a wider range, or add a zone to network.zones",
     )

@@ -1,6 +1,6 @@
-"""What the network's stack has to be told by AWS: zones, and an image for each architecture. The answers are locked and reused.
+"""Resolve the network's zones, and an image for each architecture. The answers are locked and reused.
 
-Without a lock, a laptop and a CI job would plan replacements against each other, and a newly opened zone would change a network.
+Without a lock, a laptop and a CI job would each plan to replace the other's resources, and a new zone would change a network.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
 
 
 def resolve_network(settings: Settings, aws: Aws, existing_lock: NetworkLock | None = None, *, refresh: bool = False) -> NetworkLock:
-    """Find what the network's stack needs to know, beside its settings.
+    """Find what the network's stack needs in addition to its settings.
 
     Raises `UnknownZone`, `UnknownImage`, `AccountChanged`, `InvalidInput`.
 
     Notes
     -----
     Permissions needed: ``ec2:DescribeAvailabilityZones``; ``ssm:GetParameter`` on AWS's public parameters, or ``ec2:DescribeImages`` for
-    given images. Nothing is asked that the earlier answers hold.
+    given images. Nothing that is in the earlier answers is looked up again.
     """
     if settings.network.vpc_id is None:
         _check_block(settings.network.cidr)
@@ -61,7 +61,7 @@ def _check_block(cidr: str) -> None:
     if not (isinstance(block, ipaddress.IPv4Network) and block.overlaps(_LOOPBACK)) or is_loopback_endpoint(os.environ):
         return
     raise InvalidInput(
-        "network.cidr lies in 127.0.0.0/8: such addresses never leave a machine, and no VPC can have them",
+        "network.cidr is in 127.0.0.0/8: such addresses never leave a machine, and no VPC can have them",
         given=cidr,
         allowed=f"a private block such as 10.64.0.0/16; 127.0.0.0/8 only with the embedded AWS ({ENDPOINT_VARIABLE} on this machine)",
         advice="run this inside `terradask sim run`, or set network.cidr",
@@ -74,7 +74,7 @@ def _check_account(account: str, existing: NetworkLock | None, aws: Aws) -> None
     raise AccountChanged(
         "these credentials belong to another AWS account than this workspace",
         given=f"{account} ({aws.caller_arn})",
-        allowed=f"{existing.account}, as terradask.lock.json says",
+        allowed=f"{existing.account}, as in terradask.lock.json",
         advice="use the other account's profile (AWS_PROFILE); for a workspace in this account, use a folder of its own "
         "(or TERRADASK_STATE_DIR)",
     )
@@ -110,7 +110,7 @@ def _network_zones(network: NetworkSettings, aws: Aws, existing: NetworkLock | N
 
 
 def _zones_of_region(aws: Aws) -> list[str]:
-    """Regular zones alone: local and wavelength zones have few types, and no NAT."""
+    """Return only regular zones: local and wavelength zones have few types, and no NAT."""
     client = aws.client("ec2")
     answer = client.describe_availability_zones(Filters=[{"Name": "state", "Values": ["available"]}])
     return sorted(
@@ -121,7 +121,7 @@ def _zones_of_region(aws: Aws) -> list[str]:
 
 
 def _architectures(network: NetworkSettings, existing: NetworkLock | None, refresh: bool) -> list[Architecture]:
-    """Return the architectures that hosts may have; what is locked stays, unless the settings name them."""
+    """Return the architectures that hosts may have; locked ones stay, unless the settings name them."""
     if network.architectures is not None or existing is None:
         return network.wanted_architectures
     return list(dict.fromkeys([*existing.image_ids, *(network.wanted_architectures if refresh else network.images)]))
@@ -164,7 +164,7 @@ def _check_image(architecture: Architecture, image: str, owners: list[str], aws:
     known_as = {owner, found[0].get("ImageOwnerAlias"), "self" if owner == aws.account_id else None}
     if not known_as & set(owners):
         raise UnknownImage(
-            "the image is somebody else's: whatever is in it runs as root on every host",
+            "the image belongs to another owner: its software runs as root on every host",
             given=f"{image}, of account {owner}",
             allowed=f"images of {', '.join(owners)}",
             advice=f'if you trust them, network.image_owners = ["{owner}"]; else another network.{setting}',

@@ -38,7 +38,7 @@ _IMPORTS = "imports.tf.json"
 
 
 class Stack:
-    """A stack where it was synthesised."""
+    """A synthesised stack in its folder."""
 
     def __init__(
         self,
@@ -65,12 +65,12 @@ class Stack:
         )
 
     def init(self) -> None:
-        """Initialise the folder, where that has to be done."""
+        """Initialise the folder if necessary."""
         with phase(self._progress, "init", self.name), _without_secrets():
             self.terraform.init()
 
     def ids(self) -> Mapping[str, str]:
-        """Return what the state knows: address -> id. The folder has to be initialised."""
+        """Return the ids in the state: address -> id. The folder has to be initialised."""
         state = self.terraform.state()
         return {} if state is None else state.ids
 
@@ -82,7 +82,7 @@ class Stack:
         out: str | os.PathLike[str] | None = None,
         imports: Mapping[str, str] = MappingProxyType({}),
     ) -> Plan:
-        """Plan, and keep the plan's file until it is applied, or for a day."""
+        """Plan, and keep the plan's file until it is applied, at most for a day."""
         self._forget_old_plans()
         with phase(self._progress, "plan", self.name), self._importing(imports), _without_secrets():
             plan_file = self.terraform.plan(self._new_file(), destroy=destroy)
@@ -92,7 +92,7 @@ class Stack:
         return plan
 
     def drift(self) -> PlanSummary:
-        """Return what was changed beside Terraform, whatever the configuration says today: nothing but ``drift`` is filled."""
+        """Return what was changed outside Terraform, whatever today's configuration is: only ``drift`` is filled."""
         self._forget_old_plans()
         file = self._new_file()
         try:
@@ -114,14 +114,14 @@ class Stack:
             self.terraform.destroy(refresh=refresh)
 
     def remove(self) -> None:
-        """Remove what lies here: the folder, and plans that can't be applied any more."""
+        """Remove the folder, and plans that can't be applied any more."""
         shutil.rmtree(self.folder, ignore_errors=True)
         for path in self._plans.glob(f"{self.name}--*"):
             path.unlink(missing_ok=True)
 
     def show(self, plan_file: PlanFile) -> dict[str, Any]:
         """Return a plan's JSON, secrets included."""
-        # A folder of another machine's may not be initialised: the provider's schema is needed.
+        # A folder from another machine may not be initialised: the provider's schema is needed.
         self.terraform.init()
         with phase(self._progress, "show", self.name):
             return self.terraform.show(plan_file)
@@ -143,7 +143,7 @@ class Stack:
 
     @contextlib.contextmanager
     def _importing(self, imports: Mapping[str, str]) -> Iterator[None]:
-        """Let Terraform see these imports and no others: an interrupted plan may have left some."""
+        """Give Terraform these imports and no others: an interrupted plan may have left some."""
         file = self.folder / _IMPORTS
         file.unlink(missing_ok=True)
         try:
@@ -152,11 +152,11 @@ class Stack:
                 file.write_text(json.dumps({"import": blocks}, indent=1), encoding="utf-8")
             yield
         finally:
-            # A plan's file has them; a configuration is what synthesis writes, and nothing else.
+            # The plan's file contains them; the configuration is only what synthesis writes.
             file.unlink(missing_ok=True)
 
     def _forget_old_plans(self) -> None:
-        """Remove plans that were not applied in time: they hold secrets."""
+        """Remove plans that were not applied in time: they contain secrets."""
         oldest = time.time() - PLAN_LIFETIME.total_seconds()
         for path in self._plans.glob(f"{self.name}--*"):
             with contextlib.suppress(FileNotFoundError):
@@ -170,7 +170,7 @@ class Stack:
 
 @contextlib.contextmanager
 def _without_secrets() -> Iterator[None]:
-    """Mask secrets in what Terraform says of its failure: AWS repeats in its answers what it was sent."""
+    """Mask secrets in Terraform's error: AWS's answers repeat the request."""
     try:
         yield
     except TerraformError as error:

@@ -1,4 +1,4 @@
-"""Where a workspace's stacks are synthesised to, and from what."""
+"""Synthesise a workspace's stacks: their folders and inputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def synthesise(
     clusters: Mapping[str, ClusterAnswers] = MappingProxyType({}),
     out: Path | None = None,
 ) -> dict[str, Path]:
-    """Write stacks, all in one go: the framework starts once, and not at all where nothing has changed."""
+    """Write all stacks together: the framework starts once, and not at all if nothing has changed."""
     folder = out or loaded.out_dir
     if out is None:
         for own in (loaded.out_dir, loaded.state_dir):
@@ -44,7 +44,7 @@ def synthesise(
 
 
 def _keep_out_of_git(folder: Path) -> None:
-    """Let a folder ignore itself: states and plans hold secrets in plain text."""
+    """Make git ignore a folder: states and plans contain secrets in plain text."""
     ignore = folder / ".gitignore"
     if not ignore.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def _keep_out_of_git(folder: Path) -> None:
 
 
 def _state_dir(loaded: LoadedSettings, out: Path) -> Path | None:
-    """Return None where the state lies beside the output: its path is then relative, the same on every machine."""
+    """Return None if the state is next to the output: its path is then relative, the same on every machine."""
     return None if loaded.state_dir == out.parent / _STATE_FOLDER else loaded.state_dir
 
 

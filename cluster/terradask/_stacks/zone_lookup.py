@@ -1,4 +1,4 @@
-"""What AWS tells of zones beside what they offer: launches of the workspace's groups that failed lately, and spot prices."""
+"""Look up evidence on zones in addition to their offers: recent failed launches of the workspace's groups, and spot prices."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: A refusal counts for so long. AWS says nothing about how long a lack of capacity lasts; who plans anew has mostly just met one.
-LOOKED_BACK = datetime.timedelta(minutes=30)
+#: How long a failed launch counts. AWS doesn't document how long a lack of capacity lasts; a new plan mostly follows a failure.
+FAILURES_COUNT_FOR = datetime.timedelta(minutes=30)
 
-#: As many pages of activities are read, of 100 each, the newest first: those of a whole account can't be asked for by their status.
+#: How many pages of 100 activities to read, newest first: a whole account's can't be filtered by status.
 #: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_DescribeScalingActivities.html
 _PAGES = 2
 
 
-def look_at_zones(aws: Aws, workspace: str, spot_types: Iterable[str]) -> ZoneEvidence:
-    """Ask AWS what failed lately in which zone, and what types cost on spot.
+def read_zone_evidence(aws: Aws, workspace: str, spot_types: Iterable[str]) -> ZoneEvidence:
+    """Read from AWS what failed recently in which zone, and what types cost on spot.
 
-    Whatever can't be looked at is left out, and said.
+    What can't be read is left out, and reported.
 
     Notes
     -----
@@ -40,21 +40,21 @@ def look_at_zones(aws: Aws, workspace: str, spot_types: Iterable[str]) -> ZoneEv
     now = datetime.datetime.now(datetime.UTC)
     types = sorted(set(spot_types))
     with ThreadPoolExecutor(2) as pool:
-        asked = pool.submit(_tried, lambda: tuple(_failures(aws, workspace, now - LOOKED_BACK)), ())
+        failed = pool.submit(_tried, lambda: tuple(_failures(aws, workspace, now - FAILURES_COUNT_FOR)), ())
         priced = pool.submit(_tried, lambda: _prices(aws, types, now), {})
-        (failures, no_failures), (prices, no_prices) = asked.result(), priced.result()
+        (failures, no_failures), (prices, no_prices) = failed.result(), priced.result()
     notes = [
         f"{what} aren't considered: {problem}"
-        for what, problem in (("launches that failed lately", no_failures), ("spot prices", no_prices))
+        for what, problem in (("recent failed launches", no_failures), ("spot prices", no_prices))
         if problem is not None
     ]
     return ZoneEvidence(failures, prices, tuple(notes))
 
 
 def read_failures(activities: Iterable[Mapping[str, Any]], workspace: str, since: datetime.datetime) -> Iterator[ZoneFailure]:
-    """Yield which launches of a workspace's groups failed in which zone.
+    """Yield the failed launches of a workspace's groups, with their zone.
 
-    Groups of a workspace whose name is longer begin alike. They lie in the same account and meet the same zones.
+    Includes groups of workspaces whose longer names begin with this one: they are in the same account and zones.
     """
     begins = resource_name(workspace, "")
     for activity in activities:
@@ -85,18 +85,18 @@ def _prices(aws: Aws, types: list[str], now: datetime.datetime) -> dict[str, dic
     return {zone: {name: one.usd for name, one in prices.items() if one.usd is not None} for zone, prices in found.items()}
 
 
-def _tried(look: Callable[[], T], nothing: T) -> tuple[T, str | None]:
-    """Return what a look finds, or why it finds nothing."""
+def _tried(call: Callable[[], T], nothing: T) -> tuple[T, str | None]:
+    """Return a look-up's result, or why there is none."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
-        return look(), None
+        return call(), None
     except (AwsError, BotoCoreError, ClientError) as error:
         return nothing, " ".join(str(error).split())
 
 
 def _zone(activity: Mapping[str, Any]) -> str | None:
-    # As https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html shows it, at launches that failed, too.
+    # Failed launches have it too: https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html
     try:
         zone = json.loads(activity.get("Details") or "{}").get("Availability Zone")
     except (ValueError, AttributeError):

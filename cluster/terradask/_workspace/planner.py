@@ -162,7 +162,7 @@ class Planner:
         return None if path is None else commit_of(path.parent)
 
     def drift(self, stacks: Iterable[str] | None) -> dict[str, PlanSummary]:
-        """Return what was changed beside Terraform; as `Workspace.drift` says."""
+        """Return what was changed outside Terraform; as `Workspace.drift` says."""
         self._context.network.baseline()
         names = [NETWORK_STACK, *(one.name for one in self._clusters.deployed())] if stacks is None else list(stacks)
         found = {}

@@ -56,7 +56,7 @@ class WorkspacePlans:
             Look for new answers instead of using the locked or deployed ones.
         changed_only
             Leave out the stacks whose configuration, inputs and state are as their last apply by terradask left them. What was changed
-            beside Terraform is then not seen: `drift` sees it.
+            outside Terraform is then not seen: `drift` sees it.
 
         Returns
         -------
@@ -236,7 +236,7 @@ class WorkspacePlans:
         return self._parts.planner.report(plan, commit=self._parts.planner.commit())
 
     def drift(self, stacks: Iterable[str] | None = None) -> dict[str, PlanSummary]:
-        """Look for what was changed beside Terraform since it last looked. Nothing changes, neither in AWS nor in a state.
+        """Look for what was changed outside Terraform since it last looked. Nothing changes, neither in AWS nor in a state.
 
         Settings that haven't been applied yet are no drift; what the runtime moves (numbers of instances, the run's tags) is none either.
 

@@ -1,4 +1,4 @@
-"""What was changed beside Terraform."""
+"""What was changed outside Terraform."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Say what was changed beside Terraform, in the stacks named or in all; exit code 2 when there is something.
+# Say what was changed outside Terraform, in the stacks named or in all; exit code 2 when there is something.
 set -euo pipefail
 
 code=0
