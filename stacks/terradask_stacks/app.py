@@ -1,4 +1,4 @@
-"""The CDKTF app: stacks in, Terraform's JSON out. Importing this starts a Node process; :mod:`.synthesis` does when it must."""
+"""The CDKTF app: stacks in, Terraform's JSON out. Importing this starts a Node process; :mod:`.synthesis` imports it only if necessary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from terradask_stacks.settings import ClusterSettings, Settings
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkInputs:
-    """What the network's stack is made from."""
+    """The input of the network's stack."""
 
     settings: Settings
     lock: NetworkLock
@@ -30,7 +30,7 @@ class NetworkInputs:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterInputs:
-    """What a cluster's stack is made from."""
+    """The input of a cluster's stack."""
 
     settings: Settings
     cluster: ClusterSettings
@@ -46,12 +46,12 @@ def render(stacks: Mapping[str, Inputs]) -> dict[str, str]:
     Parameters
     ----------
     stacks
-        Stack name -> what it is made from.
+        Stack name -> its input.
 
     Raises
     ------
     SynthesisError
-        If the framework refuses what a stack consists of.
+        If the framework refuses a stack.
     """
     with tempfile.TemporaryDirectory(prefix="terradask-synth-") as folder:
         try:
@@ -59,7 +59,7 @@ def render(stacks: Mapping[str, Inputs]) -> dict[str, str]:
             for name, inputs in stacks.items():
                 _add(app, name, inputs)
             app.synth()
-        # The framework runs in Node; whatever goes wrong there arrives as one of these, with a JavaScript trace.
+        # The framework runs in Node; its errors arrive as one of these, with a JavaScript trace.
         except (RuntimeError, JSIIError) as error:
             raise SynthesisError(f"the stacks can't be synthesised: {str(error).splitlines()[0]}", given=", ".join(stacks)) from error
         return {name: Path(folder, "stacks", name, "cdk.tf.json").read_text(encoding="utf-8") for name in stacks}

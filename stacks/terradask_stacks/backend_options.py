@@ -1,4 +1,4 @@
-"""Backend options: a dictionary of what is asked of AWS, as settings. Pure."""
+"""Convert backend options, a dictionary, to settings. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SETTINGS = {
     "ingress": ("cluster", "ingress"),
 }
 
-#: As Dask's configuration may write them as well.
+#: Short names that Dask's configuration may use.
 _SHORT = {"region": "region_name", "zone": "zone_name"}
 
 
@@ -28,9 +28,9 @@ def read_backend_options(options: Any, *, short_names: bool = False) -> dict[str
     ----------
     options
         ``region_name``; ``zone_name``; ``ingress``, a list of rules ``{"ports": [8786, 8787], "cidr": "203.0.113.7/32"}``; ``firewall``,
-        one such rule. None, and options that are None, say nothing.
+        one such rule. None, and options that are None, have no effect.
     short_names
-        Whether ``region`` and ``zone`` are understood, too.
+        Whether ``region`` and ``zone`` are also allowed.
 
     Returns
     -------
@@ -40,7 +40,7 @@ def read_backend_options(options: Any, *, short_names: bool = False) -> dict[str
     Raises
     ------
     InvalidInput
-        For an option that there isn't, with the nearest that there is, and for rules that are none.
+        For an unknown option, with the nearest valid one, and for invalid rules.
     ArgumentCombination
         For `firewall` and `ingress` together.
     """

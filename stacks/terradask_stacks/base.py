@@ -32,8 +32,8 @@ def workspace_tags(workspace: WorkspaceSettings) -> dict[str, str]:
 def configure(stack: TerraformStack, *, region: str) -> None:
     """Add the provider and the versions that a stack runs with.
 
-    Tags are given to each resource rather than by ``default_tags``: a group's instances and a template's volumes wouldn't get
-    those, and a reviewer sees in the plan what is tagged how.
+    Tags are set on each resource instead of with ``default_tags``: a group's instances and a template's volumes wouldn't get
+    those, and a reviewer sees each resource's tags in the plan.
     """
     AwsProvider(stack, "aws", region=region, ignore_tags=[{"keyPrefixes": [TAG_RUN_PREFIX]}])
     stack.add_override("terraform.required_providers.aws", {"source": PROVIDER_SOURCE, "version": PROVIDER_VERSION})
@@ -41,7 +41,7 @@ def configure(stack: TerraformStack, *, region: str) -> None:
 
 
 def merged(*layers: Mapping[str, str]) -> dict[str, str]:
-    """Lay tags over each other, later ones first in rank, sorted by key."""
+    """Merge tags, later ones win, sorted by key."""
     result: dict[str, str] = {}
     for layer in layers:
         result.update(layer)

@@ -1,4 +1,4 @@
-"""Checks that need more than one setting and belong to a moment: a network alone passes, clusters on it may not."""
+"""Check settings together when they are used: a network alone may pass while clusters on it don't."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from terradask_stacks.lock import NetworkLock
     from terradask_stacks.settings import ClusterSettings, NetworkSettings, WorkspaceSettings
 
-#: The services that a host calls, besides S3, which always has a gateway endpoint.
+#: The services that a host calls, except S3, which always has a gateway endpoint.
 HOST_SERVICES = ("secretsmanager", "autoscaling", "ec2", "logs", "sts")
 #: Those that the agent of Session Manager calls:
 #: https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-getting-started-privatelink.html
@@ -21,18 +21,18 @@ SESSION_SERVICES = ("ssm", "ssmmessages")
 
 
 def services_called(network: NetworkSettings) -> tuple[str, ...]:
-    """Return the services that hosts of a network call, besides S3."""
+    """Return the services that hosts of a network call, except S3."""
     return (*HOST_SERVICES, *SESSION_SERVICES) if network.session_manager else HOST_SERVICES
 
 
 def check_egress(network: NetworkSettings) -> None:
-    """Refuse clusters on a network in which hosts reach no AWS service.
+    """Refuse clusters on a network without access to AWS services.
 
     Parameters
     ----------
     network
         The network's settings. ``nat = "none"`` is legal for a network, but its clusters need interface endpoints for every
-        service that hosts call, or hosts with public addresses. A given VPC's ways out are checked when the network is planned.
+        service that hosts call, or hosts with public addresses. A given VPC's routes are checked when the network is planned.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def check_egress(network: NetworkSettings) -> None:
 
 
 def check_reachable(network: NetworkSettings, cluster: ClusterSettings) -> None:
-    """Refuse clusters whose clients shall use a way to the scheduler that the network doesn't have.
+    """Refuse clusters whose clients' route to the scheduler doesn't exist in the network.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def check_reachable(network: NetworkSettings, cluster: ClusterSettings) -> None:
 
 
 def no_sessions() -> Finding:
-    """Return what is wrong with ``connect = "ssm"`` on a network without it."""
+    """Return the finding for ``connect = "ssm"`` on a network without it."""
     return Finding(
         where="cluster.connect",
         problem="schedulers of this network can't be reached through Session Manager (network.session_manager = false)",
@@ -100,7 +100,7 @@ def no_sessions() -> Finding:
 
 
 def check_own_templates(workspace: WorkspaceSettings, network: NetworkSettings, cluster: ClusterSettings) -> None:
-    """Refuse disks of a cluster's own where the network lets clusters have no launch templates of their own.
+    """Refuse a cluster's own disks if the network doesn't allow clusters to have their own launch templates.
 
     Raises
     ------
@@ -170,11 +170,11 @@ def check_capacity(network: NetworkSettings, lock: NetworkLock | None, max_worke
     network
         The network's settings.
     lock
-        The network's locked answers, where they are at hand: a network without zones holds no worker.
+        The network's locked answers, if available: a network without zones has no room for workers.
     max_workers
         Most workers that the cluster may have, in all groups together.
     zones
-        In how many zones they may be: the subnets of these have to hold them all.
+        The number of zones for them: these zones' subnets must have room for all.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def check_capacity(network: NetworkSettings, lock: NetworkLock | None, max_worke
     which = "public" if network.public_workers and network.vpc_id is None else "private"
     setting = f"{which}_subnet_prefix_length"
     length: int = getattr(network, setting)
-    # In a public subnet a scheduler and a NAT gateway need addresses too; in a private one each endpoint takes one.
+    # In a public subnet a scheduler and a NAT gateway need addresses too; in a private one each endpoint needs one.
     others = 2 if which == "public" else len(network.interface_endpoints) + (not network.public_schedulers)
     room = max(usable_addresses(length) - others, 0) * zones
     if max_workers <= room:

@@ -52,19 +52,19 @@ WORKSPACE_FORMAT = 1
 class ClusterStack(TerraformStack):
     """One cluster on a standing baseline.
 
-    It learns the baseline from ``workspace.json`` in the workspace's bucket when it is planned, and refers to launch templates
+    It reads the baseline from ``workspace.json`` in the workspace's bucket when it is planned, and refers to launch templates
     by their version numbers: upgrading the network replaces no running host.
 
     Resources created: an Auto Scaling group for the scheduler and one for each market of each group of workers, all at zero; a secret
-    without a value; ``cluster.json`` in the bucket; launch templates, where it has disks of its own; a placement group, where it asks for
+    without a value; ``cluster.json`` in the bucket; launch templates, if it has disks of its own; a placement group, if it asks for
     one. In an isolating workspace also:
     the resources of
     :class:`terradask_modules.identity.Identity`, :class:`~terradask_modules.cluster_firewall.ClusterFirewall` and
-    :class:`~terradask_modules.launch_templates.Templates`. A stopped cluster costs its secret alone.
+    :class:`~terradask_modules.launch_templates.Templates`. A stopped cluster costs only its secret.
 
     Permissions needed: those of :class:`terradask_modules.group.InstanceGroup` and
     :class:`~terradask_modules.placement.ClusterPlacement`; ``secretsmanager:CreateSecret``,
-    ``DescribeSecret``, ``GetResourcePolicy``, ``TagResource``, ``DeleteSecret``, where it is private to its creator also
+    ``DescribeSecret``, ``GetResourcePolicy``, ``TagResource``, ``DeleteSecret``, if it is private to its creator also
     ``PutResourcePolicy``; ``s3:GetObject``, ``PutObject`` and
     ``DeleteObject`` in the workspace's bucket.
 
@@ -107,9 +107,9 @@ class ClusterStack(TerraformStack):
             bucket=self._bucket,
             key=cluster_key(name, "terraform.tfstate"),
             region=workspace.region,
-            # Nothing of `encrypt`: it would ask for S3's own key, where the bucket may have a customer's by default.
+            # No `encrypt`: it would request S3's own key, while the bucket's default may be a customer's key.
         )
-        # The framework's backend knows no native locking.
+        # The framework's backend doesn't support native locking.
         self.add_override("terraform.backend.s3.use_lockfile", True)
         configure(self, region=workspace.region)
         baseline = self._baseline()
@@ -121,7 +121,7 @@ class ClusterStack(TerraformStack):
             # Without a recovery window, so that the name can be used again at once.
             recovery_window_in_days=0,
             kms_key_id=baseline.optional("kms_key_arn"),
-            # Its own resource would be taken away before the secret by whoever destroys, who may not.
+            # A separate resource would be destroyed before the secret, which the destroying caller may not do.
             policy=self._secret_policy(baseline),
             tags=self._tags,
         )
@@ -138,9 +138,9 @@ class ClusterStack(TerraformStack):
             key=cluster_key(name, "cluster.json"),
             content=literal(json.dumps(self._description(), indent=1, sort_keys=True)),
             content_type="application/json",
-            # S3 takes ten tags an object: only those by which terradask finds it.
+            # S3 allows ten tags per object: only those by which terradask finds it.
             tags={TAG_WORKSPACE: workspace.name, TAG_CLUSTER: name},
-            # Last, so that a cluster with a descriptor is whole.
+            # Last, so that a cluster with a descriptor is complete.
             depends_on=[secret, *(group.resource for group in groups)],
         )
         at("descriptor", descriptor)
@@ -218,14 +218,14 @@ class ClusterStack(TerraformStack):
         return private_policy(principals, host_roles, account=lock.account, partition=lock.partition)
 
     def _host_role(self, role: str, baseline: Baseline) -> str:
-        """Return the ARN of the hosts' role; of an isolated cluster as it will be, so that plans show it."""
+        """Return the ARN of the hosts' role; an isolated cluster's future one, so that plans show it."""
         if self._workspace.isolation != "cluster":
             return baseline.text("roles", role)
         path, prefix = (baseline.text("isolated", name) for name in ("role_path", "role_name_prefix"))
         return f"arn:{self._lock.partition}:iam::{self._lock.account}:role{path}{role_name(self._workspace.name, role, prefix, self._name)}"
 
     def _templates(self, baseline: Baseline) -> dict[str, tuple[str, str]]:
-        """Return the id and the version of each launch template, the workspace's or made for this cluster alone.
+        """Return the id and the version of each launch template, the workspace's or this cluster's own.
 
         By role; those of groups of workers with disks of their own by the group's name.
         """

@@ -1,4 +1,4 @@
-"""Errors of settings, of what they ask for, of locked answers and of synthesis."""
+"""Errors of settings, of requested hardware, of locked answers and of synthesis."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Finding:
 
 
 class SettingsError(InvalidInput):
-    """Settings can't be used; every finding is listed, not the first alone.
+    """Settings can't be used; every finding is listed, not only the first.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class InvalidHardware(InvalidInput):
     option
         The parameter's name, such as ``worker_memory``.
     problem
-        What is wrong with the value, to be read behind the name.
+        What is wrong with the value; it follows the name in the message.
     """
 
     def __init__(self, option: str, problem: str, *, given: Any = None, allowed: str | None = None, advice: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Write files atomically."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes | str, *, mode: int = 0o600, sync: bool = False) -> None:
-    """Write a file in one step: a reader finds the old one, or all of the new one.
+    """Write a file atomically: a reader finds the old file or the complete new one.
 
-    With `sync` it is on the disk when this returns.
+    With `sync` it is on the disk when the function returns.
     """
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -1,4 +1,4 @@
-"""From pydantic's errors to findings that a user can act on."""
+"""Convert pydantic's errors to findings that a user can act on."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def findings_of(
     error
         What pydantic raised.
     model
-        The model that was validated: its fields are what an unknown key is compared with.
+        The validated model: an unknown key is compared with its fields.
     origins
         ``section.key`` -> where the value came from.
     prefix
-        What to put in front of names, such as ``cluster.``, where ``model`` is one section.
+        A prefix of names, such as ``cluster.``, if ``model`` is one section.
     """
     found: dict[str, Finding] = {}
     for detail in error.errors(include_url=False):
@@ -70,7 +70,7 @@ def _finding(detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str,
         return Finding(
             where=where,
             problem=context["problem"],
-            # A model's rule names its values itself; the whole section would bury them.
+            # A model's rule names its values itself; the whole section would hide them.
             given=None if isinstance(detail["input"], (dict, BaseModel)) else detail["input"],
             allowed=context["allowed"],
             advice=context["advice"] or None,
@@ -87,7 +87,7 @@ def _finding(detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str,
         )
     return Finding(
         where=where,
-        # Pydantic's own text names its class.
+        # Pydantic's own text contains its class.
         problem="Input should be a table" if kind == "model_type" else detail["msg"],
         given=None if kind == "missing" else detail["input"],
         allowed=_described(model, detail["loc"]) if kind == "missing" else _TYPE_WORDS.get(kind) or _limits(context),
@@ -95,7 +95,7 @@ def _finding(detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str,
 
 
 def _described(model: type[BaseModel], location: Sequence[int | str]) -> str | None:
-    """Return what a setting is for, as its field says it."""
+    """Return a setting's description from its field."""
     field = _model_at(model, location[:-1]).model_fields.get(str(location[-1]))
     return None if field is None or field.description is None else field.description.removesuffix(".")
 

@@ -15,7 +15,7 @@ from terradask_stacks.settings import ClusterSettings
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerGroup:
-    """One group of workers: what people scale, whatever Auto Scaling groups it takes.
+    """One group of workers: the unit that users scale, with one or more Auto Scaling groups.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class WorkerGroup:
 
     @property
     def markets(self) -> tuple[Market, ...]:
-        """Where AWS is asked for its hosts, in order."""
+        """The markets for its hosts, in the order of requests."""
         return MARKETS_OF_POLICY[self.spot_policy]
 
 
@@ -57,7 +57,7 @@ class ClusterGroup:
     zones
         Where its hosts may be.
     market
-        Where AWS takes its instances from.
+        The market of its instances.
     worker_group
         The group of workers whose hosts these are; None for the scheduler's.
     resources
@@ -75,7 +75,7 @@ class ClusterGroup:
 
 
 def worker_groups_of(cluster: ClusterSettings) -> tuple[WorkerGroup, ...]:
-    """Return a cluster's groups of workers: first the one that is always there, then those with names, by name.
+    """Return a cluster's groups of workers: first the default one, then the named ones, by name.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def groups_of(cluster: ClusterSettings, lock: ClusterLock) -> tuple[ClusterGroup
         ClusterGroup(
             key=market_group(group.name, market),
             role="worker",
-            # Either market may have to give them all.
+            # Either market may have to provide all of them.
             max_size=group.max_workers,
             instance_types=_types(lock, group.name),
             zones=tuple(lock.worker_zones.get(group.name, [lock.zone])),

@@ -26,7 +26,7 @@ class HostWheel:
     path
         The file.
     key
-        Its key in the workspace bucket; carries the checksum, so that no instance finds another file under the key it was given.
+        Its key in the workspace bucket; contains the checksum, so that an instance never finds another file under its key.
     sha256
         In hexadecimal.
     """
@@ -45,7 +45,7 @@ def build_host_wheel(folder: Path) -> HostWheel:
     Parameters
     ----------
     folder
-        Where to write it; made when missing.
+        Where to write it; created if missing.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Who may reach schedulers: rules as security groups take them, and whether a cluster's lie within its network's. Pure."""
+"""Ingress to schedulers: rules for security groups, and whether a cluster's are within its network's. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def openings(rules: Iterable[IngressRule]) -> list[Ingress]:
-    """Return rules as security groups take them: one for each range of ports."""
+    """Return rules for security groups: one for each range of ports."""
     return [Ingress(ports=ports, cidr=rule.cidr, description=rule.description) for rule in rules for ports in rule.port_ranges]
 
 
@@ -27,7 +27,7 @@ def uncovered(wanted: Iterable[IngressRule], allowed: Sequence[IngressRule]) -> 
     wanted
         The rules.
     allowed
-        The others. Those of one block, or of blocks around it, count together.
+        The others. Those for the same block, or for blocks that contain it, are combined.
     """
     missing = []
     for opening in openings(wanted):
@@ -40,14 +40,14 @@ def uncovered(wanted: Iterable[IngressRule], allowed: Sequence[IngressRule]) -> 
 
 
 def check_ingress(workspace: WorkspaceSettings, network: NetworkSettings, cluster: ClusterSettings) -> None:
-    """Refuse rules of a cluster's own that let in the whole internet, or what a network shared by all clusters doesn't.
+    """Refuse a cluster's own rules that allow the whole internet, or more than a network that all clusters share.
 
     Parameters
     ----------
     workspace
         The workspace's settings; isolated clusters have security groups, and rules, of their own.
     network
-        The network's: whom it lets in, and whether that may be anybody.
+        The network's: its rules, and whether they may allow the whole internet.
     cluster
         The cluster's settings.
 
@@ -80,7 +80,7 @@ def check_ingress(workspace: WorkspaceSettings, network: NetworkSettings, cluste
         [
             Finding(
                 where=where,
-                problem="clusters of this workspace share their security groups, which don't let this in",
+                problem="clusters of this workspace share their security groups, which don't allow this",
                 given=", ".join(missing),
                 allowed=", ".join(map(str, openings(network.ingress))) or "nothing",
                 advice="add it to network.ingress, which admits it to every cluster, and run: terradask apply network; or give clusters "
@@ -99,7 +99,7 @@ def check_dashboard_https(workspace: WorkspaceSettings, allowed: Sequence[Ingres
     workspace
         The workspace's settings.
     allowed
-        Whom the network lets in.
+        The rules of the network.
     cluster
         The cluster's settings.
     given

@@ -1,4 +1,4 @@
-"""Layers of settings, laid over each other: each value remembers where it came from."""
+"""Merge layers of settings; each value keeps its origin."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DECLARED = "clusters"
 #: The setting of groups of workers: a table of tables too.
 _GROUPS = "worker_groups"
 
-#: Who wants the best zone doesn't mean the one that was named before.
+#: A request for the best zone overrides a zone that an earlier layer names.
 _EXCLUDED_BY = {**EXCLUDED_BY, "use_best_zone": ("zone_name",)}
 
 Origin = Callable[[str], str]
@@ -31,7 +31,7 @@ Origin = Callable[[str], str]
 class Layers:
     """Values of settings, the later over the earlier.
 
-    A declared cluster is what ``[cluster]`` says without arguments, its own table over that, and the arguments on top.
+    A declared cluster is ``[cluster]`` without arguments, then its own table, then the arguments.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Layers:
         self._above: dict[str, Any] = {}
 
     def values(self) -> dict[str, Any]:
-        """Return what the layers come to, for `Settings`; the origins of declared clusters are known from here on."""
+        """Return the merged layers, for `Settings`; afterwards the origins of declared clusters are known."""
         values: dict[str, Any] = {section: dict(content) for section, content in self._values.items()}
         if self._declared:
             below = self._values.get("cluster", {})
@@ -69,7 +69,7 @@ class Layers:
         origin
             Returns where a value came from, given its name.
         above_declared
-            Whether its ``cluster`` section counts for declared clusters whatever their tables say.
+            Whether its ``cluster`` section overrides the tables of declared clusters.
         """
         sections = Settings.model_fields
         for section, content in layer.items():
@@ -128,7 +128,7 @@ class Layers:
             self.origins.update({f"{name}.{item}": origin(f"{name}.{item}" if tables else name) for item in value})
 
     def _inherit_origins(self, name: str, own: Mapping[str, Any]) -> None:
-        """Note where the values came from that a declared cluster has of ``[cluster]``."""
+        """Record the origins of the values that a declared cluster takes from ``[cluster]``."""
         for setting, origin in list(self.origins.items()):
             section, _, key = setting.partition(".")
             first = key.partition(".")[0]
@@ -167,7 +167,7 @@ def _take_back(below: dict[str, Any], above: Mapping[str, Any], excluded_by: Map
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any], *inside: str) -> dict[str, Any]:
-    """Lay one table over another, key by key; `inside` are the keys under which it stands in a cluster's table."""
+    """Lay one table over another, key by key; `inside` is its path of keys in a cluster's table."""
     result = dict(below)
     if not inside:
         _take_back(result, above, _EXCLUDED_BY)
@@ -203,13 +203,13 @@ def _parse(text: str, setting: FieldInfo) -> Any:
         value = json.loads(text)
     except ValueError:
         return text
-    # A cluster zone or a name that looks like a number stays the text that it was.
+    # A zone or a name that looks like a number stays text.
     is_text = setting.annotation is str or setting.annotation == (str | None)
     return text if is_text and value is not None and not isinstance(value, str) else value
 
 
 def with_underscores(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Dask's configuration with ``_`` in the names of settings, where its users write ``-`` or ``_``."""
+    """Return Dask's configuration with ``_`` in the names of settings; its users write ``-`` or ``_``."""
 
     def plain(name: Any) -> str:
         return str(name).replace("-", "_")

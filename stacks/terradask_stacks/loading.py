@@ -1,6 +1,6 @@
-"""Settings from ``terradask.toml``, Dask's configuration, environment variables and arguments, in this order.
+"""Load settings from ``terradask.toml``, Dask's configuration, environment variables and arguments, in this order.
 
-Each value's origin is remembered, so that an error names the file, variable or argument to change, and every problem is
+Each value's origin is kept, so that an error names the file, variable or argument to change, and every problem is
 reported at once.
 """
 
@@ -73,12 +73,12 @@ def load_settings(
     Parameters
     ----------
     path
-        A ``terradask.toml``, or its folder. By default it is looked for from the working directory upwards; having none is fine.
+        A ``terradask.toml``, or its folder. By default it is searched from the working directory upwards; it may be absent.
     environ
         Environment variables; by default the process's.
     dask_config
-        What Dask's configuration says under ``terradask``. Keys may be written with ``-`` or ``_``. Its ``backend-options`` are defaults:
-        the file goes before them.
+        Dask's configuration under ``terradask``. Keys may be written with ``-`` or ``_``. Its ``backend-options`` are defaults:
+        the file overrides them.
     overrides
         Arguments of a call: ``{"cluster": {"n_workers": 4}}``.
 
@@ -119,14 +119,14 @@ def load_settings(
 
 
 def settings_in(text: str, path: Path) -> Settings:
-    """Return the settings that a file gives by itself, with nothing over it.
+    """Return the settings of a file alone, without other layers.
 
     Parameters
     ----------
     text
-        What stands in it.
+        Its content.
     path
-        Its path, for what is said of it.
+        Its path, for messages.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def settings_in(text: str, path: Path) -> Settings:
 
 
 def existing_file(path: Path | None = None) -> Path:
-    """Return the settings file that is meant.
+    """Find the settings file.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""Answers that depend on time, caller or account: found once, written down, and used until they are asked for again.
+"""Answers that depend on time, caller or account: found once, locked, and used until a refresh.
 
-``terradask.lock.json`` makes a laptop and a CI job plan the same. Nothing here asks AWS; the runtime does and fills these models.
+``terradask.lock.json`` makes a laptop and a CI job plan the same. Nothing here calls AWS; terradask's runtime does and fills these models.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Model(BaseModel):
 
 
 class NetworkLock(_Model):
-    """What the network's stack was made from, beside its settings."""
+    """What the network's stack was made from, in addition to its settings."""
 
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
     partition: str = Field(default="aws", description="aws, aws-cn or aws-us-gov: the first part of every ARN.")
@@ -34,7 +34,7 @@ class NetworkLock(_Model):
 
 
 class ClusterLock(_Model):
-    """What a cluster's stack was made from, beside its settings."""
+    """What a cluster's stack was made from, in addition to its settings."""
 
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
     partition: str = Field(default="aws", description="aws, aws-cn or aws-us-gov: the first part of every ARN.")
@@ -97,7 +97,7 @@ def read_lock(path: Path) -> LockFile:
     Raises
     ------
     LockError
-        If the file is no JSON, of another format, or its content isn't what a lock holds.
+        If the file isn't JSON, has another format, or its content isn't that of a lock.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -137,7 +137,7 @@ def dump_lock(lock: LockFile) -> str:
 
 
 def write_lock(path: Path, lock: LockFile) -> None:
-    """Write the locked answers, whole or not at all; an unchanged file keeps its time."""
+    """Write the locked answers atomically; an unchanged file keeps its time."""
     text = dump_lock(lock)
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return

@@ -94,7 +94,7 @@ class NetworkStack(TerraformStack):
         self._keep_state(state_dir)
         configure(self, region=workspace.region)
         self._vpc: Network | GivenNetwork = self._given(network) or self._network(network)
-        #: Role of a group that concerns the outside of isolated clusters -> security group.
+        #: Role of a group for isolated clusters' external traffic -> security group.
         self._outside: dict[str, str] = {}
         self._security_groups = self._guard(network)
         self._roles = self._identify(network)
@@ -135,7 +135,7 @@ class NetworkStack(TerraformStack):
             encrypt=True,
             kms_key_id=state.kms_key_arn,
         )
-        # The framework's backend knows no native locking.
+        # The framework's backend doesn't support native locking.
         self.add_override("terraform.backend.s3.use_lockfile", True)
 
     def _given(self, network: NetworkSettings) -> GivenNetwork | None:
@@ -185,7 +185,7 @@ class NetworkStack(TerraformStack):
             vpc_cidr=vpc.cidr if own else None,
             s3_prefix_list_id=vpc.s3_prefix_list_id if isinstance(vpc, Network) else None,
             ingress=openings(network.ingress),
-            # Where the ways out are somebody else's, so is what they lead to.
+            # If the routes to the internet are given, their destinations are too.
             internet_for_workers=not own or network.nat != "none" or network.public_workers or network.dual_stack,
             endpoints=bool(network.interface_endpoints),
             dual_stack=network.dual_stack,
@@ -207,14 +207,14 @@ class NetworkStack(TerraformStack):
         return {"scheduler": firewall.scheduler_id, "worker": firewall.worker_id}
 
     def _identify(self, network: NetworkSettings) -> dict[str, Role]:
-        """Return who hosts are: role -> role and instance profile."""
+        """Return the hosts' identities: role -> role and instance profile."""
         profiles = network.instance_profiles
         if profiles is not None:
             return GivenIdentity(self, profiles={"scheduler": profiles.scheduler, "worker": profiles.worker}).roles
         return Identity(self, where=self._scope(), rules=self._role_rules(network), tags=self._tags).roles
 
     def _isolate(self, network: NetworkSettings) -> ForIsolated:
-        """Make what bounds the roles of clusters' own, where the company gives nothing that does."""
+        """Create the permissions boundary of clusters' own roles, if the company gives none."""
         where, boundary = self._scope(), network.permissions_boundary
         if boundary is None:
             boundary = Boundary(self, where=where, rules=self._role_rules(network), tags=self._tags).arn

@@ -1,21 +1,21 @@
-"""How many workers ``n_workers`` asks for: a number, or bounds between which a cluster scales itself. Pure."""
+"""Read ``n_workers``: a number of workers, or bounds between which a cluster scales itself. Pure."""
 
 from __future__ import annotations
 
-#: A number of workers, or ``[minimum, maximum]``; None where nothing is said.
+#: A number of workers, or ``[minimum, maximum]``; None if unset.
 NWorkers = int | list[int] | None
 
 
 def bounds_of(n_workers: NWorkers) -> tuple[int, int] | None:
-    """Return the bounds between which a cluster scales itself; None where a number is asked for, or nothing."""
+    """Return the bounds between which a cluster scales itself; None for a number, or if unset."""
     return (n_workers[0], n_workers[1]) if isinstance(n_workers, list) else None
 
 
 def first_of(n_workers: NWorkers) -> int | None:
-    """Return how many workers to start with; None where nothing is said."""
+    """Return how many workers to start with; None if unset."""
     return n_workers[0] if isinstance(n_workers, list) else n_workers
 
 
 def most_of(n_workers: NWorkers) -> int:
-    """Return the most workers that are asked for; 0 where nothing is said."""
+    """Return the maximum number of workers; 0 if unset."""
     return n_workers[1] if isinstance(n_workers, list) else n_workers or 0

@@ -1,4 +1,4 @@
-"""What makes a cluster's hosts, where that is its own: launch templates; of an isolated cluster also roles and security groups."""
+"""A cluster's own launch templates; for an isolated cluster also roles and security groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from terradask_modules.names import ROLES, SCHEDULER_PORTS
 from terradask_modules.policies import PolicyScope
 from terradask_stacks.settings.disks import Disk
 
-#: Where Terraform finds the text of ``workspace.json``.
+#: Terraform's reference to the text of ``workspace.json``.
 BASELINE_BODY = "data.aws_s3_object.baseline.body"
 
 
@@ -32,7 +32,7 @@ class Baseline:
     document: Any
 
     def value(self, *path: str) -> Any:
-        """Return what stands at a path, whatever it is."""
+        """Return the value at a path, of any type."""
         return Fn.lookup_nested(self.document, list(path))
 
     def text(self, *path: str) -> str:
@@ -40,12 +40,12 @@ class Baseline:
         return Token.as_string(self.value(*path))
 
     def optional(self, name: str) -> str:
-        """Return the text under a name; null where it isn't set, or the network is of a version that doesn't know it."""
+        """Return the text under a name; null if it is unset, or the network's version doesn't have it."""
         # The framework's own `try` loses a null.
         return f"${{try(jsondecode({BASELINE_BODY}).{name}, null)}}"
 
     def list_or_none(self, *path: str) -> Any:
-        """Return the list at a path; an empty one where the network is of a version that doesn't know it."""
+        """Return the list at a path; an empty one if the network's version doesn't have it."""
         return Fn.try_([self.value(*path), []])
 
     def number(self, *path: str) -> Any:
@@ -55,24 +55,24 @@ class Baseline:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnTemplates:
-    """What a cluster's own launch templates are made of, after what the network tells of launches.
+    """The input of a cluster's own launch templates, based on the network's data.
 
     Parameters
     ----------
     where
-        Where the hosts' rights end; with the cluster in it.
+        The scope of the hosts' permissions, with the cluster.
     architecture
         The hosts'.
     baseline
-        What the network tells.
+        The network's data.
     disks
-        Role, or group of workers -> its volume, where that isn't the network's.
+        Role, or group of workers -> its volume, if that differs from the network's.
     tags
         Tags of every resource, and of what is launched.
     ingress
-        Who may reach an isolated cluster's scheduler. None: whom the network lets in.
+        The ingress to an isolated cluster's scheduler. None: the network's rules.
     scheduler_ports
-        What workers of an isolated cluster reach of the scheduler.
+        The scheduler's ports for workers of an isolated cluster.
     """
 
     where: PolicyScope
@@ -84,10 +84,10 @@ class OwnTemplates:
     scheduler_ports: Ports = SCHEDULER_PORTS
 
     def isolated(self, scope: Construct) -> Mapping[str, Any]:
-        """Make roles, security groups and launch templates; return role, or group of workers with disks of its own -> template.
+        """Create roles, security groups and launch templates; return role, or group of workers with disks of its own -> template.
 
-        Whatever concerns the outside, such as who reaches schedulers, stays the network's: changing it changes no cluster, except those
-        that say themselves who reaches theirs.
+        External rules, such as ingress to schedulers, stay with the network: changing them changes no cluster, except those
+        with their own ingress.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class OwnTemplates:
         return self._templates(scope, [self._host(role, group, groups[role], profile_arn=roles[role].profile_arn) for role, group in own])
 
     def shared(self, scope: Construct) -> Mapping[str, Any]:
-        """Make launch templates alone, for the roles and groups of workers whose disks are the cluster's own; return them by these.
+        """Create only launch templates, for roles and groups of workers with the cluster's own disks; return them by these.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class OwnTemplates:
 
     @property
     def _instance_type(self) -> tuple[str, ...]:
-        """Where the type lies that templates name: networks of a version before ARM say the one for x86-64 alone."""
+        """The path of the templates' instance type: networks of versions before ARM have only the one for x86-64."""
         return ("instance_type",) if self.architecture == "x86_64" else ("instance_types", self.architecture)
 
     def _templates(self, scope: Construct, hosts: list[HostTemplate]) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
-"""Synthesis: settings and locked answers to folders in which Terraform, or the ``cdktf`` command, runs.
+"""Synthesise settings and locked answers to folders in which Terraform, or the ``cdktf`` command, runs.
 
-The same settings and answers always give the same bytes, so a result can be kept: a second synthesis of the same starts no
-Node process and doesn't import the framework. Clusters that differ in nothing but their names are synthesised once.
+The same settings and answers always give the same bytes, so results are cached: a second synthesis of the same starts no
+Node process and doesn't import the framework. Clusters that differ only in their names are synthesised once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WHEEL_FOLDER = "host"
 _PACKAGES = ("terradask_modules", "terradask_stacks")
 _DISTRIBUTIONS = ("terradask", "cdktf", "cdktf-cdktf-provider-aws", "jsii", "constructs")
 
-#: Name under which clusters are synthesised and kept; their own is put in afterwards.
+#: The name with which clusters are synthesised and cached; their own replaces it afterwards.
 _STAND_IN = "stands-for-the-cluster"
 
 
@@ -65,7 +65,7 @@ def synthesize(
     clusters
         Settings of each cluster that may be wanted, by name.
     state_dir
-        Folder of terradask's state, where it isn't ``.terradask`` beside ``out_dir``.
+        Folder of terradask's state, if it isn't ``.terradask`` next to ``out_dir``.
     lock_hcl
         The provider's lock file to put into each folder; by default the one that ships with terradask.
     cache_dir
@@ -81,7 +81,7 @@ def synthesize(
     LockError
         If an answer for a stack isn't locked yet.
     SettingsError
-        If a cluster's ports are none that the network opens.
+        If the network doesn't open a cluster's ports.
     SynthesisError
         If a stack is unknown, or can't be made.
     """
@@ -129,7 +129,7 @@ class _Wheel:
 
 @dataclass(frozen=True, kw_only=True)
 class _Job:
-    """One stack to synthesise: what its result depends on, as plain data."""
+    """One stack to synthesise: everything that its result depends on, as plain data."""
 
     name: str
     settings: Settings
@@ -181,13 +181,13 @@ class _Job:
         return replace(self, name=name, lock=LockFile(clusters={name: self.lock.clusters[self.name]}))
 
     def nameless(self) -> _Job:
-        """Return the same under the stand-in's name, where its own only has to be put in: an isolated cluster's roles shorten it."""
+        """Return the same with the placeholder's name, if its own can replace it: an isolated cluster's roles shorten it."""
         if self.cluster is None or self.settings.workspace.isolation == "cluster" or _STAND_IN in json.dumps(self.facts()):
             return self
         return self.renamed(_STAND_IN)
 
     def facts(self) -> dict[str, Any]:
-        """Return everything that this stack's bytes depend on, beside the code."""
+        """Return everything that this stack's bytes depend on, except the code."""
         common = {
             "stack": self.name,
             "workspace": self.settings.workspace.model_dump(mode="json"),
@@ -234,7 +234,7 @@ def _missing_answers(name: str) -> LockError:
 
 
 def _texts(jobs: Mapping[str, _Job], wheel: _Wheel, cache_dir: Path | None) -> dict[str, str]:
-    """Return each stack's JSON, from the cache where it is there."""
+    """Return each stack's JSON, from the cache if possible."""
     nameless = {name: job.nameless() for name, job in jobs.items()}
     code = _code_digest(wheel) if cache_dir is not None else ""
     keys = {name: _digest(json.dumps({"code": code, **job.facts()}, sort_keys=True)) for name, job in nameless.items()}
@@ -244,7 +244,7 @@ def _texts(jobs: Mapping[str, _Job], wheel: _Wheel, cache_dir: Path | None) -> d
     try:
         rendered = _rendered(missing)
     except SynthesisError as error:
-        # By the names that somebody gave, not those under which they are synthesised.
+        # By their own names, not those with which they are synthesised.
         error.given = ", ".join(name for name, key in keys.items() if key in missing)
         raise
     for key, text in rendered.items():
@@ -266,7 +266,7 @@ def _kept_file(cache_dir: Path, key: str) -> Path:
 
 
 def _rendered(jobs: Mapping[str, _Job]) -> dict[str, str]:
-    """Synthesise stacks in one go, importing the framework; those under the stand-in's name need names that differ while that lasts."""
+    """Synthesise all stacks together, importing the framework; those with the placeholder's name temporarily need different names."""
     if not jobs:
         return {}
     from terradask_stacks.app import render
@@ -285,7 +285,7 @@ def _read_kept(path: Path) -> str | None:
 
 
 def _code_digest(wheel: _Wheel) -> str:
-    """Return a digest of all code that takes part: versions of the framework, our own sources."""
+    """Return a digest of all code involved: versions of the framework, our own sources."""
     digest = hashlib.sha256(wheel.sha256.encode())
     for distribution in _DISTRIBUTIONS:
         try:
@@ -308,7 +308,7 @@ def _sources() -> Iterator[Path]:
 
 
 def _manifest(stacks: Sequence[str]) -> str:
-    """Return what the ``cdktf`` command reads; clusters are destroyed before the network that they stand on."""
+    """Return the input of the ``cdktf`` command; clusters are destroyed before their network."""
 
     def entry(name: str) -> dict[str, Any]:
         return {
@@ -330,7 +330,7 @@ def _digest(text: str) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all; one that is the same already stays as it is."""
+    """Write a file atomically; an identical one stays untouched."""
     if path.is_file() and path.read_bytes() == content:
         return
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""``workspace.json``: what the network tells its clusters, with Terraform's references in it."""
+"""``workspace.json``: the network's data for its clusters, with Terraform references."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from terradask_stacks.settings import NetworkSettings, Settings
 
 WORKSPACE_FORMAT = 1
 
-#: Settings of the network by which something is given -> what ``workspace.json`` calls it.
+#: Settings of the network for given resources -> their name in ``workspace.json``.
 _GIVEN = {"vpc_id": "vpc", "security_groups": "security_groups", "instance_profiles": "instance_profiles"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """What the network's stack consists of, made or given."""
+    """The parts of the network's stack, created or given."""
 
     account: str
     bucket: str
@@ -49,14 +49,14 @@ class ForIsolated:
     #: ``clients`` and ``hosts`` -> security group.
     outside: Mapping[str, str]
     permissions_boundary: str
-    #: What hosts may use beside the workspace.
+    #: What hosts may use in addition to the workspace.
     access: Sequence[Statement]
-    #: The same, of schedulers' hosts alone.
+    #: The same, only for schedulers' hosts.
     scheduler_access: Sequence[Statement]
 
 
 def given_parts(network: NetworkSettings) -> list[str]:
-    """Return what the network only uses and doesn't make: ``vpc``, ``security_groups``, ``instance_profiles``."""
+    """Return what the network uses but doesn't create: ``vpc``, ``security_groups``, ``instance_profiles``."""
     return [part for setting, part in _GIVEN.items() if getattr(network, setting) is not None]
 
 
@@ -85,7 +85,7 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
         "roles": {name: role.arn for name, role in made.roles.items()},
         "secrets_prefix": secrets_prefix(workspace.name),
         "log_group": log_group_name(workspace.name),
-        # A given VPC's ways out are its owner's.
+        # A given VPC's routes to the internet belong to its owner.
         "nat": network.nat if network.vpc_id is None else "given",
         "interface_endpoints": sorted(network.interface_endpoints),
         "public_workers": network.public_workers,
@@ -111,7 +111,7 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
 
 
 def _launch(made: Made, network: NetworkSettings) -> dict[str, Any]:
-    """Return what launch templates of clusters' own take over."""
+    """Return the values that clusters' own launch templates reuse."""
     return {
         "user_data_base64": made.user_data_base64,
         "image_ids": dict(made.image_ids),
@@ -139,7 +139,7 @@ def _zone(subnets: ZoneSubnets, network: NetworkSettings) -> dict[str, str]:
     return {
         "public_subnet_id": public,
         "private_subnet_id": private,
-        # Of given subnets the first is for schedulers and the second for workers, public or not.
+        # The first of the given subnets is for schedulers, the second for workers, public or not.
         "scheduler_subnet_id": public if given or network.public_schedulers else private,
         "worker_subnet_id": public if network.public_workers and not given else private,
         "public_cidr": subnets.public_cidr,

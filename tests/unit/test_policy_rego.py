@@ -156,7 +156,7 @@ def test_the_rule_in_the_documentation_works(tmp_path: Path) -> None:
 
 
 def test_a_missing_folder(tmp_path: Path) -> None:
-    with pytest.raises(RuleError, match="isn't there") as error:
+    with pytest.raises(RuleError, match="doesn't exist") as error:
         rego_findings(PLAN, tmp_path / "none")
     assert str(tmp_path / "none") in str(error.value)
     assert error.value.exit_code == 2

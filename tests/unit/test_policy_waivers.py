@@ -84,7 +84,7 @@ def test_a_waiver_counts_through_its_last_day() -> None:
     first, warning = waived(WORKER, waivers=[waiver()], today=date(2027, 1, 2))
     assert first.blocking
     assert (warning.check, warning.severity) == ("waiver", "warning")
-    assert "ended on 2027-01-01" in warning.message
+    assert "expired on 2027-01-01" in warning.message
 
 
 def test_an_expired_waiver_is_told_even_if_it_would_cover_nothing() -> None:

@@ -1,4 +1,4 @@
-"""How a worker fetches the secrets that its scheduler was sent. Imported in the workers' processes, when Dask is configured.
+"""Fetch the scheduler's secrets on a worker. Imported in the workers' processes, after Dask is configured.
 
 The plugin travels pickled, by the names of this module and its class: they stay, since a cluster's hosts may be of two versions.
 """
@@ -19,7 +19,7 @@ RETRY_SECONDS = 1.0
 
 
 class FetchConfided(WorkerPlugin):  # type: ignore[misc]  # distributed carries no types here
-    """Fetches them before the worker gets its first task, and each time there is something new. Holds nothing itself."""
+    """Fetches secrets before the worker gets its first task, and after each change. Stores none itself."""
 
     name = NAME
 

@@ -1,6 +1,6 @@
-"""Serves AWS credentials to the SDKs of one process and of what it starts, as ECS and EKS serve them to containers.
+"""Serve AWS credentials to the SDKs of one process and its children, as ECS and EKS do for containers.
 
-All SDKs read them there, and again before they expire; from variables such as ``AWS_ACCESS_KEY_ID`` they would read them once:
+All SDKs read them there, and again before they expire; variables such as ``AWS_ACCESS_KEY_ID`` they would read only once:
 `Container credential provider <https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html>`_.
 """
 
@@ -29,11 +29,11 @@ class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of whoever hung up."""
+        """Log nothing about closed connections."""
 
 
 class CredentialsEndpoint:
-    """Answers on loopback, from a thread of its own, requests that show its token. The credentials lie in memory alone."""
+    """Answers requests with its token on loopback, from its own thread. The credentials are only in memory."""
 
     def __init__(self) -> None:
         self._token = secrets.token_urlsafe(32)
@@ -44,9 +44,9 @@ class CredentialsEndpoint:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The variables that lead SDKs here.
+        """The variables that point SDKs here.
 
-        Most take the token from either; Rust's ``object_store`` (polars, deltalake, obstore) wants the file, where there can be one.
+        Most accept the token from either; Rust's ``object_store`` (polars, deltalake, obstore) needs the file, if there can be one.
         """
         found = {
             "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"http://127.0.0.1:{self._server.server_address[1]}{_PATH}",
@@ -55,7 +55,7 @@ class CredentialsEndpoint:
         return found if self._token_file is None else {**found, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": self._token_file}
 
     def hold(self, credentials: Mapping[str, str]) -> None:
-        """Answer with these from now on: ``AccessKeyId``, ``SecretAccessKey``, ``Token`` and ``Expiration``."""
+        """Serve these credentials from now on: ``AccessKeyId``, ``SecretAccessKey``, ``Token`` and ``Expiration``."""
         self._credentials = dict(credentials)
 
     def close(self) -> None:
@@ -64,7 +64,7 @@ class CredentialsEndpoint:
         self._server.server_close()
 
     def answer(self, path: str, token: str) -> tuple[HTTPStatus, dict[str, str]]:
-        """Return the answer to a request for `path` by whoever showed `token`."""
+        """Return the answer to a request for `path` with `token`."""
         if not secrets.compare_digest(token.encode(), self._token.encode()):
             return HTTPStatus.FORBIDDEN, _error("AccessDenied", "this is not the token of AWS_CONTAINER_AUTHORIZATION_TOKEN")
         if path != _PATH:
@@ -90,7 +90,7 @@ class CredentialsEndpoint:
                 self.wfile.write(body)
 
             def log_message(self, *_: Any) -> None:
-                """Log nothing: an SDK asks as often as it likes."""
+                """Log nothing: SDKs may send many requests."""
 
         return Handler
 
@@ -104,11 +104,11 @@ def _expired(at: str) -> bool:
 
 
 def _in_memory(text: str) -> str | None:
-    """Return the path of a file that is in this process's memory and on no disk; None where the system has no such files."""
+    """Return the path of a file in this process's memory, not on a disk; None if the system has no such files."""
     create = getattr(os, "memfd_create", None)
     if create is None:
         return None
     descriptor = create("aws-token")
     os.write(descriptor, text.encode())
-    # It stays open as long as this process lives, also for what that starts.
+    # It stays open while this process lives, also for its children.
     return f"/proc/{os.getpid()}/fd/{descriptor}"

@@ -1,4 +1,4 @@
-"""The worker beside the scheduler is not the scheduler's to close: its host stays as long as the cluster does."""
+"""Exclude the worker on the scheduler's host from downscaling: its host lives as long as the cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from terradask_host.rules.membership import EXTRA_WORKER_PREFIX
 
 
 def keep_extra_worker(scheduler: Any) -> None:
-    """Keep the worker on the scheduler's host out of what a scheduler suggests to close."""
+    """Exclude the worker on the scheduler's host from the workers that the scheduler suggests to close."""
     from distributed.diagnostics.plugin import SchedulerPlugin
 
     class KeepExtraWorker(SchedulerPlugin):  # type: ignore[misc]  # distributed carries no types here

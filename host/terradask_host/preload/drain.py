@@ -1,4 +1,4 @@
-"""Draining a worker's host that AWS is likelier than usual to take back: no new tasks, results moved, what runs is finished."""
+"""Drain a worker's host that AWS is likely to reclaim: no new tasks, results are moved, running tasks finish."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import asyncio
 import sys
 from typing import Any
 
-#: The operation by which a worker's host asks the scheduler for that.
+#: The operation by which a worker's host requests a drain from the scheduler.
 DRAIN_OPERATION = "terradask_empty"
 
 POLL_SECONDS = 0.5
 
-#: So long, at most, the next host waits for the replacement of the one before: the cluster may have been made smaller.
+#: Longest wait of the next host for the previous one's replacement: the cluster may have been made smaller.
 REPLACEMENT_SECONDS = 900.0
 
 
 def allow_draining(scheduler: Any) -> None:
-    """Let hosts of workers ask a scheduler to be drained: one at a time, the next when as many workers run as before.
+    """Let workers' hosts request a drain from a scheduler: one at a time, the next when as many workers run as before.
 
-    Where AWS launches no other, hosts are given up slowly, and not all at once.
+    If AWS launches no replacements, hosts are given up slowly, and not all at once.
     """
     turn, before = asyncio.Lock(), 0
 
     async def drain(names: list[str]) -> bool:
-        """Give no new tasks to these workers, move what they hold, and wait for what they run; tell whether there was room for it."""
+        """Give these workers no new tasks, move their data, wait for their running tasks; return whether the data had room elsewhere."""
         nonlocal before
         from distributed.metrics import time as dask_time
 
@@ -37,7 +37,7 @@ def allow_draining(scheduler: Any) -> None:
                 before = 0
                 return False
             since = dask_time()
-            # They tell with each heartbeat what they run.
+            # Their heartbeats report what they run.
             while any(
                 str(worker.name) in names and (worker.last_seen <= since or worker.executing) for worker in scheduler.workers.values()
             ):
@@ -48,16 +48,16 @@ def allow_draining(scheduler: Any) -> None:
 
 
 async def ask_to_drain(workers: list[Any], address: str, security: Any) -> bool:
-    """Ask the scheduler to drain a host's workers; return when they are, with whether they could be."""
+    """Ask the scheduler to drain a host's workers; return afterwards whether they were drained."""
     from distributed.core import rpc
 
     names = [str(worker.name) for worker in workers]
     try:
         async with rpc(address, connection_args=security.get_connection_args("worker")) as scheduler:
             drained = bool(await getattr(scheduler, DRAIN_OPERATION)(names=names))
-    except Exception as error:  # noqa: BLE001 - whatever the scheduler answers: AWS has only recommended it
-        print(f"can't be emptied: {type(error).__name__}: {error}", file=sys.stderr)
+    except Exception as error:  # noqa: BLE001 - any error: AWS has only recommended it
+        print(f"can't be drained: {type(error).__name__}: {error}", file=sys.stderr)
         return False
     if not drained:
-        print(f"the data of all of {', '.join(names)} can't be moved elsewhere: they work on", file=sys.stderr)
+        print(f"the data of all of {', '.join(names)} can't be moved elsewhere: they continue to work", file=sys.stderr)
     return drained

@@ -1,8 +1,8 @@
-"""Forwards of a scheduler's host: in front of the dashboard, mutual TLS outside and plain bytes to loopback inside; and on loopback.
+"""Forwards on a scheduler's host: one with mutual TLS in front of the dashboard on loopback, and plain ones on loopback.
 
-Dask's dashboard has no authentication, even where Dask's comms have TLS. What comes through Session Manager arrives on the host's
-loopback, where its agent connects to (https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-sessions-start.html),
-and is passed on as it is to the ports that demand a certificate.
+Dask's dashboard has no authentication, even if Dask's comms use TLS. Connections through Session Manager arrive on the host's
+loopback, to which its agent connects (https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-sessions-start.html),
+and are passed on unchanged to the ports that require a certificate.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any
 
 CHUNK_BYTES = 65_536
 
-#: Whose certificate opens the dashboard. Those of hosts come from the same authority, and are for Dask's own connections.
+#: The role whose certificates open the dashboard. Hosts' certificates have the same authority, and are for Dask's own connections.
 CLIENT_ROLE = "client"
 
 
 def server_context(*, ca: str, cert: str, key: str) -> ssl.SSLContext:
-    """Return a TLS context that demands a certificate of the cluster's authority from whoever connects."""
+    """Return a TLS context that requires a certificate of the cluster's authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
-    # As in Dask, whose certificates these are.
+    # As in Dask, which uses the same certificates.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.load_verify_locations(ca)
     context.load_cert_chain(cert, key)
@@ -39,9 +39,9 @@ def roles_of(certificate: Mapping[str, Any] | None) -> list[str]:
 
 
 class Forward:
-    """Takes connections of the cluster's clients at an address and joins each to another.
+    """Accepts connections of the cluster's clients at an address and forwards each to another.
 
-    The context is that of :func:`server_context`. None: bytes are passed on as they come.
+    The context is that of :func:`server_context`. None: bytes are forwarded unchanged.
     """
 
     def __init__(self, host: str, port: int, *, target_port: int, context: ssl.SSLContext | None, target_host: str = "127.0.0.1") -> None:
@@ -55,11 +55,11 @@ class Forward:
         self._refused: set[str] = set()
 
     async def start(self) -> None:
-        """Listen; raises ``OSError`` where the port is taken."""
+        """Listen; raise ``OSError`` if the port is taken."""
         self._server = await asyncio.start_server(self._accept, self._host, self._port, ssl=self._context)
 
     async def close(self) -> None:
-        """Stop listening and end what is joined."""
+        """Stop listening and end all connections."""
         if self._server is not None:
             self._server.close()
         for task in list(self._tasks):
@@ -79,7 +79,7 @@ class Forward:
             finally:
                 await _close(inner_writer)
         except (OSError, asyncio.CancelledError):
-            # Who connects may vanish at any time; who closes cancels.
+            # Clients may disconnect at any time; closing cancels.
             pass
         finally:
             await _close(writer)
@@ -87,13 +87,13 @@ class Forward:
 
     def _lets_in(self, writer: asyncio.StreamWriter) -> bool:
         roles = roles_of(writer.get_extra_info("peercert"))
-        # Without a context, whom the bytes go to asks for the certificate.
+        # Without a context, the destination requires the certificate.
         if self._context is None or roles == [CLIENT_ROLE]:
             return True
-        told = f"{', '.join(roles) or 'nobody'} from {(writer.get_extra_info('peername') or ('?',))[0]}"
-        if told not in self._refused:
-            self._refused.add(told)
-            print(f"the dashboard was refused to a certificate for {told}: it is for clients", file=sys.stderr)
+        refused = f"{', '.join(roles) or 'nobody'} from {(writer.get_extra_info('peername') or ('?',))[0]}"
+        if refused not in self._refused:
+            self._refused.add(refused)
+            print(f"the dashboard was refused to a certificate for {refused}: it is for clients", file=sys.stderr)
         return False
 
 
@@ -101,7 +101,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     while data := await reader.read(CHUNK_BYTES):
         writer.write(data)
         await writer.drain()
-    # TLS knows no half-closed connection: its side ends whole, so that the other pump ends too.
+    # TLS has no half-closed connections: its side closes completely, so that the other pump ends too.
     if writer.can_write_eof():
         writer.write_eof()
     else:

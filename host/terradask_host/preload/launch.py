@@ -1,6 +1,6 @@
 """The Dask process's first file. Run by path, in the cluster's Python: ``python -P launch.py <descriptor for events>``.
 
-It stays small and imports the standard library alone: a nanny's worker process, which is spawned, imports it a second time, and needs the
+It stays small and imports only the standard library: a nanny's spawned worker process imports it a second time, and needs the
 package too.
 """
 
@@ -16,9 +16,9 @@ from pathlib import Path
 
 
 class Events:
-    """Tells the host program what happens, one JSON document a line.
+    """Sends events to the host program, one JSON document per line.
 
-    Processes started from here don't inherit the pipe's writing end, so that its end is this process's end.
+    Child processes don't inherit the pipe's writing end, so that it closes when this process ends.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -26,13 +26,13 @@ class Events:
         self._file = os.fdopen(descriptor, "w", encoding="utf-8")
 
     def tell(self, event: str, **facts: object) -> None:
-        """Tell an event with its facts."""
+        """Send an event with its facts."""
         self._file.write(json.dumps({"event": event, **facts}) + "\n")
         self._file.flush()
 
 
 def read_document() -> dict[str, object]:
-    """Return the next document from the host program; its silence is our end."""
+    """Return the next document from the host program; exit if the pipe is closed."""
     line = sys.stdin.readline()
     if not line:
         vanish()
@@ -41,14 +41,14 @@ def read_document() -> dict[str, object]:
 
 
 def vanish() -> None:
-    """End this process and all that it started, at once: the host program is gone."""
+    """Kill this process and all its children at once: the host program is gone."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
 
 
 def load_package() -> None:
-    """Make ``terradask_host`` importable without its neighbours: the host program's own packages are not the cluster's."""
+    """Make ``terradask_host`` importable without the host program's other packages, which aren't the cluster's."""
     name = "terradask_host"
     folder = Path(__file__).resolve().parent.parent
     spec = importlib.util.spec_from_file_location(name, folder / "__init__.py", submodule_search_locations=[str(folder)])
@@ -60,21 +60,21 @@ def load_package() -> None:
 
 
 def main() -> int:
-    """Prepare, import, be told where, and serve."""
+    """Prepare, import, receive the start document, and serve."""
     events = Events(int(sys.argv[1]))
     load_package()
     try:
         from terradask_host.preload.serve import run  # needs the package that was just loaded
 
         return run(read_document, events.tell)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the host's report must say it
+    except Exception as error:  # noqa: BLE001 - the host's report must contain any error
         traceback.print_exc()
         events.tell("failed", reason=_chain(error))
         return 1
 
 
 def _chain(error: BaseException) -> str:
-    """Return the error with its causes in one line: Dask wraps what went wrong in "failed to start"."""
+    """Return the error with its causes in one line: Dask wraps the cause in "failed to start"."""
     parts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(parts) < 5:

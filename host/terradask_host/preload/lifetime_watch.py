@@ -1,4 +1,4 @@
-"""Looking at a scheduler from inside: who is there, what there is to do, and whether the cluster's life is over."""
+"""Watch a scheduler from inside: its clients, its work, and whether the cluster's lifetime is over."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from terradask_host.preload.uploads import Uploads
 from terradask_host.preload.watchers import watching
 from terradask_host.rules.lifetime import Activity, Limits, Observation, end_reason
 
-#: The operation by which a client says how long the cluster may go on without any; part of what clients rely on.
+#: The operation by which a client sets how long the cluster may run without clients; part of what clients rely on.
 KEEPALIVE_OPERATION = "terradask_keepalive"
 
-#: How Dask names the client that a worker opens for its tasks: ``Client-worker-<uuid>``.
+#: Dask's name for the client that a worker opens for its tasks: ``Client-worker-<uuid>``.
 _WORKERS_CLIENT = "worker"
 
 
 class LifetimeWatch:
-    """Looks at a scheduler every so often, and tells the host program when the cluster's life is over.
+    """Checks a scheduler at intervals, and reports to the host program when the cluster's lifetime is over.
 
-    Goes by ``life`` of ``run.json``, with ``look_seconds`` and ``first_client_seconds``.
+    Follows ``life`` of ``run.json``, with ``look_seconds`` and ``first_client_seconds``.
 
-    The host program acts: it also brings the groups to zero where this process no longer can.
+    The host program acts: it scales the groups to zero even if this process no longer can.
     """
 
     def __init__(self, scheduler: Any, life: Mapping[str, Any], tell: Callable[..., None]) -> None:
@@ -42,20 +42,20 @@ class LifetimeWatch:
         scheduler.handlers[KEEPALIVE_OPERATION] = self.set_keepalive
 
     def set_keepalive(self, seconds: float | None) -> bool:
-        """Take how long the cluster goes on without a client; None: for ever. Returns True, which an older host would not."""
+        """Set how long the cluster runs without a client; None: for ever. Return True, which an older host would not."""
         self._limits = replace(self._limits, no_client_seconds=seconds)
-        # So that it holds for the scheduler's next process too.
+        # So that it applies to the scheduler's next process too.
         self._tell("keepalive", seconds=seconds)
         return True
 
     async def run(self) -> None:
-        """Return when the host program was told that it is over."""
+        """Return after the end was reported to the host program."""
         while True:
             await asyncio.sleep(self._look_seconds)
             try:
                 self._activity = self._activity.after(self._observer.observe())
                 reason = end_reason(self._activity, self._limits, datetime.datetime.now(datetime.UTC))
-            except Exception:  # noqa: BLE001 - whatever a scheduler class of somebody's does, the next look may see
+            except Exception:  # noqa: BLE001 - a custom scheduler class may raise anything; the next check may succeed
                 self._log_once(traceback.format_exc())
                 continue
             if reason:
@@ -63,12 +63,12 @@ class LifetimeWatch:
 
     def _log_once(self, trouble: str) -> None:
         if trouble != self._trouble:
-            print(f"can't see whether the cluster is idle: {trouble}", file=sys.stderr)
+            print(f"can't check whether the cluster is idle: {trouble}", file=sys.stderr)
         self._trouble = trouble
 
 
 class Observer:
-    """Looks at a scheduler."""
+    """Observes a scheduler."""
 
     def __init__(self, scheduler: Any) -> None:
         self._scheduler = scheduler
@@ -81,16 +81,16 @@ class Observer:
         from distributed.metrics import time as dask_time
 
         scheduler, now = self._scheduler, time.monotonic()
-        # Dask's notion: running, queued and unrunnable tasks, and graphs that are being taken in.
+        # Dask's definition: running, queued and unrunnable tasks, and graphs that are being processed.
         idle_since = scheduler.check_idle()
         came = frozenset(filter(_is_somebodys, self._came))
         self._came.clear()
         return Observation(
             at=now,
             idle_seconds=None if idle_since is None else max(dask_time() - idle_since, 0.0),
-            # Thousands of workers have as many connections: nobody counts on them while there is work anyway.
+            # Thousands of workers have as many connections: they aren't checked while there is work anyway.
             uploading=idle_since is not None and self._uploads.look(list(scheduler._comms), now),
-            # Others hold what is published, or are on their way out.
+            # Others hold published data, or are being released.
             present=frozenset(filter(_is_somebodys, scheduler.client_comms.keys() & scheduler.clients.keys())) | watching(scheduler),
             came=came,
             left_work=bool(scheduler.clients["fire-and-forget"].wants_what),
@@ -98,7 +98,7 @@ class Observer:
 
 
 def _note_clients(scheduler: Any, came: set[str]) -> None:
-    """Let a scheduler note every client that comes: it may be gone before the next look."""
+    """Let a scheduler record every client that connects: it may be gone before the next check."""
     from distributed.diagnostics.plugin import SchedulerPlugin
 
     class NoteClients(SchedulerPlugin):  # type: ignore[misc]  # distributed carries no types here

@@ -1,4 +1,4 @@
-"""Private environment variables and credentials of one process: the scheduler's, a worker's, and of what those start."""
+"""Private environment variables and credentials of one process, a scheduler or a worker, and its children."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 from terradask_host.preload.credentials_endpoint import CredentialsEndpoint
 
-#: The operation of a scheduler that returns all that its clients have sent.
+#: The scheduler's operation that returns all secrets that its clients have sent.
 FETCH_OPERATION = "terradask_confided"
 
 
 def take(environ: Mapping[str, str], credentials: Mapping[str, str] | None) -> None:
-    """Let this process have private variables, and credentials as `CredentialsEndpoint` holds them.
+    """Set private variables in this process, and credentials in its `CredentialsEndpoint`.
 
-    Variables are set at run time: what a process was started with is there for others to read, in ``/proc``. What it starts inherits them.
+    Variables are set at run time: those at a process's start are readable by others, in ``/proc``. Its children inherit them.
     """
     os.environ.update(environ)
     if credentials is not None:
@@ -26,5 +26,5 @@ def take(environ: Mapping[str, str], credentials: Mapping[str, str] | None) -> N
 
 @functools.cache
 def own_endpoint() -> CredentialsEndpoint:
-    """Return this process's endpoint, opened when it is first needed; workers without a nanny share one."""
+    """Return this process's endpoint, opened at first use; workers without a nanny share one."""
     return CredentialsEndpoint()

@@ -1,7 +1,7 @@
-"""Secrets that a client sends to the processes of its cluster: private environment variables and credentials, in their memory alone.
+"""Secrets that a client sends to its cluster's processes: private environment variables and credentials, only in memory.
 
-The client tells the scheduler. That keeps it, and tells workers that there is something to be fetched, the later ones when they register:
-what workers are sent unasked may end up in a log of Dask's (its messages, with DEBUG) or in a dump of a cluster's state.
+The client sends them to the scheduler, which stores them and notifies the workers to fetch them, later workers when they register:
+what the scheduler sends to workers by itself may end up in Dask's log (its messages, with DEBUG) or in a dump of a cluster's state.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 
 from terradask_host.preload import process_secrets
 
-#: The operation by which clients send; part of what they rely on.
+#: The operation by which clients send secrets; part of what they rely on.
 SEND_OPERATION = "terradask_confide"
 
-#: A worker that can't be told is tried again so often.
+#: How often to retry a worker that couldn't be notified.
 TRIES = 3
 RETRY_SECONDS = 1.0
 
 
 class SecretStore:
-    """Keeps the secrets that clients send to a scheduler, and passes it to all workers, also those to come."""
+    """Stores the secrets that clients send to a scheduler, and passes them to all workers, including later ones."""
 
     def __init__(self, scheduler: Any) -> None:
         self._scheduler = scheduler
@@ -32,9 +32,9 @@ class SecretStore:
         scheduler.handlers[process_secrets.FETCH_OPERATION] = self.fetch
 
     async def take(self, sealed: Any) -> dict[str, list[str]]:
-        """Take a client's ``environ`` or ``credentials``, or both: JSON in a wrapping that logs show nothing of.
+        """Store a client's ``environ`` or ``credentials``, or both: JSON in a wrapper that logs don't show.
 
-        Return ``missed``: names of the workers that could not be told.
+        Return ``missed``: names of the workers that could not be notified.
         """
         given = json.loads(_unsealed(sealed))
         async with self._telling:
@@ -44,7 +44,7 @@ class SecretStore:
             return {"missed": await self._tell_workers()}
 
     def fetch(self) -> dict[str, Any]:
-        """Return all that there is, for a worker."""
+        """Return all secrets, for a worker."""
         return {"environ": self._environ, "credentials": self._credentials}
 
     async def _tell_workers(self) -> list[str]:
@@ -53,18 +53,18 @@ class SecretStore:
         from terradask_host.preload.confided_plugin import NAME, FetchConfided  # needs distributed, which had to be configured first
 
         plugin = dumps(FetchConfided())
-        # Dask hands it to whoever registers from now on.
+        # Dask passes it to every worker that registers from now on.
         self._scheduler.worker_plugins[NAME] = plugin
         message = {"op": "plugin-add", "plugin": plugin, "name": NAME}
-        untold = list(self._scheduler.workers)
+        pending = list(self._scheduler.workers)
         for attempt in range(TRIES):
             if attempt:
                 await asyncio.sleep(RETRY_SECONDS)
-                # A worker that left needs nothing any more.
-                untold = [address for address in untold if address in self._scheduler.workers]
-            heard = await self._scheduler.broadcast(msg=message, workers=untold, on_error="return") if untold else {}
-            untold = [address for address, answer in heard.items() if not _is_ok(answer)]
-        return sorted(str(self._scheduler.workers[address].name) for address in untold if address in self._scheduler.workers)
+                # A worker that left needs no secrets.
+                pending = [address for address in pending if address in self._scheduler.workers]
+            answers = await self._scheduler.broadcast(msg=message, workers=pending, on_error="return") if pending else {}
+            pending = [address for address, answer in answers.items() if not _is_ok(answer)]
+        return sorted(str(self._scheduler.workers[address].name) for address in pending if address in self._scheduler.workers)
 
 
 def _is_ok(answer: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Running one Dask server: configured before distributed is imported, closed in order when the host says so."""
+"""Run one Dask server: configured before distributed is imported, closed in order on the host program's request."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Read = Callable[[], dict[str, Any]]
 Tell = Callable[..., None]
 Serve = Callable[[dict[str, Any], Callable[[], None], "Leave"], Coroutine[Any, Any, str | None]]
 
-#: Signs of life from the event loop.
+#: Heartbeats of the event loop.
 ALIVE_SECONDS = 60.0
 
 
 class Leave:
-    """The host program's words: to drain, and to close, with how long that may take.
+    """The host program's commands: to drain, and to close, with a time limit.
 
-    `others` are those who take what it says besides, by what each is to do; a server adds its own.
+    `others` are the handlers of its other commands, by command; a server adds its own.
     """
 
     def __init__(self) -> None:
@@ -43,19 +43,19 @@ class Leave:
         self.others: dict[str, Callable[[dict[str, Any]], None]] = {"drain": lambda _: self.drain.set()}
 
     def say(self, seconds: float) -> None:
-        """Give the word."""
+        """Give the command."""
         self.seconds = seconds
         self._said.set()
 
     async def wait(self) -> None:
-        """Return once it is given."""
+        """Return once the command is given."""
         await self._said.wait()
 
 
 def run(read: Read, tell: Tell) -> int:
-    """Configure, import, wait for the word, and serve until the server has closed.
+    """Configure, import, wait for the start, and serve until the server has closed.
 
-    `read` returns the host program's next document; where that is gone, it ends this process instead.
+    `read` returns the host program's next document; if the host program is gone, it ends this process.
     """
     prepared = read()
     configure(prepared["dask_config"], prepared["host_config"])
@@ -75,7 +75,7 @@ def run(read: Read, tell: Tell) -> int:
 
 def configure(dask_config: dict[str, Any], host_config: dict[str, Any]) -> None:
     """Set Dask's configuration: the caller's, then ``DASK_*`` variables, then what the host must have."""
-    import dask.config  # an environment variable may decide where it looks
+    import dask.config  # an environment variable may set its path
 
     dask.config.update(dask.config.config, dask_config)
     dask.config.update(dask.config.config, dask.config.collect_env(os.environ))
@@ -83,9 +83,9 @@ def configure(dask_config: dict[str, Any], host_config: dict[str, Any]) -> None:
 
 
 def remember_reason(cls: type) -> type:
-    """Return a subclass of a Dask server that keeps the first reason for which it closes, as ``close_reason``.
+    """Return a subclass of a Dask server that stores the first reason for closing, as ``close_reason``.
 
-    A nanny hears from its worker why that closes (``close_gracefully``), and then closes itself for a reason that says less.
+    A nanny receives its worker's reason (``close_gracefully``), and then closes itself with a less specific one.
     """
 
     class Hosted(cls):  # type: ignore[misc]  # the class is named by the cluster's settings
@@ -104,14 +104,14 @@ def remember_reason(cls: type) -> type:
 
 
 async def serve_scheduler(tell: Tell, start: dict[str, Any], running: Callable[[], None], leave: Leave) -> str | None:
-    """Run a scheduler with the forward in front of its dashboard, and say when its cluster's life is over; return why it closed."""
+    """Run a scheduler with the forward for its dashboard, and report the end of its cluster's lifetime; return why it closed."""
     from distributed.security import Security
     from distributed.utils import import_term
 
     cls = remember_reason(import_term(start["class"]))
     scheduler = cls(security=Security(**start["security"]), **start["arguments"])
     if getattr(scheduler, "jupyter", False):
-        raise RuntimeError(f"{start['class']} runs a notebook server, which runs code for whoever reaches the dashboard")
+        raise RuntimeError(f"{start['class']} runs a notebook server, which runs code for everyone who reaches the dashboard")
     admission = WorkerAdmission(scheduler, Rules.read(start["members"]), tell)
     leave.others["members"] = lambda word: admission.update(word["instance_ids"])
     async with scheduler:
@@ -145,7 +145,7 @@ async def serve_scheduler(tell: Tell, start: dict[str, Any], running: Callable[[
 
 
 async def _on_loopback(loopback: dict[str, Any]) -> list[Forward]:
-    """Listen on loopback for what Session Manager brings, as far as the ports are free there."""
+    """Listen on loopback for Session Manager's connections, on the ports that are free."""
     forwards = []
     for port in loopback["ports"]:
         forward = Forward(loopback["host"], port, target_port=port, context=None, target_host=loopback["target"])
@@ -159,7 +159,7 @@ async def _on_loopback(loopback: dict[str, Any]) -> list[Forward]:
 
 
 async def serve_worker(tell: Tell, start: dict[str, Any], running: Callable[[], None], leave: Leave) -> str | None:
-    """Run this host's nannies or workers, and say when they are drained, as was asked for; return why the last of them closed."""
+    """Run this host's nannies or workers, and report a requested drain's end; return why the last of them closed."""
     from distributed.security import Security
     from distributed.utils import import_term
 

@@ -1,4 +1,4 @@
-"""The dashboard over HTTPS, for browsers that have no certificate of the cluster: where a cluster asks for it, behind a token."""
+"""Serve the dashboard over HTTPS with a token, for browsers without a certificate of the cluster, if the settings ask for it."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from terradask_host.http_proxy.admission import Admission
 from terradask_host.http_proxy.pipes import Streams
 from terradask_host.http_proxy.server import ProxyServer
 
-#: The operation by which a client, whose connection is mutual TLS, is told the token; part of what clients rely on.
+#: The operation that returns the token to a client, whose connection is mutual TLS; part of what clients rely on.
 SHARED_DASHBOARD_OPERATION = "terradask_shared_dashboard"
 
 
 class SharedDashboard:
-    """A proxy with TLS in front of a scheduler's dashboard. Its token is made with it, and is kept in this process's memory alone.
+    """A proxy with TLS in front of a scheduler's dashboard. Its token is created with it, and is only in this process's memory.
 
-    `wanted` has ``host``, ``port``, and the paths ``cert`` and ``key``; None: there is none, and clients are told so.
+    `wanted` has ``host``, ``port``, and the paths ``cert`` and ``key``; None: there is no proxy, and clients get that answer.
     """
 
     def __init__(self, scheduler: Any, wanted: Mapping[str, Any] | None) -> None:
         self._wanted = wanted
         self._target_port: int = scheduler.http_server.port
-        # Under whatever name: nobody knows that of a load balancer, or of a record in somebody's DNS.
+        # Under any name: a load balancer's, or that of a DNS record, is unknown here.
         self._admission = Admission(secure=True, hosts=None)
         self._proxy = ProxyServer(self._admission, self._dial)
         scheduler.handlers[SHARED_DASHBOARD_OPERATION] = self.tell
 
     async def start(self) -> None:
-        """Listen, where it is wanted; raises ``OSError`` where the port is taken."""
+        """Listen, if it is wanted; raise ``OSError`` if the port is taken."""
         if self._wanted is None:
             return
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -43,7 +43,7 @@ class SharedDashboard:
         await self._proxy.close()
 
     def tell(self) -> dict[str, Any]:
-        """Return the port, and the path that opens the dashboard; without them where there is none."""
+        """Return the port, and the path that opens the dashboard; neither if there is no proxy."""
         if self._proxy.port is None:
             return {}
         return {"port": self._proxy.port, "path": self._admission.link("/status")}

@@ -1,4 +1,4 @@
-"""What is on its way to a scheduler: a graph or data that a client sends is work, long before Dask knows of it."""
+"""Detect uploads to a scheduler: a graph or data that a client sends is work, long before Dask registers it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-#: Heartbeats and looks of clients stay far below, any upload far above.
+#: Clients' heartbeats and polls stay far below, any upload far above.
 UPLOAD_BYTES_A_SECOND = 16_384
 
 # `tcpi_bytes_received` in `struct tcp_info`, part of Linux's stable interface:
@@ -18,14 +18,14 @@ _RECEIVED_OFFSET = 128
 
 
 class Uploads:
-    """Tells from look to look whether any connection receives much."""
+    """Detects from call to call whether any connection receives much data."""
 
     def __init__(self) -> None:
         self._before: dict[Any, int] = {}
         self._at: float | None = None
 
     def look(self, comms: Iterable[Any], now: float) -> bool:
-        """Return whether one of these connections has received much since the last look."""
+        """Return whether one of these connections has received much data since the last call."""
         received = {comm: number for comm in comms if (number := received_bytes(comm)) is not None}
         seconds = None if self._at is None else now - self._at
         much = seconds is not None and self._much(received, seconds)
@@ -33,12 +33,12 @@ class Uploads:
         return much
 
     def _much(self, received: Mapping[Any, int], seconds: float) -> bool:
-        # A connection that is new brings its handshake: it counts from its second look on.
+        # A new connection includes its handshake: it counts from its second call on.
         return any(number - self._before.get(comm, number) > UPLOAD_BYTES_A_SECOND * seconds for comm, number in received.items())
 
 
 def received_bytes(comm: Any) -> int | None:
-    """Return how many bytes the kernel has received on a connection; None where it doesn't tell."""
+    """Return how many bytes the kernel has received on a connection; None if that is unavailable."""
     plug = getattr(getattr(comm, "stream", None), "socket", None)
     if plug is None or sys.platform != "linux":
         return None

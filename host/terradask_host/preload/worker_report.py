@@ -1,4 +1,4 @@
-"""Who is, or was, at the scheduler, told to the host program every so often: it knows which hosts there should be."""
+"""Report a scheduler's workers to the host program at intervals: it knows which hosts there should be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 async def report_workers(scheduler: Any, seconds: float, tell: Callable[..., None]) -> None:
-    """Tell the names of a scheduler's workers, also of those that came and went meanwhile, for as long as it runs."""
+    """Report the names of a scheduler's workers while it runs, including those that came and left in between."""
     from distributed.diagnostics.plugin import SchedulerPlugin
 
     came: set[str] = set()

@@ -1,1 +1,1 @@
-"""What people write when they ask for hardware: read and checked, whatever AWS has."""
+"""Hardware requests in settings: parsed and checked, independent of AWS's offers."""

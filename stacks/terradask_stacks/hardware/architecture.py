@@ -13,5 +13,5 @@ _ARM_TYPE = re.compile(r"([a-z]+[0-9]+g[a-z]*|a1)\.")
 
 
 def is_arm_name(instance_type: str) -> bool:
-    """Return whether an instance type is for ARM by its name; for certain only EC2's description of it says so."""
+    """Return whether an instance type is ARM by its name; only EC2's description is certain."""
     return _ARM_TYPE.match(instance_type) is not None

@@ -1,4 +1,4 @@
-"""Numbers of cores and bytes as people write them: one, a range, or any."""
+"""Parse numbers of cores and bytes: one, a range, or any."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from terradask_stacks.errors import InvalidHardware
 
 GIB = 1 << 30
 
-#: No instance has as little memory: whoever writes less means GiB.
+#: No instance has so little memory: a smaller number is meant in GiB.
 _LEAST_MEMORY_BYTES = 128 << 20
 
 _POWERS = {f"{letter}{infix}": base ** (index + 1) for index, letter in enumerate("kmgtp") for infix, base in (("", 1000), ("i", 1024))}
@@ -39,15 +39,15 @@ class Span:
 
     @property
     def is_any(self) -> bool:
-        """Whether every number is in it."""
+        """Whether it contains every number."""
         return self.low <= 0 and self.high is None
 
     def widened_to(self, number: int) -> Span:
-        """Return the smallest span with both this one and a number in it."""
+        """Return the smallest span that contains this one and a number."""
         return Span(min(self.low, number), None if self.high is None else max(self.high, number))
 
     def within_a_tenth(self) -> Span:
-        """Return it with a tenth of each end on top, as asks for memory are meant."""
+        """Return it widened by a tenth at each end, as for requests for memory."""
         return Span(-(-self.low * 9 // 10), None if self.high is None else self.high * 11 // 10)
 
 
@@ -107,12 +107,12 @@ def parse_bytes(text: str) -> int:
 
 
 def bytes_text(size: int) -> str:
-    """Return a size for people: ``16 GiB``, ``14.4 GiB``."""
+    """Return a size as text: ``16 GiB``, ``14.4 GiB``."""
     return f"{size / GIB:.2f}".rstrip("0").rstrip(".") + " GiB"
 
 
 def bytes_value(size: int) -> str:
-    """Return a size as one would write it, exactly: ``16 GiB``, ``16 GB``, ``17000000001``."""
+    """Return a size exactly, in the notation of settings: ``16 GiB``, ``16 GB``, ``17000000001``."""
     for unit in ("GiB", "GB", "MiB", "MB"):
         if size and size % _UNITS[unit.lower()] == 0:
             return f"{size // _UNITS[unit.lower()]} {unit}"
@@ -120,7 +120,7 @@ def bytes_value(size: int) -> str:
 
 
 def cores_text(cores: Span) -> str:
-    """Return cores for people: ``4 cores``, ``2 to 8 cores``."""
+    """Return cores as text: ``4 cores``, ``2 to 8 cores``."""
     if cores.high is None:
         return "any number of cores" if cores.is_any else f"{cores.low} cores or more"
     low = "" if cores.low == cores.high else f"{cores.low} to "
@@ -128,7 +128,7 @@ def cores_text(cores: Span) -> str:
 
 
 def memory_text(memory: Span) -> str:
-    """Return memory for people: ``16 GiB of memory``, ``14.4 to 17.6 GiB of memory``."""
+    """Return memory as text: ``16 GiB of memory``, ``14.4 to 17.6 GiB of memory``."""
     if memory.high is None:
         return "any memory" if memory.is_any else f"{bytes_text(memory.low)} of memory or more"
     low = "" if memory.low == memory.high else f"{bytes_text(memory.low).removesuffix(' GiB')} to "
@@ -136,7 +136,7 @@ def memory_text(memory: Span) -> str:
 
 
 def written(span: Span, one: Callable[[int], Any]) -> Any:
-    """Return a span as one would write it for a parameter: ``4``, ``[2, 8]`` or ``"*"``."""
+    """Return a span in a parameter's notation: ``4``, ``[2, 8]`` or ``"*"``."""
     if span.high is None:
         return "*"
     return one(span.low) if span.low == span.high else [one(span.low), one(span.high)]

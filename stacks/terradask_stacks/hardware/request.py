@@ -15,32 +15,32 @@ Role = Literal["worker", "scheduler"]
 #: Overrides that a group may have: Amazon EC2 Auto Scaling, ``LaunchTemplate.Overrides``.
 MAX_TYPES = 40
 
-#: How AWS writes an instance type.
+#: AWS's format of an instance type.
 TYPE_NAME = re.compile(r"[a-z][a-z0-9-]*\.[a-z0-9-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
 class HardwareRequest:
-    """What is asked of the machines of one role. Made by `HardwareRequest.of`, which reads what people write.
+    """The hardware request for one role's instances. Created by `HardwareRequest.of`, which parses parameters.
 
     Parameters
     ----------
     role
         ``worker`` or ``scheduler``.
     cpu
-        Cores (AWS's vCPUs); None where nothing is said about them.
+        Cores (AWS's vCPUs); None if unset.
     memory
-        Memory in bytes, as asked: what is chosen lies within 10 % of it. None where nothing is said about it.
+        Requested memory in bytes: the chosen type's is within 10 % of it. None if unset.
     gpu
-        GPUs on each machine: 0 none, whatever others have; None where nothing is said about them.
+        GPUs on each instance: 0 none, whatever others have; None if unset.
     gpu_type
         The GPU's model, such as ``T4``.
     vm_types
-        Instance types by name, in order of preference; empty where they are to be chosen.
+        Instance types by name, in order of preference; empty if terradask is to choose them.
     arm
-        ARM processors, or x86-64; None where nothing is said about it.
+        ARM processors, or x86-64; None if unset.
     prefix
-        What stands before the parameters' names in messages.
+        Prefix of the parameters' names in messages.
     """
 
     role: Role = "worker"
@@ -78,13 +78,13 @@ class HardwareRequest:
         gpu
             A number; True is 1, False 0.
         gpu_type
-            A model, as AWS or another cloud writes it: ``T4``, ``nvidia-tesla-t4``. Means one GPU where `gpu` says nothing.
+            A model, in AWS's or another cloud's notation: ``T4``, ``nvidia-tesla-t4``. Means one GPU if `gpu` is unset.
         vm_types
             An instance type or a list of them.
         arm
             True or False.
         prefix
-            What stands before the names in messages. Unset: ``worker_`` or ``scheduler_``.
+            Prefix of the names in messages. Unset: ``worker_`` or ``scheduler_``.
 
         Raises
         ------
@@ -108,31 +108,31 @@ class HardwareRequest:
         return request
 
     def option(self, name: str) -> str:
-        """Return a parameter's whole name: ``worker_cpu`` for ``cpu``."""
+        """Return a parameter's full name: ``worker_cpu`` for ``cpu``."""
         return name if name == "arm" else f"{self.prefix}{name}"
 
     @property
     def whose(self) -> str:
-        """Whose machines these are, for people: a role's, or those of the table in which the parameters stand."""
+        """The owner of the instances, for messages: a role, or the table that contains the parameters."""
         return self.prefix.removesuffix(".") if self.prefix.endswith(".") else self.role
 
     @property
     def gpus_wanted(self) -> int:
-        """How many GPUs a chosen machine has to have."""
+        """The required number of GPUs."""
         return self.gpu if self.gpu is not None else int(self.gpu_type is not None)
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing is asked, or no more than an architecture and that there be no GPU."""
+        """Whether the request is empty, or only for an architecture and no GPU."""
         return not self.gpu and self.parameters().keys() <= {self.option("gpu"), self.option("arm")}
 
     @property
     def is_by_name(self) -> bool:
-        """Whether the types' names, or nothing, are all there is to it."""
+        """Whether the request is empty, or only names types."""
         return self.is_silent or bool(self.vm_types and self.gpu_type is None)
 
     def parameters(self) -> dict[str, Any]:
-        """Return what is said, by whole name, as one would write it."""
+        """Return the set parameters, by full name, in the notation of settings."""
         said = {
             "cpu": None if self.cpu is None else written(self.cpu, int),
             "memory": None if self.memory is None else written(self.memory, bytes_value),
@@ -144,11 +144,11 @@ class HardwareRequest:
         return {self.option(name): value for name, value in said.items() if value is not None}
 
     def given(self) -> str | None:
-        """Return what is said as Python would be written; None where nothing is."""
+        """Return the set parameters in Python's notation; None if there are none."""
         return ", ".join(f"{name}={value!r}" for name, value in self.parameters().items()) or None
 
     def describe(self) -> str:
-        """Return it for people: ``4 cores, 16 GiB of memory, 1 T4 GPU``."""
+        """Return it as text: ``4 cores, 16 GiB of memory, 1 T4 GPU``."""
         if self.vm_types:
             return ", ".join(self.vm_types)
         count = self.gpus_wanted

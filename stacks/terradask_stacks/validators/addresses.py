@@ -8,7 +8,7 @@ from typing import Any
 
 from terradask_stacks.validators.refusal import refuse, unique
 
-#: The word for the address of whoever asks, which means something else on every machine.
+#: The word for the caller's address, which differs on every machine.
 ME = "me"
 
 _PORTS = re.compile(r"^([0-9]{1,5})(?:-([0-9]{1,5}))?$")
@@ -16,7 +16,7 @@ _NETWORK_PREFIXES = (16, 24)
 
 
 def check_network_cidr(cidr: str) -> str:
-    """Return the block of a network: strict, IPv4, /16 to /24, and none that AWS keeps for itself."""
+    """Return a network's block: strict, IPv4, /16 to /24, and not reserved by AWS."""
     try:
         network = IPv4Network(cidr)
     except (AddressValueError, NetmaskValueError, ValueError) as error:
@@ -42,7 +42,7 @@ def check_ports(value: Any) -> int | str:
 
 
 def check_ingress_cidr(cidr: str) -> str:
-    """Return an address block, as it is written best; the whole internet is told apart by `is_anywhere`."""
+    """Return a normalized address block; `is_anywhere` detects the whole internet."""
     try:
         network: IPv4Network | IPv6Network = ip_network(cidr)
     except ValueError as error:
@@ -54,7 +54,7 @@ def check_ingress_cidr(cidr: str) -> str:
 
 
 def check_sources(value: Any) -> list[str] | None:
-    """Return address blocks, given as one or as a list; None stays None."""
+    """Return address blocks from one or a list; None stays None."""
     if value is None:
         return None
     blocks = [value] if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""What Dask and its hosts are given: numbers of workers, classes and their options, packages, variables."""
+"""Validate the input of Dask and its hosts: numbers of workers, classes and their options, packages, variables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WORKER_RESERVED = frozenset(
 
 
 def check_n_workers(value: Any) -> NWorkers:
-    """Return `value` as settings have it: a number, a list of two, or None.
+    """Return `value` in the settings' form: a number, a list of two, or None.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def check_requirements(requirements: Sequence[str]) -> list[str]:
 
 
 def check_environ(environ: dict[str, str]) -> dict[str, str]:
-    """Return environment variables with names that a shell could set, none of them the host program's."""
+    """Return environment variables with valid names, none of them the host program's."""
     for key in environ:
         if not _ENVIRON_KEY.fullmatch(key):
             raise refuse(f"{key!r} is not a variable name", allowed="letters, digits and _, not beginning with a digit")
@@ -82,12 +82,12 @@ def check_environ(environ: dict[str, str]) -> dict[str, str]:
 
 
 def check_scheduler_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the scheduler's options if they are JSON and none is what hosts set themselves."""
+    """Return the scheduler's options if they are JSON and hosts set none of them."""
     return _check_options(options, "scheduler", SCHEDULER_RESERVED)
 
 
 def check_worker_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the workers' options if they are JSON and none is what hosts set themselves."""
+    """Return the workers' options if they are JSON and hosts set none of them."""
     return _check_options(options, "worker", WORKER_RESERVED)
 
 

@@ -1,4 +1,4 @@
-"""How a validator refuses a value."""
+"""Refuse a value in a validator."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pydantic_core import PydanticCustomError
 
 
 def refuse(problem: str, *, allowed: str, advice: str | None = None) -> PydanticCustomError:
-    """Return the error that pydantic collects, with its fields apart."""
+    """Return the error that pydantic collects, with separate fields."""
     context = {"problem": problem, "allowed": allowed, "advice": advice or ""}
     return PydanticCustomError("terradask", "{problem}; allowed: {allowed}", context)
 
 
 def matching(value: str, pattern: re.Pattern[str], what: str, allowed: str) -> str:
-    """Return a value that a pattern describes."""
+    """Return a value that matches a pattern."""
     if not pattern.fullmatch(value):
         raise refuse(f"{value!r} is not {what}", allowed=allowed)
     return value

@@ -1,4 +1,4 @@
-"""What names AWS's resources and places: regions, tags, ids, types, paths, ARNs."""
+"""Validate names of AWS's resources and places: regions, tags, ids, types, paths, ARNs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from terradask_stacks.hardware.architecture import Architecture, is_arm_name
 from terradask_stacks.hardware.request import MAX_TYPES, TYPE_NAME
 from terradask_stacks.validators.refusal import matching, refuse, unique
 
-#: AWS allows 50 tags a resource; terradask and the group's run take up to ten of them.
+#: AWS allows 50 tags per resource; terradask and the group's run use up to ten of them.
 MAX_USER_TAGS = 40
-#: IAM's roles have 64 characters: ``terradask-``, a workspace's 20 and ``-flow-logs`` take up to 40 of them.
+#: Role names have up to 64 characters: ``terradask-``, a workspace's 20 and ``-flow-logs`` use up to 40 of them.
 MAX_ROLE_PREFIX_LENGTH = 24
 #: IAM's limit on a path.
 MAX_PATH_LENGTH = 512
@@ -34,7 +34,7 @@ _KMS_KEY = re.compile(r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+$
 
 
 def check_region(region: str) -> str:
-    """Return a region that is written as AWS writes them."""
+    """Return a region whose name has AWS's format."""
     if not _REGION.fullmatch(region):
         raise refuse(f"{region!r} is not an AWS region", allowed="a region's name such as us-east-1 or eu-central-1")
     return region
@@ -68,7 +68,7 @@ def check_tags(tags: dict[str, str]) -> dict[str, str]:
 
 
 def check_instance_types(types: Sequence[str]) -> list[str]:
-    """Return instance types that are written as AWS writes them."""
+    """Return instance types whose names have AWS's format."""
     if not 1 <= len(types) <= MAX_TYPES:
         raise refuse(f"{len(types)} instance types", allowed=f"1 to {MAX_TYPES} types in order of preference")
     for name in types:
@@ -78,7 +78,7 @@ def check_instance_types(types: Sequence[str]) -> list[str]:
 
 
 def check_type_for(architecture: Architecture, instance_type: str) -> str:
-    """Return an instance type that is, by its name, for an architecture."""
+    """Return an instance type whose name fits an architecture."""
     check_instance_types([instance_type])
     arm = architecture == "arm64"
     if is_arm_name(instance_type) != arm:
@@ -97,7 +97,7 @@ def check_image(image: str) -> str:
 
 
 def check_image_owner(owner: str) -> str:
-    """Return whose images are taken: an account's id, or one of EC2's names for an owner.
+    """Return an owner of images: an account's id, or one of EC2's names for an owner.
 
     https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeImages.html
     """
@@ -117,7 +117,7 @@ def check_bucket_path(path: str) -> str:
 
 
 def check_principals(arns: list[str]) -> list[str]:
-    """Return ARNs, each once and in order, if they are of IAM users and roles."""
+    """Return ARNs of IAM users and roles, each once and in order."""
     for arn in arns:
         if not re.fullmatch(PRINCIPAL_PATTERN, arn):
             raise refuse(
@@ -166,7 +166,7 @@ def check_role_path(path: str) -> str:
 
 
 def check_role_name_prefix(prefix: str) -> str:
-    """Return what can stand in front of a role's name."""
+    """Return a prefix that role names can have."""
     if len(prefix) > MAX_ROLE_PREFIX_LENGTH:
         raise refuse(
             f"{prefix!r} has {len(prefix)} characters",
