@@ -106,4 +106,4 @@ def test_policy_added_to_a_role_that_is_there_widens_it():
 
 def test_role_that_loses_its_boundary_is_wider():
     found = dangers_of({"permissions_boundary": None}, {"permissions_boundary": "arn:aws:iam::1:policy/b"}, kind="aws_iam_role")
-    assert found == ["is no longer bounded by arn:aws:iam::1:policy/b"]
+    assert found == ["loses its permissions boundary arn:aws:iam::1:policy/b"]

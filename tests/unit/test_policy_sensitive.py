@@ -49,7 +49,7 @@ def test_a_key_in_a_state_is_found_however_it_is_written(held: str) -> None:
 
     found = secrets_in_state(state, [b"something else entirely", KEY])
 
-    assert found == (PolicyFinding("P5", "error", "", "the state holds secret 2 of those that were looked for", found[0].advice),)
+    assert found == (PolicyFinding("P5", "error", "", "the state contains secret 2 of those searched for", found[0].advice),)
     assert secrets_in_state(state.encode(), [KEY]) != ()
 
 

@@ -1,4 +1,4 @@
-"""What AWS tells of zones: launches that failed lately, and spot prices."""
+"""What AWS tells of zones: recent failed launches, and spot prices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from terradask._aws.session import Aws
 from terradask._pricing.products import Reading
 from terradask._stacks import zone_lookup
-from terradask._stacks.zone_lookup import LOOKED_BACK, look_at_zones, read_failures
+from terradask._stacks.zone_lookup import FAILURES_COUNT_FOR, read_failures, read_zone_evidence
 from terradask.errors import AccessDenied
 
 from .zone_facts import NOW, A, B
@@ -39,12 +39,12 @@ def test_failures_are_read_from_the_activities_of_the_workspaces_groups() -> Non
         _activity("web"),
         _activity(StatusCode="Successful", StatusMessage=None),
         _activity(StatusCode="Failed", StatusMessage=""),
-        _activity(StartTime=NOW - LOOKED_BACK - timedelta(seconds=1)),
+        _activity(StartTime=NOW - FAILURES_COUNT_FOR - timedelta(seconds=1)),
         _activity(Details="no JSON"),
         _activity(Details=None),
         _activity(Details="[]"),
     ]
-    found = list(read_failures(activities, "default", NOW - LOOKED_BACK))
+    found = list(read_failures(activities, "default", NOW - FAILURES_COUNT_FOR))
     assert [(one.zone, one.market, one.problem.code, one.problem.instance_type) for one in found] == [
         (A, "on-demand", "InsufficientInstanceCapacity", "m6i.xlarge"),
         (B, "spot", "InsufficientInstanceCapacity", "m6i.xlarge"),
@@ -79,13 +79,13 @@ def test_two_pages_are_read_and_prices_of_what_is_on_spot(monkeypatch: pytest.Mo
         return {A: {"m5.large": Reading(Decimal("0.03")), "m6i.large": Reading(problem="none")}}
 
     monkeypatch.setattr(zone_lookup, "fetch_region_spot_prices", spot)
-    found = look_at_zones(_aws(monkeypatch, client), "default", ["m6i.large", "m5.large", "m5.large"])
+    found = read_zone_evidence(_aws(monkeypatch, client), "default", ["m6i.large", "m5.large", "m5.large"])
     assert ([one.zone for one in found.failures], found.notes) == ([A, A], ())
     assert found.spot_usd == {A: {"m5.large": Decimal("0.03")}}
     assert asked == [["m5.large", "m6i.large"]]
     assert [call.get("NextToken") for call in client.asked] == [None, "more"]
     assert all(call["IncludeDeletedGroups"] and call["Filters"][0]["Name"] == "StartTimeLowerBound" for call in client.asked)
-    look_at_zones(_aws(monkeypatch, client), "default", [])
+    read_zone_evidence(_aws(monkeypatch, client), "default", [])
     assert len(asked) == 1
 
 
@@ -94,9 +94,9 @@ def test_what_the_caller_may_not_see_is_left_out_and_said(monkeypatch: pytest.Mo
         raise AccessDenied("ec2:DescribeSpotPriceHistory", "no")
 
     monkeypatch.setattr(zone_lookup, "fetch_region_spot_prices", refused)
-    found = look_at_zones(_aws(monkeypatch, _Autoscaling(refuses=True)), "default", ["m5.large"])
+    found = read_zone_evidence(_aws(monkeypatch, _Autoscaling(refuses=True)), "default", ["m5.large"])
     assert (found.failures, found.spot_usd) == ((), {})
     assert [note.partition(":")[0] for note in found.notes] == [
-        "launches that failed lately aren't considered",
+        "recent failed launches aren't considered",
         "spot prices aren't considered",
     ]
