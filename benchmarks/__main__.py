@@ -25,8 +25,8 @@ _PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 _HEAD = """# Benchmarks
 
-`make bench` makes these figures: {runs} counted runs of each candidate after a warm-up, all candidates
-of a part in turn (A B C A B C …), so that changes of the machine's speed affect them alike. Seconds
+`make bench` makes these figures: {runs} counted runs of each candidate after a warm-up, all
+candidates of a part in turn (A B C A B C …), so that changes of the machine's speed affect them alike. Seconds
 are wall-clock time. Everything runs on the embedded AWS: the provider's own waits are real, AWS's
 are not. `python -m benchmarks PART` measures one part and updates it in this page.
 """

@@ -84,33 +84,35 @@ _TABLES: dict[str, type[BaseModel]] = {
 
 _HEADER = """\
 # Settings of terradask. Each is shown with its default, or with an example if the default is empty;
-# remove the # in front of a setting to change it. Dask's configuration (terradask:), TERRADASK_<SECTION>__<KEY>
+# remove the # in front of a setting to change it. Dask's configuration (terradask:),
+# TERRADASK_<SECTION>__<KEY>
 # variables and arguments override this file.
 """
 
 _INTRODUCTION = """\
 # Settings
 
-<!-- Made from the models by `python -m terradask_stacks.reference > docs/settings.md`; a test compares them. -->
+<!-- Made by `python -m terradask_stacks.reference > docs/settings.md`; a test compares them. -->
 
 Settings come from these sources; each overrides the one before:
 
-1. the defaults, then `terradask.backend-options` in Dask's configuration ([Zones](zones.md#backend-options)),
+1. the defaults, then `terradask.backend-options` in Dask's configuration
+   ([Zones](zones.md#backend-options)),
 2. `terradask.toml`, searched from the working directory upwards (`terradask init` writes one),
 3. Dask's configuration, under `terradask:` (`~/.config/dask/*.yaml`,
    `DASK_TERRADASK__CLUSTER__N_WORKERS=4`); keys are written with `-` or `_`,
-4. `TERRADASK_<SECTION>__<KEY>` variables, such as `TERRADASK_CLUSTER__N_WORKERS=4`; values are JSON if
-   they parse as JSON, otherwise text,
+4. `TERRADASK_<SECTION>__<KEY>` variables, such as `TERRADASK_CLUSTER__N_WORKERS=4`; values are JSON
+   if they parse as JSON, otherwise text,
 5. arguments of the call.
 
 Tables (`tags`, `environ`, the options, `worker_groups`) are merged key by key; everything else is
-replaced. Unknown keys are refused. If one source names instance types and a later one requests cores
-or memory, only the later one counts; the same holds the other way round. Similarly, a later
+replaced. Unknown keys are refused. If one source names instance types and a later one requests
+cores or memory, only the later one counts; the same holds the other way round. Similarly, a later
 `use_best_zone = true` cancels a `zone_name`.
 """
 
 _DECLARED_EXAMPLE = """\
-# A declared cluster: a stack beside the network, deployed with `terradask apply NAME` or the cdktf command.
+# A declared cluster: a stack beside the network, deployed with `terradask apply NAME` or cdktf.
 # Settings that its table leaves out are as in [cluster]:
 #
 # [clusters.etl]
@@ -121,10 +123,10 @@ _DECLARED = """\
 ## `[clusters.NAME]`
 
 A declared cluster: a stack beside `network`. `terradask apply NAME`, the `cdktf` command and
-`Cluster(name="NAME")` deploy it alike. Its table takes every setting of `[cluster]`; settings that it
-leaves out are as there, and tables are merged key by key. Environment variables and Dask's
-`terradask.cluster` count as `[cluster]`, so the table overrides them; arguments of `Cluster` override
-the table.
+`Cluster(name="NAME")` deploy it alike. Its table takes every setting of `[cluster]`; settings that
+it leaves out are as there, and tables are merged key by key. Environment variables and Dask's
+`terradask.cluster` count as `[cluster]`, so the table overrides them; arguments of `Cluster`
+override the table.
 
 ```toml
 [cluster]
