@@ -23,22 +23,14 @@ from distributed import Client
 from terradask import Cluster
 from terradask._aws.credentials import LentCredentials, lend
 from terradask._dask import attached, secrets
-from terradask.errors import ExpiredCredentials, NoCredentials
 from terradask_simulator import Simulator
 
 from ..waiting import HANG_SECONDS, eventually
+from .lent_user import ARN, BUCKET, user_of
 
 pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 
-USER, BUCKET = "ada", "adas-data"
-ARN = f"arn:aws:iam::123456789012:user/{USER}"
 VALUE = "a-planted-value-4711"
-DATA = {
-    "Version": "2012-10-17",
-    "Statement": [
-        {"Effect": "Allow", "Action": ["s3:GetObject", "s3:ListBucket"], "Resource": [f"arn:aws:s3:::{BUCKET}{x}" for x in ("", "/*")]}
-    ],
-}
 
 
 @dataclass
@@ -56,19 +48,8 @@ class Lent:
 
 @pytest.fixture(scope="module")
 def user(sim: Simulator, policies: dict[str, list[dict[str, Any]]]) -> Iterator[dict[str, str]]:
-    """An IAM user with the generated policy of users, a bucket of her own, and an access key: its variables."""
-    with contextlib.ExitStack() as clients:
-        iam, s3 = (clients.enter_context(contextlib.closing(sim.client(service))) for service in ("iam", "s3"))
-        iam.create_user(UserName=USER)
-        for number, policy in enumerate([*policies["user"], DATA]):
-            made = iam.create_policy(PolicyName=f"{USER}-{number}", PolicyDocument=json.dumps(policy))
-            iam.attach_user_policy(UserName=USER, PolicyArn=made["Policy"]["Arn"])
-        key = iam.create_access_key(UserName=USER)["AccessKey"]
-        s3.create_bucket(Bucket=BUCKET)
-        s3.put_object(Bucket=BUCKET, Key="table", Body=b"hers")
-        yield {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
-        s3.delete_object(Bucket=BUCKET, Key="table")
-        s3.delete_bucket(Bucket=BUCKET)
+    with user_of(sim, policies) as variables:
+        yield variables
 
 
 @pytest.fixture(scope="module")
@@ -255,59 +236,3 @@ def test_a_scheduler_in_anothers_place_is_sent_it_again(lent: Lent) -> None:
         arn, key = in_a_task(client, who)
         # The last ones may have been on their way when it died.
         assert (arn, key in {session.access_key_id for session in lent.sessions[-2:]}) == (ARN, True)
-
-
-@pytest.mark.parametrize(
-    ("variables", "error"),
-    [
-        ({"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None}, NoCredentials),
-        ({"AWS_SESSION_TOKEN": "x", "AWS_CREDENTIAL_EXPIRATION": "2020-01-01T00:00:00Z"}, ExpiredCredentials),
-    ],
-)
-def test_who_has_none_to_lend_learns_it_before_anything_is_made(
-    sim: Simulator, variables: dict[str, str | None], error: type[Exception], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with sim.applied():
-        for name, value in variables.items():
-            if value is None:
-                monkeypatch.delenv(name)
-            else:
-                monkeypatch.setenv(name, value)
-        sim.reset_calls()
-        with pytest.raises(error, match="credentials") as caught:
-            Cluster("poor", credentials="local", show_widget=False)
-        assert "AWS_PROFILE" in str(caught.value.advice)
-        assert set(sim.calls()) <= {"sts:GetCallerIdentity"}
-    with contextlib.closing(sim.client("autoscaling")) as groups:
-        assert not [g for g in groups.describe_auto_scaling_groups()["AutoScalingGroups"] if "poor" in g["AutoScalingGroupName"]]
-
-
-def test_a_roles_credentials_are_lent_as_they_are(sim: Simulator) -> None:
-    from terradask._aws.session import Aws
-
-    with sim.acting_as("analyst", DATA):
-        lent = lend(Aws("us-east-1"), 900)
-        assert (lent.access_key_id, lent.session_token) == (os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SESSION_TOKEN"])
-        assert lent.secret_access_key not in repr(lent)
-        with contextlib.closing(boto3.Session().client("sts")) as sts, pytest.raises(ClientError, match="session credentials"):
-            sts.get_session_token()
-
-
-def test_a_users_session_lasts_as_long_as_was_asked_and_does_less_than_the_user(
-    sim: Simulator, user: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from terradask._aws.session import Aws
-
-    with sim.applied():
-        for name, value in user.items():
-            monkeypatch.setenv(name, value)
-        lent = lend(Aws("us-east-1"), 1800)
-        assert 1700 < (lent.expires_at - datetime.datetime.now(datetime.UTC)).total_seconds() <= 1800
-        key = dict(zip(("aws_access_key_id", "aws_secret_access_key", "aws_session_token"), vars(lent).values(), strict=False))
-        session = boto3.Session(**key)
-        with contextlib.closing(session.client("sts")) as sts, contextlib.closing(session.client("iam")) as iam:
-            assert sts.get_caller_identity()["Arn"] == ARN
-            with pytest.raises(ClientError, match="InvalidClientTokenId"):
-                iam.list_users()
-            with pytest.raises(ClientError, match="ValidationError"):
-                boto3.Session().client("sts").get_session_token(DurationSeconds=200_000)

@@ -5,113 +5,20 @@ Arguments go the way of a real call up to AWS, which is a catalog of what it has
 
 from __future__ import annotations
 
-import inspect
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from terradask import Cluster
-from terradask._aws.session import Aws
-from terradask._dask.provision import Provisioner
-from terradask._deployments.documents import Descriptor, read_descriptor
 from terradask._deployments.worker_counts import numbers_at_start
-from terradask._instance_types.model import Catalog, Gpus, InstanceType
-from terradask._stacks import resolve_hardware
-from terradask._stacks.resolve_cluster import Place, resolve_cluster
-from terradask.errors import ArgumentCombination, InvalidHardware, NoMatchingType, SettingsError, TerradaskError
-from terradask_host.agent.keys import write_keys
-from terradask_host.agent.launch_documents import extra_worker_document, scheduler_document, worker_document
-from terradask_host.config import load_config
-from terradask_host.timing import Timing
-from terradask_stacks.groups import groups_of
-from terradask_stacks.loading import load_settings
-from terradask_stacks.lock import ClusterLock
-from terradask_stacks.settings import ClusterSettings
+from terradask.errors import InvalidHardware, NoMatchingType, SettingsError, TerradaskError
 
-from .hardware_facts import catalog, prices
-from .host_facts import HOST_JSON, IDENTITY, SECRET, cluster_document, write_host_json
-
-ZONES = ("us-east-1a", "us-east-1b")
-
-
-@dataclass
-class Asked(Exception):
-    """What a call came to, in place of a cluster."""
-
-    settings: ClusterSettings
-    lock: ClusterLock
-
-    @property
-    def workers(self) -> list[InstanceType]:
-        """The workers' types, in order."""
-        return [known().types[name] for name in self.lock.worker_instance_types]
-
-    @property
-    def scheduler(self) -> list[InstanceType]:
-        """The scheduler's types, in order."""
-        return [known().types[name] for name in self.lock.scheduler_instance_types]
-
-    @property
-    def markets(self) -> dict[str, str]:
-        """Each Auto Scaling group's market."""
-        return {group.key: group.market for group in groups_of(self.settings, self.lock)}
-
-
-def known() -> Catalog:
-    """The catalog, with the type of one V100 that the documents name and that the region has no longer."""
-    found = catalog()
-    of_v100 = found.types["p3dn.24xlarge"]
-    one = replace(of_v100, name="p3.2xlarge", vcpus=8, memory_mib=61 * 1024, gpus=Gpus(1, "V100", "NVIDIA", 16384), local_disk_gb=0)
-    zones = {zone: names | {one.name} for zone, names in found.zones.items()}
-    return replace(found, types={**found.types, one.name: one}, zones=zones)
+from .asked_hardware import ask, descriptor, refused, sizes, stop_before_aws
 
 
 @pytest.fixture(autouse=True)
 def _without_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def run(provisioner: Any) -> None:
-        cluster = load_settings(tmp_path, environ={}, dask_config={}, overrides=provisioner._overrides()).settings.cluster_named("etl")
-        place = Place("123456789012", "aws", frozenset(ZONES), frozenset({"x86_64", "arm64"}))
-        raise Asked(cluster, resolve_cluster(cluster, place, Aws("us-east-1")))
-
-    def named(_aws: Aws, names: set[str], default: set[str], zones: Any) -> Catalog:
-        return replace(known(), zones={zone: known().zones[zone] & {*names, *default} for zone in zones})
-
-    (tmp_path / "terradask.toml").touch()
-    monkeypatch.setattr(Provisioner, "run", run)
-    monkeypatch.setattr(resolve_hardware, "named_catalog", named)
-    monkeypatch.setattr(resolve_hardware, "priced_catalog", lambda _aws: (known(), prices()))
-
-
-def ask(**arguments: Any) -> Asked:
-    with pytest.raises(Asked) as caught:
-        Cluster(**arguments)
-    return caught.value
-
-
-def refused(**arguments: Any) -> TerradaskError:
-    with pytest.raises(TerradaskError) as caught:
-        Cluster(**arguments)
-    return caught.value
-
-
-def descriptor(asked: Asked) -> Descriptor:
-    groups = {
-        group.key: {"autoscaling_group": group.key, "role": group.role, "max_size": group.max_size, "market": group.market}
-        | ({"worker_group": group.worker_group} if group.worker_group else {})
-        for group in groups_of(asked.settings, asked.lock)
-    }
-    facts = {"workspace": "default", "cluster": "etl", "region": "us-east-1", "bucket": "b", "zone": asked.lock.zone, "secret_id": "s"}
-    documents = {"settings": asked.settings.model_dump(mode="json"), "lock": asked.lock.model_dump(mode="json"), "worker": {}}
-    return read_descriptor({"format": 1, **facts, "groups": groups, **documents})
-
-
-def sizes(types: list[InstanceType]) -> set[tuple[int, float]]:
-    return {(one.vcpus, one.memory_gib) for one in types}
-
-
-# ---- sizes ----------------------------------------------------------------------------------------------------------
+    stop_before_aws(monkeypatch, tmp_path)
 
 
 def test_two_cores_and_8_gib_beside_a_scheduler_of_16_gib() -> None:
@@ -244,107 +151,6 @@ def test_a_gpu_that_there_is_not_is_an_error() -> None:
     assert isinstance(refused(worker_gpu_type="nvidia-tesla-k80"), InvalidHardware)
 
 
-# ---- markets, zones, disks ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("policy", "workers"),
-    [
-        (None, {"workers": "on-demand"}),
-        ("on-demand", {"workers": "on-demand"}),
-        ("spot", {"workers-spot": "spot"}),
-        ("spot_with_fallback", {"workers-spot": "spot", "workers": "on-demand"}),
-    ],
-)
-@pytest.mark.parametrize("name", ["spot_policy", "compute_purchase_option"])
-def test_markets_are_the_workers_and_the_scheduler_is_on_demand(name: str, policy: str | None, workers: dict[str, str]) -> None:
-    assert ask(**{name: policy}).markets == {"scheduler": "on-demand", **workers}
-
-
-def test_both_names_of_the_market_have_to_agree() -> None:
-    assert ask(spot_policy="spot", compute_purchase_option="spot").markets["workers-spot"] == "spot"
-    assert isinstance(refused(spot_policy="spot", compute_purchase_option="on-demand"), ArgumentCombination)
-
-
-def test_a_zone_is_that_of_all_machines() -> None:
-    assert ask(backend_options={"zone_name": "us-east-1b"}).lock.zone == "us-east-1b"
-    assert ask(use_best_zone=True).lock.zone in ZONES
-
-
-def test_disks_are_in_gib_and_mib_a_second() -> None:
-    found = ask(worker_disk_size=200, worker_disk_throughput=500, scheduler_disk_size=100).settings
-    assert (found.worker_disk_size, found.worker_disk_throughput, found.scheduler_disk_size) == (200, 500, 100)
-
-
-# ---- workers and scheduler ------------------------------------------------------------------------------------------
-
-
-def hosts(asked: Asked, tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return what a host tells Dask: of a scheduler, of its workers, of the one beside the scheduler."""
-    machine = {"TERRADASK_HOST_CPU_COUNT": "8", "TERRADASK_HOST_MEMORY_BYTES": str(2**34)}
-    config = load_config(write_host_json(tmp_path / "host", HOST_JSON) | machine)
-    settings = asked.settings
-    cluster = cluster_document(
-        {
-            "class": settings.scheduler_class,
-            "options": settings.scheduler_options,
-            "port": settings.scheduler_port,
-            "dashboard_port": settings.dashboard_port,
-        },
-        {"class": settings.worker_class, "options": settings.worker_options, "workers_per_host": settings.workers_per_host},
-    )
-    of_scheduler = scheduler_document(IDENTITY, cluster, write_keys(SECRET, "scheduler", tmp_path / "scheduler"), {}, Timing())
-    rest = (config, IDENTITY, cluster, "tls://10.64.0.5:8786", write_keys(SECRET, "worker", tmp_path / "worker"))
-    return of_scheduler, worker_document(*rest), extra_worker_document(*rest)
-
-
-def test_worker_class_and_scheduler_options(tmp_path: Path) -> None:
-    scheduler, worker, _ = hosts(ask(worker_class="distributed.Worker", scheduler_options={"idle_timeout": "2 hours"}), tmp_path)
-    assert worker["class"] == "distributed.Worker"
-    assert (scheduler["class"], scheduler["arguments"]["idle_timeout"]) == ("distributed.Scheduler", "2 hours")
-
-
-def test_by_default_a_nanny_as_large_as_the_machine(tmp_path: Path) -> None:
-    scheduler, worker, _ = hosts(ask(), tmp_path)
-    (one,) = worker["workers"]
-    assert (worker["class"], scheduler["class"]) == ("distributed.Nanny", "distributed.Scheduler")
-    assert one["nthreads"] == 8
-    assert 0.96 < one["memory_limit"] / 2**34 < 1
-
-
-def test_options_of_both_classes(tmp_path: Path) -> None:
-    import distributed
-
-    asked = ask(
-        worker_class=distributed.Nanny,
-        worker_options={"nthreads": 2, "memory_limit": "4 GiB"},
-        scheduler_class="distributed.scheduler.Scheduler",
-        scheduler_options={"allowed_failures": 5},
-    )
-    scheduler, worker, _ = hosts(asked, tmp_path)
-    assert {(one["nthreads"], one["memory_limit"]) for one in worker["workers"]} == {(2, "4 GiB")}
-    assert (scheduler["class"], scheduler["arguments"]["allowed_failures"]) == ("distributed.scheduler.Scheduler", 5)
-
-
-@pytest.mark.parametrize("name", ["_n_worker_specs_per_host", "workers_per_host"])
-def test_several_workers_on_a_host(tmp_path: Path, name: str) -> None:
-    _, worker, _ = hosts(ask(**{name: 2}), tmp_path)
-    assert [one["nthreads"] for one in worker["workers"]] == [4, 4]
-
-
-def test_both_names_of_workers_on_a_host_have_to_agree() -> None:
-    assert ask(workers_per_host=2, _n_worker_specs_per_host=2).settings.workers_per_host == 2
-    assert isinstance(refused(workers_per_host=2, _n_worker_specs_per_host=3), ArgumentCombination)
-
-
-def test_an_extra_worker_on_the_scheduler(tmp_path: Path) -> None:
-    asked = ask(extra_worker_on_scheduler=True)
-    assert asked.settings.extra_worker_on_scheduler
-    assert not ask().settings.extra_worker_on_scheduler
-    (one,) = hosts(asked, tmp_path)[2]["workers"]
-    assert (one["name"], one["nthreads"]) == ("scheduler-i-1", 7)
-
-
 # ---- all of it ------------------------------------------------------------------------------------------------------
 
 #: The parameters of the documents that are about machines and what runs on them.
@@ -355,7 +161,7 @@ use_best_zone compute_purchase_option spot_policy extra_worker_on_scheduler _n_w
 """
 
 
-def test_every_parameter_has_an_example_here() -> None:
-    source = inspect.getsource(inspect.getmodule(ask))  # type: ignore[arg-type]
-    examples = source.partition("# ---- all of it")[0]
+def test_every_parameter_has_an_example() -> None:
+    own = Path(__file__).read_text().partition("# ---- all of it")[0]
+    examples = own + Path(__file__).with_name("test_seeds_hosts.py").read_text()
     assert [name for name in HARDWARE.split() if name not in examples and name.partition("_")[2] not in examples] == []
