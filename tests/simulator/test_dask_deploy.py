@@ -35,15 +35,15 @@ test_adapt_logs_error_in_safe_target test_adapt_callback_logs_error_in_scale_dow
 """
 CLUSTER = "test_eq test_repr test_cluster_wait_for_worker test_exponential_backoff test_sync_context_manager_used_with_async_cluster"
 
-#: In test_cluster.py, unless another place is named.
+#: In test_cluster.py, unless another file is named.
 ELSEWHERE = {
     "test_restart": "test_what_dask_restarts_comes_back_under_the_same_names",
     "test_unexpected_closed_worker": "test_a_dead_worker_is_replaced_once_and_mirrored",
-    "test_broken_worker": "test_what_a_worker_says_when_it_fails",
-    "test_spec_close_clusters": "test_a_client_that_goes_without_closing_leaves_zero_and_the_next_command_finishes",
-    "test_dashboard_link": "test_the_dashboard_is_on_loopback_behind_mutual_tls",
+    "test_broken_worker": "test_cluster_refused.py: test_what_a_worker_says_when_it_fails",
+    "test_spec_close_clusters": "test_cluster_ends.py: test_a_client_that_goes_without_closing_leaves_zero_and_the_next_command_finishes",
+    "test_dashboard_link": "test_cluster_access.py: test_the_dashboard_is_on_loopback_behind_mutual_tls",
     "test_MultiWorker": "hosts/test_hosts_of_a_cluster.py: several workers on a host",
-    "test_shutdown_scheduler": "test_a_client_that_goes_without_closing_leaves_zero_and_the_next_command_finishes",
+    "test_shutdown_scheduler": "test_cluster_ends.py: test_a_client_that_goes_without_closing_leaves_zero_and_the_next_command_finishes",
     "test_shutdown_scheduler_disabled": "test_a_second_process_attaches_by_name_scales_and_leaves_it_running",
 }
 NOT_OURS = {

@@ -1,0 +1,35 @@
+"""Copies of secrets where a cluster's life must not leave any."""
+
+import base64
+import contextlib
+import json
+import subprocess
+import time
+
+
+@contextlib.contextmanager
+def plant_everywhere(sim, key, text):
+    """Leave copies where a life must not leave them, for as long as the search runs."""
+    with contextlib.ExitStack() as stack:
+
+        def client(service):
+            return stack.enter_context(contextlib.closing(sim.client(service)))
+
+        s3, logs, ec2 = client("s3"), client("logs"), client("ec2")
+        s3.create_bucket(Bucket="planted")
+        stack.callback(s3.delete_bucket, Bucket="planted")
+        s3.put_object(Bucket="planted", Key="x", Body=json.dumps({"key": key}).encode())
+        stack.callback(s3.delete_object, Bucket="planted", Key="x")
+        which = {"logGroupName": "/planted", "logStreamName": "x"}
+        logs.create_log_group(logGroupName="/planted")
+        stack.callback(logs.delete_log_group, logGroupName="/planted")
+        logs.create_log_stream(**which)
+        logs.put_log_events(**which, logEvents=[{"timestamp": int(time.time() * 1000), "message": f"with {text}"}])
+        data = {"ImageId": "ami-12c6146b", "UserData": base64.b64encode(f"#!/bin/sh\n{key}".encode()).decode()}
+        data["TagSpecifications"] = [{"ResourceType": "instance", "Tags": [{"Key": "x", "Value": text}]}]
+        tags = [{"ResourceType": "launch-template", "Tags": [{"Key": "x", "Value": text}]}]
+        ec2.create_launch_template(LaunchTemplateName="planted", LaunchTemplateData=data, TagSpecifications=tags)
+        stack.callback(ec2.delete_launch_template, LaunchTemplateName="planted")
+        process = subprocess.Popen(["/bin/sh", "-c", "read x", text], env={"X": text}, stdin=subprocess.PIPE)
+        stack.callback(process.communicate)
+        yield
