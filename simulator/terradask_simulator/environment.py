@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from terradask_simulator.aws.account import ACCESS_KEY, SECRET_KEY
 from terradask_simulator.aws.endpoint.paths import OWN_ADDRESS_PATH
 from terradask_simulator.aws.session_manager.plugin_program import plugin_folder
 
-__all__ = ["complete", "overlay", "without_aws"]
+__all__ = ["complete", "laid_over", "overlay", "without_aws"]
 
 #: Variables that would lead an AWS client elsewhere.
 _REMOVED = (
@@ -78,3 +79,22 @@ def complete(changes: Mapping[str, str | None], environ: Mapping[str, str] | Non
         else:
             whole[name] = value
     return whole
+
+
+@contextmanager
+def laid_over(changes: Mapping[str, str | None]) -> Iterator[None]:
+    """Have this process use other environment variables inside; None removes one."""
+    before = {name: os.environ.get(name) for name in changes}
+    _apply(changes)
+    try:
+        yield
+    finally:
+        _apply(before)
+
+
+def _apply(changes: Mapping[str, str | None]) -> None:
+    for name, value in changes.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from terradask_simulator.baseline import deploy_baseline
-from terradask_simulator.environment import complete, overlay
+from terradask_simulator.environment import complete, laid_over, overlay
 from terradask_simulator.errors import SimulatorError, translated
 from terradask_simulator.process import SimulatorInfo, ask, launch, left_running, request_stop
 from terradask_simulator.switches import Switches
@@ -159,7 +159,7 @@ class Simulator(Switches):
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
         """Make this process itself use the embedded AWS, for the length of a ``with`` block."""
-        with _laid_over(self.overlay):
+        with laid_over(self.overlay):
             yield
 
     @contextlib.contextmanager
@@ -171,7 +171,7 @@ class Simulator(Switches):
         name, policies
             See `environ_of`.
         """
-        with _laid_over({**self.overlay, **self._credentials_of(name, policies)}):
+        with laid_over({**self.overlay, **self._credentials_of(name, policies)}):
             yield
 
     def environ_of(self, name: str, *policies: Mapping[str, Any] | str) -> dict[str, str]:
@@ -348,21 +348,3 @@ class Simulator(Switches):
         if self._owns_state:
             shutil.rmtree(self.state_dir, ignore_errors=True)
         return left
-
-
-@contextlib.contextmanager
-def _laid_over(changes: Mapping[str, str | None]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in changes}
-    _apply(changes)
-    try:
-        yield
-    finally:
-        _apply(before)
-
-
-def _apply(changes: Mapping[str, str | None]) -> None:
-    for name, value in changes.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.tags import tags_of
+from terradask._cleanup.named_resources import find_bucket, find_in_iam, find_log_group, find_role_policies
 from terradask._cleanup.resources import (
     AUTOSCALING_GROUP,
     EGRESS_RULE,
@@ -58,13 +59,6 @@ _IN_EC2 = {
     VOLUME: ("describe_volumes", "Volumes", "VolumeId"),
 }
 
-#: Terraform's type -> boto3's method, its parameter for the name, the key in its answer.
-_IN_IAM = {
-    "aws_iam_role": ("get_role", "RoleName", "Role"),
-    "aws_iam_instance_profile": ("get_instance_profile", "InstanceProfileName", "InstanceProfile"),
-    "aws_iam_policy": ("get_policy", "PolicyArn", "Policy"),
-}
-
 #: Searched only if they are configured: a caller who plans a network without them may lack the permission.
 _OPTIONAL = frozenset({"aws_egress_only_internet_gateway", "aws_flow_log", "aws_placement_group", NETWORK_INTERFACE, VOLUME})
 
@@ -92,12 +86,12 @@ def find_network(aws: Aws, *, workspace: str, bucket: str, configuration: Mappin
     owner, configured = Owner(workspace), configuration.get("resource", {})
     searches: list[_Search] = [partial(find_in_ec2, ec2, kind, owner) for kind in _IN_EC2 if kind not in _OPTIONAL or kind in configured]
     for kind in ("aws_iam_role", "aws_iam_instance_profile"):
-        searches += [partial(_in_iam, iam, kind, block["name"]) for block in configured.get(kind, {}).values()]
-    searches += [partial(_log_group, logs, block["name"]) for block in configured.get("aws_cloudwatch_log_group", {}).values()]
+        searches += [partial(find_in_iam, iam, kind, block["name"]) for block in configured.get(kind, {}).values()]
+    searches += [partial(find_log_group, logs, block["name"]) for block in configured.get("aws_cloudwatch_log_group", {}).values()]
     for block in configured.get("aws_iam_policy", {}).values():
         arn = f"arn:{aws.partition}:iam::{aws.account_id}:policy{block.get('path', '/')}{block['name']}"
-        searches.append(partial(_in_iam, iam, "aws_iam_policy", arn))
-    searches.append(partial(_bucket, s3, bucket, aws.account_id))
+        searches.append(partial(find_in_iam, iam, "aws_iam_policy", arn))
+    searches.append(partial(find_bucket, s3, bucket, aws.account_id))
     # Buckets are tagged after their creation. The name contains the account's number, and S3 checks the owner.
     return [r for r in _answers(searches) if owner.owns(r) or (r.type == "aws_s3_bucket" and not r.tags)]
 
@@ -120,11 +114,11 @@ def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated |
     iam = aws.client("iam")
     names = [role_name(workspace, role, isolated.role_name_prefix, cluster) for role in ROLES]
     searches += [partial(find_in_ec2, ec2, kind, owner) for kind in _OF_CLUSTERS]
-    searches += [partial(_in_iam, iam, kind, name) for kind in ("aws_iam_role", "aws_iam_instance_profile") for name in names]
+    searches += [partial(find_in_iam, iam, kind, name) for kind in ("aws_iam_role", "aws_iam_instance_profile") for name in names]
     found = [resource for resource in _answers(searches) if owner.owns(resource)]
     # Rules without the tags are deleted only with their group.
     rules = [rule for rule in find_rules(aws, found) if owner.owns(rule)]
-    policies = _answers([partial(_role_policies, iam, role.id) for role in of_type(found, "aws_iam_role")])
+    policies = _answers([partial(find_role_policies, iam, role.id) for role in of_type(found, "aws_iam_role")])
     return [*found, *rules, *policies]
 
 
@@ -170,7 +164,7 @@ def clusters_with_roles(aws: Aws, *, workspace: str, isolated: Isolated, known: 
     pages = iam.get_paginator("list_roles").paginate(PathPrefix=isolated.role_path)
     names = {role["RoleName"] for page in pages for role in page["Roles"]} - expected
     # The list has no tags.
-    return clusters_of(_answers([partial(_in_iam, iam, "aws_iam_role", name) for name in sorted(names)]), workspace)
+    return clusters_of(_answers([partial(find_in_iam, iam, "aws_iam_role", name) for name in sorted(names)]), workspace)
 
 
 def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:
@@ -259,55 +253,3 @@ def _placement_groups(client: Any, owner: Owner) -> list[Resource]:
     except AccessDenied:
         # An older caller policy without this permission: such a caller can't have created any.
         return []
-
-
-def _in_iam(client: Any, kind: str, identity: str) -> list[Resource]:
-    method, argument, key = _IN_IAM[kind]
-    try:
-        found = getattr(client, method)(**{argument: identity})[key]
-    except client.exceptions.NoSuchEntityException:
-        return []
-    return [Resource(kind, identity, tags_of(found.get("Tags")), found)]
-
-
-def _role_policies(client: Any, role: str) -> list[Resource]:
-    try:
-        names = client.list_role_policies(RoleName=role)["PolicyNames"]
-    except client.exceptions.NoSuchEntityException:
-        return []
-    return [Resource("aws_iam_role_policy", f"{role}:{name}", description={"RoleName": role, "PolicyName": name}) for name in names]
-
-
-def _log_group(client: Any, name: str) -> list[Resource]:
-    groups = client.describe_log_groups(logGroupNamePrefix=name)["logGroups"]
-    return [
-        Resource("aws_cloudwatch_log_group", name, client.list_tags_for_resource(resourceArn=_plain_arn(group["arn"]))["tags"], group)
-        for group in groups
-        if group["logGroupName"] == name
-    ]
-
-
-def _bucket(client: Any, name: str, account: str) -> list[Resource]:
-    from botocore.exceptions import ClientError
-
-    try:
-        client.head_bucket(Bucket=name, ExpectedBucketOwner=account)
-    except AccessDenied:
-        # Another account's: Terraform reports it when it is to create a bucket of this name.
-        return []
-    except ClientError as error:
-        if error.response["Error"]["Code"] in {"NoSuchBucket", "404"}:
-            return []
-        raise
-    try:
-        tags = client.get_bucket_tagging(Bucket=name, ExpectedBucketOwner=account)["TagSet"]
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "NoSuchTagSet":
-            raise
-        tags = []
-    return [Resource("aws_s3_bucket", name, tags_of(tags))]
-
-
-def _plain_arn(arn: str) -> str:
-    # CloudWatch Logs returns a group's ARN with ":*" at its end, and lists tags by the ARN without it.
-    return arn.removesuffix(":*")

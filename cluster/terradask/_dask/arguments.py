@@ -12,33 +12,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from terradask._common.progress import Progress
+from terradask._dask.argument_kinds import RUN, STRUCTURE, Kind, run_setting, unsupported
 from terradask._deployments.lifetime import Duration
 from terradask.errors import UnsupportedOption
-
-Kind = Literal["structure", "run"]
-
-
-#: Metadata of a field that is a setting of the cluster's stack.
-STRUCTURE = {"kind": "structure"}
-#: Metadata of a field that is a setting of a run or of a client, and doesn't change a deployed cluster.
-RUN = {"kind": "run"}
-
 
 _SOFTWARE = "use `software`, which gives hosts the versions that are installed here"
 _NO_JUPYTER = "leave it out: a notebook server on the scheduler would run code for anyone who reaches its dashboard"
 
 
-def _run(setting: str) -> Mapping[str, Any]:
-    """Return the metadata of a run's setting whose name differs from the argument's."""
-    return {**RUN, "setting": setting}
-
-
-def _unsupported(instead: str, *nothing: Any) -> Mapping[str, Any]:
-    """Return the metadata of an unsupported field: the advice, and the values besides None that don't ask for it."""
-    return {"kind": "unsupported", "instead": instead, "nothing": (None, *nothing)}
-
-
-# Its docstring is also that of `Cluster`.
 @dataclass(frozen=True)
 class ClusterArguments:
     """A Dask cluster on instances of your own AWS account.
@@ -255,7 +236,7 @@ class ClusterArguments:
     _: KW_ONLY
     software: list[str] | None = field(default=None, metadata=RUN)
     software_lock: str | os.PathLike[str] | None = field(default=None, metadata=RUN)
-    container: str | None = field(default=None, metadata=_unsupported(_SOFTWARE))
+    container: str | None = field(default=None, metadata=unsupported(_SOFTWARE))
     n_workers: int | Sequence[int] | None = field(default=None, metadata=RUN)
     worker_class: str | type | None = field(default=None, metadata=STRUCTURE)
     worker_options: dict[str, Any] | None = field(default=None, metadata=STRUCTURE)
@@ -276,33 +257,33 @@ class ClusterArguments:
     scheduler_disk_size: int | None = field(default=None, metadata=STRUCTURE)
     scheduler_gpu: int | bool | None = field(default=None, metadata=STRUCTURE)
     asynchronous: bool = False
-    cloud: Any = field(default=None, metadata=_unsupported("leave it out: the AWS account is that of your credentials"))
+    cloud: Any = field(default=None, metadata=unsupported("leave it out: the AWS account is that of your credentials"))
     account: str | None = field(
-        default=None, metadata=_unsupported("leave it out: the AWS account is that of your credentials (AWS_PROFILE chooses them)")
+        default=None, metadata=unsupported("leave it out: the AWS account is that of your credentials (AWS_PROFILE chooses them)")
     )
     shutdown_on_close: bool | None = None
-    idle_timeout: Duration | None = field(default=None, metadata=_run("idle_timeout_seconds"))
-    no_client_timeout: Duration | None = field(default=None, metadata=_run("no_client_timeout_seconds"))
-    max_lifetime: Duration | None = field(default=None, metadata=_run("max_lifetime_seconds"))
+    idle_timeout: Duration | None = field(default=None, metadata=run_setting("idle_timeout_seconds"))
+    no_client_timeout: Duration | None = field(default=None, metadata=run_setting("no_client_timeout_seconds"))
+    max_lifetime: Duration | None = field(default=None, metadata=run_setting("max_lifetime_seconds"))
     connect: Literal["public", "private", "ssm"] | None = field(default=None, metadata=RUN)
     use_scheduler_public_ip: bool | None = field(default=None, metadata=RUN)
     use_dashboard_https: bool | None = field(default=None, metadata=STRUCTURE)
     credentials: Literal["local"] | None = None
     credentials_duration_seconds: int | None = None
-    timeout: float | None = field(default=None, metadata=_run("create_timeout_seconds"))
+    timeout: float | None = field(default=None, metadata=run_setting("create_timeout_seconds"))
     environ: dict[str, str] | None = field(default=None, metadata=RUN)
     tags: dict[str, str] | None = field(default=None, metadata=STRUCTURE)
     send_dask_config: bool | None = field(default=None, metadata=RUN)
     backend_options: Mapping[str, Any] | None = None
     show_widget: bool = True
-    custom_widget: Any = field(default=None, metadata=_unsupported("pass `progress`, a function that gets every event"))
-    configure_logging: bool | None = field(default=None, metadata=_unsupported("configure the logger named 'terradask'"))
+    custom_widget: Any = field(default=None, metadata=unsupported("pass `progress`, a function that gets every event"))
+    configure_logging: bool | None = field(default=None, metadata=unsupported("configure the logger named 'terradask'"))
     wait_for_workers: bool | int | float | None = field(default=None, metadata=RUN)
-    package_sync: bool | list[str] = field(default=False, metadata=_unsupported(_SOFTWARE, False))
-    package_sync_strict: bool = field(default=False, metadata=_unsupported("use `software`: its versions are exact", False))
-    package_sync_ignore: list[str] | None = field(default=None, metadata=_unsupported("use `software`: it holds only what you name"))
+    package_sync: bool | list[str] = field(default=False, metadata=unsupported(_SOFTWARE, False))
+    package_sync_strict: bool = field(default=False, metadata=unsupported("use `software`: its versions are exact", False))
+    package_sync_ignore: list[str] | None = field(default=None, metadata=unsupported("use `software`: it holds only what you name"))
     package_sync_fail_on: str = field(
-        default="critical-only", metadata=_unsupported("use `software`: a missing package is an error", "critical-only")
+        default="critical-only", metadata=unsupported("use `software`: a missing package is an error", "critical-only")
     )
     private_to_creator: bool | None = field(default=None, metadata=STRUCTURE)
     use_best_zone: bool | None = field(default=None, metadata=STRUCTURE)
@@ -316,7 +297,7 @@ class ClusterArguments:
     allow_ssh_from: str | Sequence[str] | None = field(default=None, metadata=STRUCTURE)
     jupyter: bool | None = field(
         default=None,
-        metadata=_unsupported(_NO_JUPYTER, False),
+        metadata=unsupported(_NO_JUPYTER, False),
     )
     region: str | None = None
     arm: bool | None = field(default=None, metadata=STRUCTURE)

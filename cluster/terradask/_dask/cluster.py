@@ -21,27 +21,25 @@ from terradask._dask.arguments import ClusterArguments
 from terradask._dask.attached import Attached
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.dashboard import DashboardForward
-from terradask._dask.display import cluster_text, repr_row, scaling_table
+from terradask._dask.display import repr_row, scaling_table
 from terradask._dask.facade import Derived, KeptBy, documented_by, takes
+from terradask._dask.facts import ClusterFacts
 from terradask._dask.health import Health
 from terradask._dask.joined import JoinedWorkers
 from terradask._dask.lifecycle import Lifecycle, disown_open_clusters, end_open_clusters
 from terradask._dask.notebook import ClusterProgress, shown_in_notebook
-from terradask._dask.pool import WorkerGroupState, WorkerPool
+from terradask._dask.pool import WorkerPool
 from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.remote import RemoteScheduler, RemoteWorker
 from terradask._dask.request import request_of
-from terradask._dask.rollback import Origin
 from terradask._dask.secrets import SecretRelay
 from terradask._dask.threads import Threads
 from terradask._dask.waiting import WorkerWaiter, check_number
-from terradask._deployments.hardware import hardware_of
 from terradask._deployments.lifetime import Duration
-from terradask.errors import InvalidInput
 
 
 @documented_by(ClusterArguments)
-class Cluster(SpecCluster):  # type: ignore[misc]
+class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
     """A Dask cluster on instances of your own AWS account."""
 
     # Attributes that Dask reads and writes on the object itself.
@@ -104,12 +102,6 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         Cluster : the same with ``attach=True``.
         """
         return cls(name, **{"attach": True, **kwargs})
-
-    @property
-    def _running(self) -> Attached:
-        if self._attached is None:
-            raise InvalidInput(f"Cluster {self._request.name!r} is not running yet.", advice="await it, or use it in `async with`")
-        return self._attached
 
     async def _start(self) -> None:
         await self._lifecycle.open(self._attach, self._disconnect)
@@ -199,30 +191,6 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         """Stop the cluster, and leave it: groups at zero, keys removed, the deployment kept, which costs only its secret."""
         self._lifecycle.stop()
         return self.close()
-
-    @property
-    def worker_groups(self) -> dict[str, WorkerGroupState]:
-        """State of each group of workers: ``workers``, and the named ones."""
-        return self._attached.pool.groups if self._attached is not None else {}
-
-    @property
-    def plan(self) -> set[str]:
-        """Names of the workers that should exist: instance ids, and ``pending-N`` for those that AWS has not launched yet."""
-        return {name for group in self.worker_groups.values() for name in group.plan}
-
-    @property
-    def requested(self) -> set[str]:
-        """Instance ids of the groups' members."""
-        return {name for group in self.worker_groups.values() for name in group.requested}
-
-    @property
-    def observed(self) -> set[str]:
-        """Instance ids of the workers that have joined the scheduler."""
-        return self._joined.hosts
-
-    def worker_names(self) -> list[str]:
-        """Names of all Dask workers that have joined, including the one on the scheduler's host."""
-        return self._joined.all_names
 
     @documented_by(WorkerWaiter.wait_for_workers)
     def wait_for_workers(self, n_workers: int | None = None, timeout: float | None = None) -> Any:
@@ -344,43 +312,6 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         """Set how long the cluster runs on without a connected client, replacing `no_client_timeout` from now on."""
         self._health.check()
         return self.sync(self._running.connection.set_keepalive, keepalive)
-
-    @property
-    def region(self) -> str:
-        """AWS region of the cluster."""
-        return self._running.deployment.descriptor.region
-
-    @property
-    def zone(self) -> str:
-        """Availability zone of the cluster; of its scheduler, if workers may be in several zones."""
-        return self._running.deployment.descriptor.zone
-
-    @property
-    def hardware(self) -> dict[str, dict[str, Any]]:
-        """Each group's instance types in the order in which they are tried, what was asked for, and why they were chosen."""
-        return hardware_of(self._running.deployment.descriptor.lock)
-
-    @property
-    def origin(self) -> Origin:
-        """Whether this object made the cluster, started it, or attached to it."""
-        return self._running.provisioned.origin
-
-    def events(self) -> Any:
-        """Return the events of the cluster and its hosts with time, subject, state and reason, oldest first.
-
-        Returns
-        -------
-        list of Event
-            Each prints as a line. The states of hosts are requested, launched, booting, joined, retiring, failed and gone.
-        """
-        return self.sync(self._threads.call, self._running.deployment.events)
-
-    def __repr__(self) -> str:
-        name = self._request.name
-        if self._attached is None or self.status != Status.running:
-            return f"Cluster({name!r}, {self.status.name})"
-        threads = sum(worker["nthreads"] for worker in self._joined.workers)
-        return cluster_text(name, self.zone, self, self.worker_groups, threads=threads, dashboard_link=self.dashboard_link)
 
     def _repr_html_(self, cluster_status: str | None = None) -> str:
         if cluster_status is None and self.status == Status.running:

@@ -1,0 +1,97 @@
+"""What a cluster object shows: its workers, where it is, what it is made of, its events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from distributed.core import Status
+
+from terradask._dask.attached import Attached
+from terradask._dask.display import cluster_text
+from terradask._dask.joined import JoinedWorkers
+from terradask._dask.pool import WorkerGroupState
+from terradask._dask.request import Request
+from terradask._dask.rollback import Origin
+from terradask._dask.threads import Threads
+from terradask._deployments.hardware import hardware_of
+from terradask.errors import InvalidInput
+
+
+class ClusterFacts:
+    """Reads a cluster's parts and changes nothing. `Cluster` makes the parts."""
+
+    status: Any
+    sync: Callable[..., Any]
+    dashboard_link: Any
+    _request: Request
+    _joined: JoinedWorkers
+    _threads: Threads
+    _attached: Attached | None
+
+    @property
+    def _running(self) -> Attached:
+        if self._attached is None:
+            raise InvalidInput(f"Cluster {self._request.name!r} is not running yet.", advice="await it, or use it in `async with`")
+        return self._attached
+
+    @property
+    def worker_groups(self) -> dict[str, WorkerGroupState]:
+        """State of each group of workers: ``workers``, and the named ones."""
+        return self._attached.pool.groups if self._attached is not None else {}
+
+    @property
+    def plan(self) -> set[str]:
+        """Names of the workers that should exist: instance ids, and ``pending-N`` for those that AWS has not launched yet."""
+        return {name for group in self.worker_groups.values() for name in group.plan}
+
+    @property
+    def requested(self) -> set[str]:
+        """Instance ids of the groups' members."""
+        return {name for group in self.worker_groups.values() for name in group.requested}
+
+    @property
+    def observed(self) -> set[str]:
+        """Instance ids of the workers that have joined the scheduler."""
+        return self._joined.hosts
+
+    def worker_names(self) -> list[str]:
+        """Names of all Dask workers that have joined, including the one on the scheduler's host."""
+        return self._joined.all_names
+
+    @property
+    def region(self) -> str:
+        """AWS region of the cluster."""
+        return self._running.deployment.descriptor.region
+
+    @property
+    def zone(self) -> str:
+        """Availability zone of the cluster; of its scheduler, if workers may be in several zones."""
+        return self._running.deployment.descriptor.zone
+
+    @property
+    def hardware(self) -> dict[str, dict[str, Any]]:
+        """Each group's instance types in the order in which they are tried, what was asked for, and why they were chosen."""
+        return hardware_of(self._running.deployment.descriptor.lock)
+
+    @property
+    def origin(self) -> Origin:
+        """Whether this object made the cluster, started it, or attached to it."""
+        return self._running.provisioned.origin
+
+    def events(self) -> Any:
+        """Return the events of the cluster and its hosts with time, subject, state and reason, oldest first.
+
+        Returns
+        -------
+        list of Event
+            Each prints as a line. The states of hosts are requested, launched, booting, joined, retiring, failed and gone.
+        """
+        return self.sync(self._threads.call, self._running.deployment.events)
+
+    def __repr__(self) -> str:
+        name = self._request.name
+        if self._attached is None or self.status != Status.running:
+            return f"Cluster({name!r}, {self.status.name})"
+        threads = sum(worker["nthreads"] for worker in self._joined.workers)
+        return cluster_text(name, self.zone, self, self.worker_groups, threads=threads, dashboard_link=self.dashboard_link)
