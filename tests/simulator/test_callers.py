@@ -31,7 +31,7 @@ from terradask import Cluster
 with Cluster("granted", shutdown_on_close=True) as cluster, cluster.get_client() as client:
     assert client.submit(sum, [1, 2, 3]).result() == 6
     cluster.scale(2)
-    cluster.wait_for_workers(2, timeout=HANG_SECONDS)
+    cluster.wait_for_workers(2, timeout=600)
     cluster.scale(1)
 """
 
