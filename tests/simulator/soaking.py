@@ -55,13 +55,13 @@ class Soak:
     witness: Witness = field(default_factory=Witness)
     checked: int = 0
     said: list[str] = field(default_factory=list)
-    _client: Any = None
+    client: Any = None
     _is_attached: bool = False
-    _work: list[tuple[list[int], list[Future]]] = field(default_factory=list)
+    work: list[tuple[list[int], list[Future]]] = field(default_factory=list)
 
     def __enter__(self) -> Self:
         self.cluster = Cluster(self.name, n_workers=self.target, max_workers=MOST, wait_for_workers=True)
-        self._client = Client(self.cluster, set_as_default=False)
+        self.client = Client(self.cluster, set_as_default=False)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -94,7 +94,7 @@ class Soak:
 
         numbers = [self.draws.randrange(10**6) for _ in range(20)]
         started = time.monotonic()
-        self._work.append((numbers, self._client.map(answer, numbers, pure=False)))
+        self.work.append((numbers, self.client.map(answer, numbers, pure=False)))
         event()
         self.settle()
         self.check()
@@ -115,13 +115,13 @@ class Soak:
         self.hear()
         if not self.target:
             return
-        for numbers, futures in self._work:
-            assert self._client.gather(futures) == [number * number + 1 for number in numbers]
+        for numbers, futures in self.work:
+            assert self.client.gather(futures) == [number * number + 1 for number in numbers]
             self.checked += len(numbers)
-        self._work.clear()
+        self.work.clear()
 
     def hear(self) -> None:
-        self.witness.hear(self._client.get_events("all"))
+        self.witness.hear(self.client.get_events("all"))
 
     # ---- what happens ---------------------------------------------------------------------------------------------
 
@@ -167,11 +167,11 @@ class Soak:
             time.sleep(self.draws.uniform(0.5, 2.0))
 
     def cut(self) -> None:
-        with self.simulator.cut_network(self._scheduler_id(), seconds=60):
+        with self.simulator.cut_network(self.scheduler_id(), seconds=60):
             time.sleep(self.draws.uniform(0.2, 3.0))
             with contextlib.suppress(ClusterError, OSError):
                 self.kill()
-        self._again()
+        self.renew_client()
 
     def break_environments(self) -> None:
         with self.simulator.break_environments():
@@ -181,7 +181,7 @@ class Soak:
 
     def kill_scheduler(self) -> None:
         self.hear()
-        self.kill_host(self._scheduler_id())
+        self.kill_host(self.scheduler_id())
         self.witness.lose_all(time.time())
         deadline = time.monotonic() + SETTLE_SECONDS
         while time.monotonic() < deadline:
@@ -194,7 +194,7 @@ class Soak:
             time.sleep(0.2)
         else:
             raise AssertionError(f"nobody said that the scheduler is gone: {self._look()}")
-        self._work.clear()
+        self.work.clear()
         self.attach_again()
 
     def attach_again(self) -> None:
@@ -204,7 +204,7 @@ class Soak:
         ended.shutdown_on_close, self.cluster.shutdown_on_close = False, True
         ended.close()
         self._is_attached = True
-        self._client = Client(self.cluster, set_as_default=False)
+        self.client = Client(self.cluster, set_as_default=False)
 
     def kill_host(self, instance_id: str) -> None:
         try:
@@ -223,27 +223,27 @@ class Soak:
 
     # ---- looks ----------------------------------------------------------------------------------------------------
 
-    def _again(self) -> None:
+    def renew_client(self) -> None:
         """Have a client again, after a cut that may have taken the old one's work along."""
         self._leave()
-        self._work.clear()
-        self._client = Client(self.cluster, set_as_default=False)
+        self.work.clear()
+        self.client = Client(self.cluster, set_as_default=False)
 
     def _leave(self) -> None:
         # A client whose connections broke may not even close in order, and would say so when it is collected.
         with contextlib.suppress(Exception):
-            self._client.close(timeout=1)
-        self._client.status = "closed"
+            self.client.close(timeout=1)
+        self.client.status = "closed"
 
-    def _scheduler_id(self) -> str:
+    def scheduler_id(self) -> str:
         (host,) = [host for host in self.simulator.hosts() if host.cluster == self.name and host.role == "scheduler"]
         return host.instance_id
 
     def _is_settled(self) -> bool:
         cluster = self.cluster
-        return len(cluster.plan) == self.target and cluster.plan == cluster.requested == cluster.observed and self._at_aws() == cluster.plan
+        return len(cluster.plan) == self.target and cluster.plan == cluster.requested == cluster.observed and self.at_aws() == cluster.plan
 
-    def _at_aws(self) -> set[str]:
+    def at_aws(self) -> set[str]:
         tags = {"terradask:cluster": self.name, "terradask:role": "worker"}
         told = self.simulator.history()["instances"]
         return {one for one, row in told.items() if row["ended"] is None and tags.items() <= row["tags"].items()}
@@ -259,6 +259,14 @@ class Soak:
 
     def _look(self) -> str:
         cluster = self.cluster
-        look = {"plan": cluster.plan, "requested": cluster.requested, "observed": cluster.observed, "at AWS": self._at_aws()}
+        look = {"plan": cluster.plan, "requested": cluster.requested, "observed": cluster.observed, "at AWS": self.at_aws()}
         told = "; ".join(f"{name}: {', '.join(sorted(found))}" for name, found in look.items())
-        return f"{told}; unreachable: {cluster._health.unreachable}; over: {cluster._health.ended}"
+        return f"{told}; trouble: {self._trouble()}"
+
+    def _trouble(self) -> ClusterError | None:
+        try:
+            # Changes nothing.
+            self.cluster.scale_up(0)
+        except ClusterError as error:
+            return error
+        return None

@@ -114,9 +114,9 @@ def test_hidden_instances_are_neither_launched_again_nor_forgotten(faulty: Soak,
     seconds = seconds or faulty.draws.uniform(1.0, 4.0)
     with faulty.simulator.hide_instances(seconds, seed=faulty.draws.randrange(1000)):
         faulty.cluster.scale(6)
-        eventually(lambda: len(faulty._at_aws()) == 6)
+        eventually(lambda: len(faulty.at_aws()) == 6)
         time.sleep(faulty.draws.uniform(0.0, 1.0))
-        assert len(faulty._at_aws()) == 6
+        assert len(faulty.at_aws()) == 6
         scaled_to(faulty, 2)
 
 
@@ -155,13 +155,22 @@ def test_what_there_is_is_kept_and_the_rest_comes_with_capacity(faulty: Soak, th
 @pytest.mark.parametrize("seconds", points(5, 30, 60))
 def test_a_cut_network_ends_nothing(faulty: Soak, seconds: float | None) -> None:
     seconds = seconds or faulty.draws.uniform(0.5, 4.0)
-    before = faulty._at_aws()
-    with faulty.simulator.cut_network(faulty._scheduler_id(), seconds=seconds):
+    before = faulty.at_aws()
+    with faulty.simulator.cut_network(faulty.scheduler_id(), seconds=seconds):
         time.sleep(seconds)
-    eventually(lambda: faulty.cluster._health.unreachable is None and faulty.cluster.observed == before)
-    faulty._again()
-    assert faulty._client.submit(sum, [1, 2]).result(HANG_SECONDS) == 3
-    assert faulty._at_aws() == before
+
+    def reachable() -> bool:
+        try:
+            # Changes nothing.
+            faulty.cluster.scale_up(0)
+        except SchedulerUnreachable:
+            return False
+        return True
+
+    eventually(lambda: reachable() and faulty.cluster.observed == before)
+    faulty.renew_client()
+    assert faulty.client.submit(sum, [1, 2]).result(HANG_SECONDS) == 3
+    assert faulty.at_aws() == before
 
     def scales() -> bool:
         try:
@@ -177,7 +186,7 @@ def test_a_cut_network_ends_nothing(faulty: Soak, seconds: float | None) -> None
 
 
 def test_a_dead_worker_is_replaced_once(faulty: Soak) -> None:
-    faulty._work.append(([1], [faulty._client.submit(lambda n: n + 1, 1, pure=False)]))
+    faulty.work.append(([1], [faulty.client.submit(lambda n: n + 1, 1, pure=False)]))
     known = set(faulty.simulator.history()["instances"])
     faulty.kill()
     killed = len(faulty.lost & known)
@@ -196,11 +205,11 @@ def test_a_group_that_somebody_else_has_resized_is_mirrored(faulty: Soak) -> Non
 
 
 def test_hosts_that_never_join_are_ended_and_their_group_is_given_up(faulty: Soak) -> None:
-    before = faulty._at_aws()
+    before = faulty.at_aws()
     with faulty.simulator.break_environments():
         faulty.cluster.scale(3 + FAILURES)
         eventually(lambda: any("launches no more" in str(event.reason) for event in faulty.cluster.events()))
-        eventually(lambda: faulty._at_aws() == before)
+        eventually(lambda: faulty.at_aws() == before)
     faulty.target = 3
     faulty.settle()
     told = subprocess.run(
@@ -227,7 +236,7 @@ def test_a_short_soak(faulty: Soak) -> None:
 def test_a_dead_scheduler_is_told_within_a_minute_and_workers_join_its_replacement(faulty: Soak) -> None:
     faulty.hear()
     started = time.monotonic()
-    faulty.kill_host(faulty._scheduler_id())
+    faulty.kill_host(faulty.scheduler_id())
 
     def told() -> bool:
         try:
@@ -240,8 +249,8 @@ def test_a_dead_scheduler_is_told_within_a_minute_and_workers_join_its_replaceme
 
     eventually(told)
     assert time.monotonic() - started < 60
-    before = faulty._at_aws()
+    before = faulty.at_aws()
     faulty.attach_again()
     faulty.settle()
     assert faulty.cluster.observed == before
-    assert faulty._client.submit(sum, [1, 2]).result(HANG_SECONDS) == 3
+    assert faulty.client.submit(sum, [1, 2]).result(HANG_SECONDS) == 3

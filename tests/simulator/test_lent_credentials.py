@@ -23,6 +23,7 @@ from distributed import Client
 from terradask import Cluster
 from terradask._aws.credentials import LentCredentials, lend
 from terradask._dask import attached, secrets
+from terradask.errors import ClusterError, SchedulerUnreachable
 from terradask_simulator import Simulator
 
 from ..waiting import HANG_SECONDS, eventually
@@ -229,7 +230,18 @@ def test_a_scheduler_in_anothers_place_is_sent_it_again(lent: Lent) -> None:
     with Client(lent.cluster) as client:
         scheduler = client.run_on_scheduler(os.getpid)
     os.kill(scheduler, signal.SIGKILL)
-    eventually(lambda: lent.cluster._health.ended is not None)
+
+    def replaced() -> bool:
+        try:
+            # Changes nothing.
+            lent.cluster.scale_up(0)
+        except SchedulerUnreachable:
+            return False
+        except ClusterError:
+            return True
+        return False
+
+    eventually(replaced)
     with Cluster.from_name("lent") as again, Client(again) as client:
         eventually(lambda: len(again.observed) == 2)
         eventually(lambda: variables_of_all(client) == [VALUE] * 3)

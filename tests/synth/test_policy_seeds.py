@@ -12,7 +12,8 @@ import pytest
 from terradask._policy.checks import CHECKS
 from terradask.policy import RoleRules
 
-from .planted_defects import ACCESS_KEY, BOUNDARY, PEM, SEEDS, TOLD_ONLY, admits, boots_with, template
+from .planted_defects import SEEDS, TOLD_ONLY
+from .planting import ACCESS_KEY, BOUNDARY, PEM, admits, boots_with, template
 from .policy_forms import FORMS, Document, found
 
 CASES = [(check, defect) for check, defects in SEEDS.items() for defect in defects]

@@ -63,7 +63,7 @@ def test_init_names_the_command_that_moves_a_deployed_networks_state(
     if state is not None:
         folder.local = state
     monkeypatch.delenv("TERRADASK_STATE_DIR", raising=False)
-    monkeypatch.setattr(_init, "_keep_state_in_s3", lambda path: (BUCKET, True))
+    monkeypatch.setattr(_init, "keep_state_in_s3", lambda path: (BUCKET, True))
     _init.init(["--out", str(folder.root), "--state", "s3"], standalone_mode=False)
     said = capsys.readouterr().err
     assert ("next: terradask plan network: it moves the network's state" in said) is moves

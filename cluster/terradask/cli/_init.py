@@ -42,7 +42,7 @@ def init(out: Path, force: bool, state: str | None, as_json: bool) -> None:
     if force or state is None or not path.exists():
         _write_starter(path, force=force)
     if state is not None:
-        bucket, made = _keep_state_in_s3(path)
+        bucket, made = keep_state_in_s3(path)
         say(f"bucket {bucket}: {'made' if made else 'exists already'}")
         if _is_to_move(path):
             after = "terradask plan network: it moves the network's state from this machine into the bucket"
@@ -73,7 +73,7 @@ def _write_starter(path: Path, *, force: bool) -> None:
         raise InvalidInput(f"{path.name} exists already", given=path.absolute(), advice="edit it, or overwrite it with --force") from error
 
 
-def _keep_state_in_s3(path: Path) -> tuple[str, bool]:
+def keep_state_in_s3(path: Path) -> tuple[str, bool]:
     """Make the bucket, then say in the file that the state lies there: in this order, so that the file never names what isn't there."""
     from terradask._aws.session import Aws
     from terradask._terraform.state.bucket import make_state_bucket
