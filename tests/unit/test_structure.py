@@ -60,6 +60,10 @@ def test_own_classes_are_at_most_two_deep() -> None:
     assert rules.depth(repository()) == []
 
 
+def test_no_file_is_long() -> None:
+    assert rules.length(repository()) == []
+
+
 def test_the_simulators_aws_needs_nothing_else_of_ours() -> None:
     assert rules.aws_half(repository()) == []
 
