@@ -177,7 +177,8 @@ def _as_model(annotation: Any) -> type[BaseModel]:
 
 
 def _summary(model: type[BaseModel]) -> str:
-    return str(model.__doc__).splitlines()[0].split(": ", 1)[-1].capitalize()
+    paragraph = " ".join(str(model.__doc__).partition("\n\n")[0].split())
+    return paragraph.split(": ", 1)[-1].capitalize()
 
 
 def _table(model: type[BaseModel]) -> str:

@@ -79,8 +79,9 @@ class Module:
 
     @property
     def summary(self) -> str:
-        """The first line of the docstring."""
-        return (ast.get_docstring(self.syntax) or "").partition("\n")[0]
+        """The first paragraph of the docstring."""
+        paragraph = (ast.get_docstring(self.syntax) or "").partition("\n\n")[0]
+        return " ".join(paragraph.split())
 
     def _imports(self, node: ast.AST, *, in_function: bool) -> Iterator[Import]:
         for child in ast.iter_child_nodes(node):
